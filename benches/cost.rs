@@ -13,11 +13,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use capstan::admission::Webhooks;
-use capstan::apiserver::{ApiServer, Options, Tokens};
-use capstan::rng::Rng;
-use capstan::store::MemoryStore;
-use capstan::time::Clock;
+use capi_rules::admission::Webhooks;
+use capstan_apiserver::{ApiServer, Options, Tokens};
+use capstan_base::rng::Rng;
+use capstan_base::time::Clock;
+use capstan_store::MemoryStore;
 use http::{Method, Request};
 use http_body_util::{BodyExt as _, Full};
 use serde_json::{Value, json};

@@ -11,12 +11,12 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use capstan::api::key::ObjectKey;
-use capstan::observe::dump::Dump;
-use capstan::observe::dump::document::Document;
-use capstan::samples::Sample;
-use capstan::simulate::{End, Scenario, hunt, learn, simulate};
-use capstan::time::{Timestamp, parse_rfc3339};
+use capi_forecast::simulate::{End, Scenario, hunt, learn, simulate};
+use capi_rules::observe::dump::Dump;
+use capi_rules::observe::dump::document::Document;
+use capi_types::key::ObjectKey;
+use capstan_base::time::{Timestamp, parse_rfc3339};
+use capstan_worlds::samples::Sample;
 use serde_json::{Value, json};
 
 /// What the program itself allocates with.

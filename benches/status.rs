@@ -20,21 +20,21 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use capstan::api::cluster::Cluster;
-use capstan::api::condition::{Conditioned as _, is_true};
-use capstan::api::machine::Machine;
-use capstan::change::document::{DocumentKind, Inputs, read_inputs};
-use capstan::change::plan::{PlanOptions, plan};
-use capstan::change::render::{ClusterSettings, HostFacts, node as node_artefacts};
-use capstan::change::request::{PatchKind, RequestPart, apply};
-use capstan::observe::dump::Dump;
-use capstan::observe::dump::document::Document;
-use capstan::observe::{self, Member, Templates};
-use capstan::samples::Sample;
-use capstan::status::machine::{NodeReading, Probe};
-use capstan::status::machines::name;
-use capstan::status::{cluster, machine, machine_deployment, machine_set};
-use capstan::time::{Timestamp, parse_rfc3339};
+use capi_rules::observe::dump::Dump;
+use capi_rules::observe::dump::document::Document;
+use capi_rules::observe::{self, Member, Templates};
+use capi_rules::status::machine::{NodeReading, Probe};
+use capi_rules::status::machines::name;
+use capi_rules::status::{cluster, machine, machine_deployment, machine_set};
+use capi_types::cluster::Cluster;
+use capi_types::condition::{Conditioned as _, is_true};
+use capi_types::machine::Machine;
+use capstan_base::time::{Timestamp, parse_rfc3339};
+use capstan_worlds::samples::Sample;
+use kubeadm_change::document::{DocumentKind, Inputs, read_inputs};
+use kubeadm_change::plan::{PlanOptions, plan};
+use kubeadm_change::render::{ClusterSettings, HostFacts, node as node_artefacts};
+use kubeadm_change::request::{PatchKind, RequestPart, apply};
 use serde_json::{Value, json};
 
 /// What the program itself allocates with.

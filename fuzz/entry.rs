@@ -1,12 +1,12 @@
 //! What hostile input is fed to, and what must hold whatever it is. One function per fuzz target; the
 //! normal test suite calls the same ones with random input.
 
-use capstan::apiserver::object::field_selector::FieldSelector;
-use capstan::apiserver::object::label_selector::LabelSelector;
-use capstan::apiserver::patch::{JSON_PATCH, MERGE_PATCH, Patch, STRATEGIC_PATCH};
-use capstan::apiserver::registry::list;
-use capstan::apiserver::request::content::{self, DEPTH_MAX};
-use capstan::tui::terminal::{Decoder, Input};
+use capstan_apiserver::object::field_selector::FieldSelector;
+use capstan_apiserver::object::label_selector::LabelSelector;
+use capstan_apiserver::patch::{JSON_PATCH, MERGE_PATCH, Patch, STRATEGIC_PATCH};
+use capstan_apiserver::registry::list;
+use capstan_apiserver::request::content::{self, DEPTH_MAX};
+use capstan_dashboard::tui::terminal::{Decoder, Input};
 use serde_json::{Value, json};
 
 const KINDS: [(&str, &str); 6] = [
@@ -19,7 +19,7 @@ const KINDS: [(&str, &str); 6] = [
 ];
 
 /// A refusal is a client's mistake, and says what it was.
-fn refused(failure: &capstan::apiserver::failure::Failure) {
+fn refused(failure: &capstan_apiserver::failure::Failure) {
     assert!((400..500).contains(&failure.code()), "{failure:?}");
     assert!(!failure.message.is_empty());
 }

@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use capstan::api::hook::MachineObjects;
-use capstan::client::{ConnectOptions, connect};
-use capstan::extension::{
+use capi_types::hook::MachineObjects;
+use capstan_base::time::Clock;
+use capstan_engine::client::{ConnectOptions, connect};
+use capstan_worlds::extension::{
     Behaviour, DevHosts, Extension, HostUpdate, Hosts, Identity, Serving, extension_config, serve,
 };
-use capstan::standalone::extension::register;
-use capstan::time::Clock;
+use capstan_worlds::standalone::extension::register;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams};
 use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};

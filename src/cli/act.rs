@@ -6,10 +6,10 @@ use std::io::{BufRead, IsTerminal as _, Write};
 use anyhow::bail;
 
 use super::action_args::ConfirmArgs;
-use crate::actions::{Confirmation, Executor, Outlook, Preview, Request, Severity};
-use crate::forecast::in_place::Updates;
-use crate::text;
-use crate::time::{Clock, Timestamp, rfc3339};
+use capi_forecast::forecast::in_place::Updates;
+use capstan_base::text;
+use capstan_base::time::{Clock, Timestamp, rfc3339};
+use capstan_dashboard::actions::{Confirmation, Executor, Outlook, Preview, Request, Severity};
 
 /// Previews, asks for the confirmation, performs. `out` gets the preview and the report, `answers` is where the
 /// confirmation comes from.

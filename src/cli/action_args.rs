@@ -4,9 +4,9 @@
 use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Args, FromArgMatches, Subcommand};
 
-use crate::actions::action::{Argument, ArgumentError, GROUPS};
-use crate::actions::{ACTIONS, Action, ActionInfo};
-use crate::time::{Timestamp, parse_moment};
+use capstan_base::time::{Timestamp, parse_moment};
+use capstan_dashboard::actions::action::{Argument, ArgumentError, GROUPS};
+use capstan_dashboard::actions::{ACTIONS, Action, ActionInfo};
 
 const OBJECT: &str = "KIND/NAME";
 /// The words behind the name of an action.
@@ -209,9 +209,9 @@ mod tests {
     use clap::Parser as _;
 
     use super::*;
-    use crate::actions::in_place::InPlaceChange;
     use crate::cli::args::{Cli, Command};
-    use crate::time::parse_rfc3339;
+    use capstan_base::time::parse_rfc3339;
+    use capstan_dashboard::actions::in_place::InPlaceChange;
 
     fn parsed(line: &str) -> Result<(String, Result<Action, String>), String> {
         let words = std::iter::once("capstan").chain(line.split(' ').filter(|word| !word.is_empty()));

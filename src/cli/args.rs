@@ -19,8 +19,8 @@ use super::screen_args::positive;
 pub use super::screen_args::{ColorArg, ScreenArgs};
 use super::simulate::args::SimulateArgs;
 use super::simulated_ssh::SimulatedSshArgs;
-use crate::client::Impersonated;
-use crate::extension::Cover;
+use capstan_engine::client::Impersonated;
+use capstan_worlds::extension::Cover;
 
 /// Dashboard and lifecycle engine for Cluster API.
 ///
@@ -496,7 +496,7 @@ pub struct EtcdStatusArgs {
 #[derive(Clone, Debug, Args)]
 pub struct LeasesArgs {
     /// Name of the migration Lease
-    #[arg(long, value_name = "NAME", default_value = crate::leader_migration::configuration::DEFAULT_LEADER_NAME)]
+    #[arg(long, value_name = "NAME", default_value = leader_migration::configuration::DEFAULT_LEADER_NAME)]
     pub leader_name: String,
     /// Look for at most so long; it ends sooner when the state of every Lease is known
     #[arg(long, value_name = "DURATION", default_value = "20s", value_parser = duration)]
@@ -531,14 +531,15 @@ pub struct StatusComputeArgs {
 }
 
 fn component(text: &str) -> Result<String, String> {
-    match crate::api::validation::naming::dns_label(text).first() {
+    match k8s_machinery::validation::naming::dns_label(text).first() {
         None => Ok(text.to_owned()),
         Some(complaint) => Err(complaint.clone()),
     }
 }
 
 fn duration(text: &str) -> Result<std::time::Duration, String> {
-    crate::time::parse_duration(text).ok_or_else(|| "expected a duration such as 30s, 5m or 1h".to_owned())
+    capstan_base::time::parse_duration(text)
+        .ok_or_else(|| "expected a duration such as 30s, 5m or 1h".to_owned())
 }
 
 #[cfg(test)]

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 
-use crate::apiserver::audit::AuditLog;
-use crate::private_file;
+use capstan_apiserver::audit::AuditLog;
+use capstan_base::private_file;
 
 /// Time between two checks that the file is still in its place.
 const LOOK_EVERY: Duration = Duration::from_secs(1);

@@ -18,18 +18,18 @@ use sha2::{Digest as _, Sha256};
 use super::args::{BackupArgs, RestoreArgs};
 use super::output;
 use super::store::StoreLocation;
-use crate::admission::Webhooks;
-use crate::apiserver::import::Restore;
-use crate::apiserver::{ApiServer, Options, Tokens};
-use crate::client::snapshot::Snapshot;
-use crate::client::{Connection, explain, in_process};
-use crate::private_file::{self, NewFile};
-use crate::rng::Rng;
-use crate::store::{DiskStore, MemoryStore, NewStore, Range, Revision, Store};
+use capi_rules::admission::Webhooks;
+use capstan_apiserver::import::Restore;
+use capstan_apiserver::{ApiServer, Options, Tokens};
+use capstan_base::private_file::{self, NewFile};
+use capstan_base::rng::Rng;
+use capstan_base::text::counted;
+use capstan_base::time::{Clock, rfc3339};
+use capstan_engine::client::snapshot::Snapshot;
+use capstan_engine::client::{Connection, explain, in_process};
+use capstan_store::{DiskStore, MemoryStore, NewStore, Range, Revision, Store};
 #[cfg(feature = "etcd")]
-use crate::store::{EtcdOptions, EtcdRestore};
-use crate::text::counted;
-use crate::time::{Clock, rfc3339};
+use capstan_store::{EtcdOptions, EtcdRestore};
 
 const FORMAT: u32 = 1;
 /// Revisions that a store may have been at. Etcd counts in signed numbers, and a store has to count further.
@@ -143,7 +143,7 @@ fn hexadecimal(digest: Sha256) -> String {
 
 /// Writes everything but the last line. Returns the number of objects.
 async fn write(out: &mut Lines, connection: &Connection, clock: &Clock) -> anyhow::Result<usize> {
-    let refused = |error: crate::client::Error| {
+    let refused = |error: capstan_engine::client::Error| {
         anyhow::anyhow!("{} cannot be backed up: {}", connection.server, explain(&error, &connection.server))
     };
     let mut snapshot = Snapshot::open(&connection.client).await.map_err(refused)?;

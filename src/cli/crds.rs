@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::api::crds;
+use capi_types::crds;
 
 /// All definitions as one YAML stream. Fails only if the YAML writer does.
 pub fn render() -> anyhow::Result<String> {

@@ -10,13 +10,13 @@ use anyhow::bail;
 use futures::future::BoxFuture;
 use tokio::sync::mpsc;
 
-use crate::client::connect::{contexts, prepare};
-use crate::client::{ConnectOptions, Connection};
-use crate::fleet::watch::{self, Recording, Scope};
-use crate::fleet::{Delta, SourceId};
-use crate::rng::Rng;
-use crate::time::{Clock, rfc3339};
-use crate::tui::{self, Contexts, Exit, Opened, Options, Session, SourceHandle, Tier};
+use capstan_base::rng::Rng;
+use capstan_base::time::{Clock, rfc3339};
+use capstan_dashboard::fleet::watch::{self, Recording, Scope};
+use capstan_dashboard::fleet::{Delta, SourceId};
+use capstan_dashboard::tui::{self, Contexts, Exit, Opened, Options, Session, SourceHandle, Tier};
+use capstan_engine::client::connect::{contexts, prepare};
+use capstan_engine::client::{ConnectOptions, Connection};
 
 use super::args::{ColorArg, ConnectArgs, ScreenArgs};
 use super::documents::documents;
@@ -79,7 +79,7 @@ impl Servers {
         };
         let namespace = self.scope.namespace.as_ref();
         let session = Session {
-            title: crate::text::sanitize_line(&title),
+            title: capstan_base::text::sanitize_line(&title),
             scope: namespace.map_or_else(|| "all namespaces".to_owned(), |ns| format!("namespace {ns}")),
             read_only: connection.read_only,
         };
@@ -120,11 +120,11 @@ pub async fn browse(files: &[PathBuf], screen: &ScreenArgs) -> anyhow::Result<Ex
     let recording = Recording::new(documents.into_iter().filter(|d| d.lacks().is_none()).map(|d| d.value));
     let at = recording.made_at().unwrap_or_else(|| Clock::system().now());
     let name = files.iter().filter_map(|file| file.file_name()).map(|name| name.to_string_lossy());
-    let title = crate::text::sanitize_line(&name.collect::<Vec<_>>().join(" "));
+    let title = capstan_base::text::sanitize_line(&name.collect::<Vec<_>>().join(" "));
     let id = SourceId(0);
     let mut batch = recording.deltas(id, &title, at);
     if let Some(first) = remarks.first() {
-        let text = crate::text::sanitize_line(first).into();
+        let text = capstan_base::text::sanitize_line(first).into();
         batch.push(Delta::Notice { source: id, text: Some(text) });
     }
     let (send, deltas) = mpsc::channel(1);

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
 
-use crate::api::key::ObjectKey;
-use crate::observe::dump::document::{Document, Origin};
-use crate::observe::dump::text::{flatten, parse};
+use capi_rules::observe::dump::document::{Document, Origin};
+use capi_rules::observe::dump::text::{flatten, parse};
+use capi_types::key::ObjectKey;
 
 /// Every object of every file, lists taken apart, and a remark for each file without any. `workloads`
 /// are `NAMESPACE/NAME=FILE`.

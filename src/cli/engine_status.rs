@@ -9,11 +9,11 @@ use super::args::PlanOutputArg;
 use super::leases::{self, all_known};
 use super::output::{self, Style};
 use super::sharing::ENGINE_LEASE;
-use crate::api::names::lease;
-use crate::client::Client;
-use crate::leader_migration::lock_view::{LockState, WatchedLease};
-use crate::text;
-use crate::time::{Timestamp, human_duration};
+use capstan_base::text;
+use capstan_base::time::{Timestamp, human_duration};
+use capstan_engine::client::Client;
+use k8s_machinery::lease;
+use leader_migration::lock_view::{LockState, WatchedLease};
 
 /// Looks until each Lease was seen to change or to stay the same for as long as it is good; a healthy engine's changes
 /// within a few seconds.

@@ -9,13 +9,13 @@ use serde_json::Value;
 
 use super::args::ExtensionServeArgs;
 use super::{output, paths, server};
-use crate::client::Connection;
-use crate::extension::{self, Behaviour, DevHosts, Extension, Identity, extension_config};
-use crate::private_file;
-use crate::standalone::extension::register;
-use crate::time::Clock;
-use crate::toml_file::Source;
-use crate::tui::Exit;
+use capstan_base::private_file;
+use capstan_base::time::Clock;
+use capstan_base::toml_file::Source;
+use capstan_dashboard::tui::Exit;
+use capstan_engine::client::Connection;
+use capstan_worlds::extension::{self, Behaviour, DevHosts, Extension, Identity, extension_config};
+use capstan_worlds::standalone::extension::register;
 
 /// Serves until a signal comes.
 ///

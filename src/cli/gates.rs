@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 
-use crate::controllers::in_place::Settings;
-use crate::plan::in_place::Handlers;
+use capi_rules::plan::in_place::Handlers;
+use capstan_engine::controllers::in_place::Settings;
 
 /// Feature gates, closed by default as upstream.
 #[derive(Clone, Debug, Default, Args)]

@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 use super::args::{GetArgs, OutputArg};
 use super::output::{self, Style};
 use super::target::kind_named;
-use crate::api::key::{Gvk, ObjectKey, ObjectRef};
-use crate::client::catalog::{Catalog, Missing};
-use crate::client::read::{get_value, list_values, read_table};
-use crate::client::{self, Connection, explain};
-use crate::fleet::watch::redact;
+use capi_types::key::{Gvk, ObjectKey, ObjectRef};
+use capstan_dashboard::fleet::watch::redact;
+use capstan_engine::client::catalog::{Catalog, Missing};
+use capstan_engine::client::read::{get_value, list_values, read_table};
+use capstan_engine::client::{self, Connection, explain};
 
 /// In place of a kind: what a Cluster's Secret has.
 const KUBECONFIG: &str = "kubeconfig";
@@ -274,7 +274,7 @@ fn text_of(cell: &Value) -> String {
         },
         other => other.to_string(),
     };
-    crate::text::sanitize_line(&text)
+    capstan_base::text::sanitize_line(&text)
 }
 
 /// Columns as Go's tabwriter lays them out: the last cell of a line is not padded.

@@ -10,14 +10,14 @@ use tokio::time::Instant;
 
 use super::args::{LeasesArgs, PlanOutputArg};
 use super::output::{self, Style};
-use crate::client::Client;
-use crate::client::errors::chain;
-use crate::client::read::list_values;
-use crate::client::write::gvk_of;
-use crate::leader_migration::lock_view::{LockRow, LockState, LockView, Surroundings, WatchedLease, view};
-use crate::leader_migration::lock_watch::LockWatch;
-use crate::text;
-use crate::time::{Clock, Timestamp, human_duration};
+use capstan_base::text;
+use capstan_base::time::{Clock, Timestamp, human_duration};
+use capstan_engine::client::Client;
+use capstan_engine::client::errors::chain;
+use capstan_engine::client::read::list_values;
+use capstan_engine::client::write::gvk_of;
+use leader_migration::lock_view::{LockRow, LockState, LockView, Surroundings, WatchedLease, view};
+use leader_migration::lock_watch::LockWatch;
 
 /// Between two looks.
 const LOOK_EVERY: Duration = Duration::from_secs(1);

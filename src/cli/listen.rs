@@ -11,12 +11,12 @@ use super::args::StoreArgs;
 use super::listen_args::ListenArgs;
 use super::output;
 use super::store::{self, StoreLocation};
-use crate::apiserver::serve::rotation::follow_tokens;
-use crate::apiserver::serve::{self, Address, tls};
-use crate::apiserver::{ApiServer, Tokens};
-use crate::private_file;
-use crate::store::claim;
-use crate::time::Clock;
+use capstan_apiserver::serve::rotation::follow_tokens;
+use capstan_apiserver::serve::{self, Address, tls};
+use capstan_apiserver::{ApiServer, Tokens};
+use capstan_base::private_file;
+use capstan_base::time::Clock;
+use capstan_store::claim;
 
 /// Certificates and tokens of a server: kept with the store, or made for one run.
 pub struct ServerIdentity {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::apiserver::serve::Address;
+use capstan_apiserver::serve::Address;
 
 /// Who may reach the API, and how they learn where it is.
 #[derive(Clone, Debug, Default, Args)]

@@ -3,13 +3,13 @@
 
 use futures::stream::{self, BoxStream, StreamExt as _};
 
-use crate::actions::{LockPlace, LockReader};
-use crate::client::Connection;
-use crate::leader_migration::look::{LockLook, MigrationScope};
-use crate::locks::follow;
-use crate::rng::Rng;
-use crate::time::Clock;
-use crate::workload::connect_to;
+use capstan_base::rng::Rng;
+use capstan_base::time::Clock;
+use capstan_dashboard::actions::{LockPlace, LockReader};
+use capstan_engine::client::Connection;
+use capstan_engine::locks::follow;
+use capstan_engine::workload::connect_to;
+use leader_migration::look::{LockLook, MigrationScope};
 
 /// Watches the locks of one server and of its workload clusters.
 pub struct ServerLocks {

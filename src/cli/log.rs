@@ -7,7 +7,7 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::Directive;
 
 use super::args::LogArgs;
-use crate::private_file;
+use capstan_base::private_file;
 
 /// Whether lines may go to stderr when no file is named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

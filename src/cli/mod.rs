@@ -46,21 +46,21 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::{CommandFactory as _, Parser as _};
 
-use crate::actions::journal::Journal;
-use crate::actions::{Executor, Request};
-#[cfg(feature = "etcd")]
-use crate::api::key::ObjectKey;
-use crate::client::connect::prepare;
-use crate::client::{ConnectOptions, Connection, connect};
-use crate::fleet::watch::nap_while_watches_rest;
-use crate::rng::Rng;
-use crate::time::{Clock, parse_moment};
-use crate::tui::{Exit, Tier};
 use action_args::ActionArgs;
 use args::{
     BackupArgs, Cli, Command, ConnectArgs, DescribeArgs, EngineArgs, EngineCommand, EngineStatusArgs,
     GetArgs, PlanArgs, StandaloneArgs, StatusCommand, StatusComputeArgs, WaitArgs,
 };
+#[cfg(feature = "etcd")]
+use capi_types::key::ObjectKey;
+use capstan_base::rng::Rng;
+use capstan_base::time::{Clock, parse_moment};
+use capstan_dashboard::actions::journal::Journal;
+use capstan_dashboard::actions::{Executor, Request};
+use capstan_dashboard::fleet::watch::nap_while_watches_rest;
+use capstan_dashboard::tui::{Exit, Tier};
+use capstan_engine::client::connect::prepare;
+use capstan_engine::client::{ConnectOptions, Connection, connect};
 use leader_migration::args::{LeaderMigrationCommand, WalkthroughArgs};
 use leader_migration::walkthrough::Extent;
 use log::Terminal;

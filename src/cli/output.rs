@@ -4,8 +4,8 @@
 use std::io::{self, IsTerminal as _, Write};
 use std::process::ExitCode;
 
-use crate::fleet::Verdict;
-use crate::text;
+use capstan_base::text;
+use capstan_dashboard::fleet::Verdict;
 
 /// Colours of the terminal's own palette, for text that is printed once. The dashboard's are in `tui::theme`.
 pub mod colour {
@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn a_cause_is_said_once() {
         let source = io::Error::other("no luck");
-        let error = crate::private_file::FileError::Io { what: "read", path: "/f".to_owned(), source };
+        let error = capstan_base::private_file::FileError::Io { what: "read", path: "/f".to_owned(), source };
         let error = anyhow::Error::from(error).context("--log-file");
         assert_eq!(sentence(&error), "--log-file: cannot read /f: no luck");
         let error = anyhow::Error::from(io::Error::other("no luck")).context("cannot read /f");

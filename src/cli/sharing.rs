@@ -6,10 +6,10 @@ use std::path::Path;
 
 use anyhow::{Context as _, anyhow, bail};
 
-use crate::api::names::lease;
-use crate::engine::lease::LeaseOptions;
-use crate::engine::sharing::Sharing;
-use crate::leader_migration::reading::read;
+use capstan_engine::engine::lease::LeaseOptions;
+use capstan_engine::engine::sharing::Sharing;
+use k8s_machinery::lease;
+use leader_migration::reading::read;
 
 /// The primary Lease of an engine without a file.
 pub const ENGINE_LEASE: &str = "capstan-engine";

@@ -10,9 +10,9 @@ use clap::Args;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::output;
-use crate::private_file;
-use crate::standalone::stack::Stack;
-use crate::workload_api::commands::{HostCommand, send};
+use capstan_base::private_file;
+use capstan_worlds::standalone::stack::Stack;
+use capstan_worlds::workload_api::commands::{HostCommand, send};
 
 /// What `simulated-ssh` is called with.
 #[derive(Clone, Debug, Args)]

@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use super::args::{StatusComputeArgs, StatusOutputArg};
 use super::output::{self, Style};
 use super::{documents, status_report};
-use crate::observe::dump::Dump;
-use crate::recompute::{Computed, all, kept};
-use crate::text::counted;
-use crate::time::Timestamp;
+use capi_rules::observe::dump::Dump;
+use capi_rules::recompute::{Computed, all, kept};
+use capstan_base::text::counted;
+use capstan_base::time::Timestamp;
 
 /// What the command prints, and what it found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

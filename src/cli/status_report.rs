@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use crate::cli::output::Style;
 use crate::cli::output::colour::{BOLD, GREEN, GREY, RED, RESET, YELLOW};
-use crate::recompute::Computed;
-use crate::recompute::diff::{Content, Difference, differences};
-use crate::status::conditions::wording::plural;
-use crate::text;
+use capi_rules::recompute::Computed;
+use capi_rules::recompute::diff::{Content, Difference, differences};
+use capi_rules::status::conditions::wording::plural;
+use capstan_base::text;
 
 /// The longest name that others are lined up with.
 const NAME_CELLS_MAX: usize = 44;
@@ -238,8 +238,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::api::key::ObjectKey;
-    use crate::observe::dump::Kind;
+    use capi_rules::observe::dump::Kind;
+    use capi_types::key::ObjectKey;
 
     fn computed(before: Value, after: Value) -> Computed {
         let object = |status: Value| json!({"metadata": {"generation": 4}, "status": status});

@@ -9,14 +9,14 @@ use anyhow::{Context as _, bail};
 
 use super::args::{StandaloneArgs, StoreArgs};
 use super::paths;
-use crate::apiserver::object::is_whole;
+use capstan_apiserver::object::is_whole;
 #[cfg(feature = "etcd")]
-use crate::apiserver::object::plain_form;
-use crate::store::{Checked, DiskStore, MemoryStore, NewStore, Repaired, Store};
+use capstan_apiserver::object::plain_form;
+use capstan_base::text::counted;
+use capstan_base::time::Clock;
+use capstan_store::{Checked, DiskStore, MemoryStore, NewStore, Repaired, Store};
 #[cfg(feature = "etcd")]
-use crate::store::{EtcdOptions, EtcdStore, TlsFiles};
-use crate::text::counted;
-use crate::time::Clock;
+use capstan_store::{EtcdOptions, EtcdStore, TlsFiles};
 
 /// How an address of etcd begins.
 const ETCD_SCHEME: &str = "etcd://";
@@ -189,8 +189,8 @@ fn etcd(args: &StoreArgs, addresses: &str) -> anyhow::Result<StoreLocation> {
     let ca = args.etcd_ca.as_ref().map(read).transpose()?;
     let tls = ca.map(|ca| TlsFiles { ca, identity });
     let (write, read) = plain_form();
-    let plain = crate::store::Plain { write, read };
-    let rng = crate::rng::Rng::from_entropy();
+    let plain = capstan_store::Plain { write, read };
+    let rng = capstan_base::rng::Rng::from_entropy();
     Ok(StoreLocation::Etcd(EtcdOptions {
         endpoints,
         prefix,

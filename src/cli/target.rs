@@ -1,8 +1,8 @@
 //! `KIND/NAME` as kubectl users type it → a reference. Owns the lookup in the table of kinds; must
 //! not know whether the object exists.
 
-use crate::api::key::{ObjectKey, ObjectRef};
-use crate::api::{self, Served};
+use capi_types::key::{ObjectKey, ObjectRef};
+use capi_types::{self as api, Served};
 
 /// A target that cannot be understood.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]

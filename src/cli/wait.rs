@@ -8,11 +8,11 @@ use serde_json::Value;
 
 use super::args::WaitArgs;
 use super::target;
-use crate::client::Connection;
-use crate::fleet::watch::{self, Scope, Source, Subject};
-use crate::fleet::{FeedState, Fleet, HEALTH_CHECK, SourceId, Target, Verdict, conditions_of};
-use crate::rng::Rng;
-use crate::time::Clock;
+use capstan_base::rng::Rng;
+use capstan_base::time::Clock;
+use capstan_dashboard::fleet::watch::{self, Scope, Source, Subject};
+use capstan_dashboard::fleet::{FeedState, Fleet, HEALTH_CHECK, SourceId, Target, Verdict, conditions_of};
+use capstan_engine::client::Connection;
 
 /// What is waited for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -222,8 +222,8 @@ fn verdict(fleet: &Fleet, target: &Target) -> Option<Verdict> {
     find_cluster(fleet, target).map(|id| fleet.verdict(id))
 }
 
-fn find_cluster(fleet: &Fleet, target: &Target) -> Option<crate::fleet::RowId> {
-    let is_it = |id: &&crate::fleet::RowId| {
+fn find_cluster(fleet: &Fleet, target: &Target) -> Option<capstan_dashboard::fleet::RowId> {
+    let is_it = |id: &&capstan_dashboard::fleet::RowId| {
         fleet
             .row(**id)
             .is_some_and(|r| r.name.as_ref() == target.name && r.namespace.as_ref() == target.namespace)

@@ -5,22 +5,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
-use capstan::actions::journal::Journal;
-use capstan::actions::{ACTIONS, Action, ActionError, Executor, Request, Risk, Severity};
-use capstan::admission::Webhooks;
-use capstan::api::admission::Admission;
-use capstan::api::cluster::Cluster;
-use capstan::api::control_plane::KubeadmControlPlane;
-use capstan::api::key::{Gvk, ObjectKey, ObjectRef};
-use capstan::api::machine_deployment::MachineDeployment;
-use capstan::apiserver::{ApiServer, Options, Tokens};
+use capi_rules::admission::Webhooks;
+use capi_types::cluster::Cluster;
+use capi_types::control_plane::KubeadmControlPlane;
+use capi_types::key::{Gvk, ObjectKey, ObjectRef};
+use capi_types::machine_deployment::MachineDeployment;
 use capstan::cli::args::{Cli, Command};
-use capstan::client::{Connection, in_process};
-use capstan::rng::Rng;
-use capstan::store::MemoryStore;
-use capstan::time::{Clock, Timestamp, parse_rfc3339};
-use capstan::tui::command::{self, Run};
+use capstan_apiserver::{ApiServer, Options, Tokens};
+use capstan_base::rng::Rng;
+use capstan_base::time::{Clock, Timestamp, parse_rfc3339};
+use capstan_dashboard::actions::journal::Journal;
+use capstan_dashboard::actions::{ACTIONS, Action, ActionError, Executor, Request, Risk, Severity};
+use capstan_dashboard::tui::command::{self, Run};
+use capstan_engine::client::{Connection, in_process};
+use capstan_store::MemoryStore;
 use clap::Parser as _;
+use k8s_machinery::admission::Admission;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::json;
@@ -83,7 +83,7 @@ pub struct Place {
 
 impl Place {
     async fn new() -> Self {
-        Self::serving(capstan::api::crds::all(), Arc::new(Webhooks)).await
+        Self::serving(capi_types::crds::all(), Arc::new(Webhooks)).await
     }
 
     pub async fn serving(definitions: Vec<CustomResourceDefinition>, admission: Arc<dyn Admission>) -> Self {
@@ -371,7 +371,7 @@ async fn what_a_rule_looks_at_is_read() {
         "metadata": {"name": "class", "namespace": "default"}, "spec": {}
     });
     let back = on::<Cluster>("c", Action::SetVersion { version: "v1.33.0".to_owned() });
-    let mut definitions = capstan::api::crds::all();
+    let mut definitions = capi_types::crds::all();
     definitions.push(class_definition());
     let place = Place::serving(definitions, Arc::new(Webhooks)).await.with(cluster).await;
     let found = place.blockers(&back).await;

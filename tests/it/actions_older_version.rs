@@ -4,18 +4,18 @@
 
 use std::sync::Arc;
 
-use capstan::actions::in_place::InPlaceChange;
-use capstan::actions::{Action, Request, Severity};
-use capstan::api::admission::AdmitAll;
-use capstan::api::cluster::Cluster;
-use capstan::api::control_plane::KubeadmControlPlane;
-use capstan::api::key::{Gvk, ObjectKey, ObjectRef};
-use capstan::api::machine::Machine;
-use capstan::api::machine_deployment::MachineDeployment;
-use capstan::api::machine_pool::MachinePool;
-use capstan::api::machine_set::MachineSet;
-use capstan::client::read::get_value;
+use capi_types::cluster::Cluster;
+use capi_types::control_plane::KubeadmControlPlane;
+use capi_types::key::{Gvk, ObjectKey, ObjectRef};
+use capi_types::machine::Machine;
+use capi_types::machine_deployment::MachineDeployment;
+use capi_types::machine_pool::MachinePool;
+use capi_types::machine_set::MachineSet;
+use capstan_dashboard::actions::in_place::InPlaceChange;
+use capstan_dashboard::actions::{Action, Request, Severity};
+use capstan_engine::client::read::get_value;
 use chrono::TimeDelta;
+use k8s_machinery::admission::AdmitAll;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::{Value, json};
 

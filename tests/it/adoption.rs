@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use capstan::api::key::{ObjectKey, controller_of};
-use capstan::api::machine::Machine;
-use capstan::api::machine_deployment::MachineDeployment;
-use capstan::api::machine_set::MachineSet;
-use capstan::client::Object;
-use capstan::client::write::{Mode, Part};
+use capi_types::key::{ObjectKey, controller_of};
+use capi_types::machine::Machine;
+use capi_types::machine_deployment::MachineDeployment;
+use capi_types::machine_set::MachineSet;
+use capstan_engine::client::Object;
+use capstan_engine::client::write::{Mode, Part};
 use http::{Method, Request, StatusCode};
 use k8s_openapi::api::core::v1::Event;
 use kube::client::Body;

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use capstan::apiserver::audit::AuditLog;
+use capstan_apiserver::audit::AuditLog;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 

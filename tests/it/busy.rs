@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use bytes::Bytes;
-use capstan::apiserver::ApiServer;
+use capstan_apiserver::ApiServer;
 use http::{Request, Response};
 use http_body::Frame;
 use http_body_util::{BodyExt as _, Full, StreamBody};
@@ -20,7 +20,7 @@ use crate::conformance::{Ask, JSON_PATCH, MAPS, NAMESPACES, Site, config_map};
 const REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 
 /// A request whose body never comes.
-fn endless(server: &ApiServer, token: &str) -> JoinHandle<Response<capstan::apiserver::Body>> {
+fn endless(server: &ApiServer, token: &str) -> JoinHandle<Response<capstan_apiserver::Body>> {
     let frames = futures::stream::pending::<Result<Frame<Bytes>, Infallible>>();
     let request = Request::post(MAPS)
         .header("authorization", format!("Bearer {token}"))
@@ -31,7 +31,7 @@ fn endless(server: &ApiServer, token: &str) -> JoinHandle<Response<capstan::apis
     tokio::spawn(async move { server.oneshot(request).await.expect("an answer") })
 }
 
-async fn text(response: Response<capstan::apiserver::Body>) -> String {
+async fn text(response: Response<capstan_apiserver::Body>) -> String {
     let body = response.into_body().collect().await.expect("a body").to_bytes();
     String::from_utf8(body.to_vec()).expect("text")
 }
@@ -111,7 +111,7 @@ async fn one_user_took_all_places() {
     let review = json!({"spec": {"resourceAttributes": {"verb": "get", "resource": "nodes"}}});
     site.send(bearer(Ask::post(REVIEWS, &review), VIEWER)).await.expect(201);
     site.send(bearer(Ask::get(NAMESPACES), ADMIN)).await.expect(200);
-    let inside = site.acting_as(capstan::apiserver::Identity::ADMIN);
+    let inside = site.acting_as(capstan_apiserver::Identity::ADMIN);
     inside.post(MAPS, &config_map("a", json!({}))).await.expect(201);
     waiting.iter().for_each(JoinHandle::abort);
     for place in waiting {

@@ -1,12 +1,12 @@
 //! `capstan change` as a person runs it: arguments, files, output, exit codes.
 
-use capstan::actions::journal::Journal;
 use capstan::cli::args::{Cli, Command};
 use capstan::cli::change::source::Reach;
 use capstan::cli::change::{ChangeAnswer, Session, run};
 use capstan::cli::output::Style;
-use capstan::client::ConnectOptions;
-use capstan::time::Clock;
+use capstan_base::time::Clock;
+use capstan_dashboard::actions::journal::Journal;
+use capstan_engine::client::ConnectOptions;
 use clap::Parser as _;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -122,13 +122,13 @@ fn bad_input_is_answered_with_its_place() {
 /// with the flags and the mount that the validator wants, beside those that it has; in either version.
 #[test]
 fn the_edit_of_a_leader_migration_is_planned() {
-    use capstan::leader_migration::controller_names::Function;
-    use capstan::leader_migration::edits::{Settings, edits};
-    use capstan::leader_migration::flag_places::FlagPlaces;
-    use capstan::leader_migration::flags::Flags;
-    use capstan::leader_migration::manager_kind::ManagerKind;
-    use capstan::leader_migration::release::Release;
-    use capstan::leader_migration::stages::MigrationStage;
+    use leader_migration::controller_names::Function;
+    use leader_migration::edits::{Settings, edits};
+    use leader_migration::flag_places::FlagPlaces;
+    use leader_migration::flags::Flags;
+    use leader_migration::manager_kind::ManagerKind;
+    use leader_migration::release::Release;
+    use leader_migration::stages::MigrationStage;
     let list =
         "controllerManager: {extraArgs: [{name: v, value: \"4\"}, {name: cloud-provider, value: gce}]}\n";
     let map = "controllerManager: {extraArgs: {v: \"4\", cloud-provider: gce}}\n";
@@ -164,7 +164,7 @@ fn the_edit_of_a_leader_migration_is_planned() {
         assert!(planned.document.contains("kube-controller-manager"), "{}", planned.document);
         // What it comes to on the node.
         let mut merged: Value = serde_saphyr::from_str(&stored_text).expect("YAML");
-        capstan::api::merge::apply(&mut merged, &serde_saphyr::from_str(&edit.text).expect("YAML"));
+        k8s_machinery::merge::apply(&mut merged, &serde_saphyr::from_str(&edit.text).expect("YAML"));
         let merged = folder(&[("a.yaml", &merged.to_string()), ("c.yaml", &init)]);
         let rendered = answer(&merged, &["render", "-o", "json"]).expect("rendered");
         let value: Value = serde_json::from_str(&rendered.document).expect("JSON");

@@ -3,25 +3,25 @@
 
 use std::collections::BTreeMap;
 
-use capstan::actions::{
+use capi_types::key::ObjectKey;
+use capstan_dashboard::actions::{
     ChangeOrder, ChangePreview, ConfigurationReading, Confirmation, Finding, Severity, Underway,
 };
-use capstan::api::key::ObjectKey;
-use capstan::change::change_id::ChangeId;
-use capstan::change::document::{Inputs, read_inputs};
-use capstan::change::gate::{Doing, next};
-use capstan::change::plan::{PlanOptions, plan};
-use capstan::change::progress::{Situation, progress};
-use capstan::change::record::{ChangeRecord, RecordState};
-use capstan::change::render::{ClusterSettings, HostFacts, node};
-use capstan::change::request::{PatchKind, RequestPart, apply};
-use capstan::change::running::{Running, Sighting};
-use capstan::tui::effect::{Effect, EffectOutcome};
-use capstan::tui::model::Model;
-use capstan::tui::msg::Msg;
-use capstan::tui::plans::PlannedCluster;
-use capstan::tui::script::text;
-use capstan::tui::update::update;
+use capstan_dashboard::tui::effect::{Effect, EffectOutcome};
+use capstan_dashboard::tui::model::Model;
+use capstan_dashboard::tui::msg::Msg;
+use capstan_dashboard::tui::plans::PlannedCluster;
+use capstan_dashboard::tui::script::text;
+use capstan_dashboard::tui::update::update;
+use kubeadm_change::change_id::ChangeId;
+use kubeadm_change::document::{Inputs, read_inputs};
+use kubeadm_change::gate::{Doing, next};
+use kubeadm_change::plan::{PlanOptions, plan};
+use kubeadm_change::progress::{Situation, progress};
+use kubeadm_change::record::{ChangeRecord, RecordState};
+use kubeadm_change::render::{ClusterSettings, HostFacts, node};
+use kubeadm_change::request::{PatchKind, RequestPart, apply};
+use kubeadm_change::running::{Running, Sighting};
 use serde_json::{Value, json};
 
 use crate::golden;
@@ -319,7 +319,7 @@ fn a_command_of_the_plan_is_copied_as_it_is_typed() {
     let copied = (0..80).find_map(|_| {
         let effects = keys(&mut model, "j c");
         effects.into_iter().find_map(|effect| match effect {
-            Effect::Copy(text) if text.starts_with("kubeadm ") => Some(text),
+            Effect::Copy(text) if text.starts_with("flock ") => Some(text),
             _ => None,
         })
     });

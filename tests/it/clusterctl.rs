@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use capstan::api::cluster::Cluster;
-use capstan::api::machine::Machine;
-use capstan::api::machine_deployment::MachineDeployment;
+use capi_types::cluster::Cluster;
+use capi_types::machine::Machine;
+use capi_types::machine_deployment::MachineDeployment;
 use kube::api::{Api, ListParams};
 use kube::{Client, ResourceExt as _};
 

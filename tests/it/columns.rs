@@ -5,19 +5,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use capstan::api;
-use capstan::api::key::Gvk;
-use capstan::apiserver::table::{Budget, Columns, Include};
+use capi_types as api;
+use capi_types::key::Gvk;
 use capstan::cli::args::{Cli, Command};
 use capstan::cli::get;
 use capstan::cli::output::Style;
-use capstan::client::Connection;
-use capstan::fleet::decode::{Decoder, Slim};
-use capstan::fleet::{Kind, Reader, SourceId};
-use capstan::rng::Rng;
-use capstan::standalone::stack::{Stack, StackOptions};
-use capstan::store::MemoryStore;
-use capstan::time::{Clock, Timestamp, age, parse_rfc3339};
+use capstan_apiserver::table::{Budget, Columns, Include};
+use capstan_base::rng::Rng;
+use capstan_base::time::{Clock, Timestamp, age, parse_rfc3339};
+use capstan_dashboard::fleet::decode::{Decoder, Slim};
+use capstan_dashboard::fleet::{Kind, Reader, SourceId};
+use capstan_engine::client::Connection;
+use capstan_store::MemoryStore;
+use capstan_worlds::standalone::stack::{Stack, StackOptions};
 use clap::Parser as _;
 use serde_json::{Value, json};
 

@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
-use capstan::api::key::Gvk;
-use capstan::api::machine::Machine;
-use capstan::client::{ConnectOptions, Impersonated, connect, read};
-use capstan::tui::command::complete;
-use capstan::tui::effect::Effect;
-use capstan::tui::model::{Look, Model, Session};
-use capstan::tui::script::{press, text};
-use capstan::tui::{Tier, command};
+use capi_types::key::Gvk;
+use capi_types::machine::Machine;
+use capstan_dashboard::tui::command::complete;
+use capstan_dashboard::tui::effect::Effect;
+use capstan_dashboard::tui::model::{Look, Model, Session};
+use capstan_dashboard::tui::script::{press, text};
+use capstan_dashboard::tui::{Tier, command};
+use capstan_engine::client::{ConnectOptions, Impersonated, connect, read};
 use portable_pty::CommandBuilder;
 use ratatui::layout::Rect;
 use serde_json::{Value, json};

@@ -8,13 +8,13 @@ use std::time::Duration;
 use capstan::cli::args::{Cli, Command};
 use capstan::cli::leader_migration::args::LeaderMigrationCommand;
 use capstan::cli::leader_migration::rehearse::rehearse;
-use capstan::leader_migration::release::Release;
-use capstan::leader_migration::stages::MigrationStage;
-use capstan::standalone::rehearsal::{
+use capstan_base::time::{Timestamp, parse_rfc3339};
+use capstan_worlds::standalone::rehearsal::{
     Cast, FAILURES, FailureEffect, Played, WAYS_BACK, failure, way_back, whole_way,
 };
-use capstan::time::{Timestamp, parse_rfc3339};
 use clap::Parser as _;
+use leader_migration::release::Release;
+use leader_migration::stages::MigrationStage;
 
 use crate::golden;
 

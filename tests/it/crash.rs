@@ -10,9 +10,9 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use capstan::rng::Rng;
-use capstan::store::{DiskStore, Error, Key, Outcome, Range, Revision, Store, Txn, Write};
-use capstan::time::Timestamp;
+use capstan_base::rng::Rng;
+use capstan_base::time::Timestamp;
+use capstan_store::{DiskStore, Error, Key, Outcome, Range, Revision, Store, Txn, Write};
 
 /// Names the store's folder to a child.
 const FOLDER: &str = "CAPSTAN_CRASH_FOLDER";

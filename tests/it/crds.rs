@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use capstan::api;
-use capstan::api::crds;
-use capstan::apiserver::schema::{self, Schema};
-use capstan::samples::{self, Sample};
+use capi_types as api;
+use capi_types::crds;
+use capstan_apiserver::schema::{self, Schema};
+use capstan_worlds::samples::{self, Sample};
 use serde_json::{Value, json};
 
 /// Schema paths that differ from upstream's on purpose, with the reason.
@@ -230,7 +230,7 @@ fn sample_objects_survive_a_round_trip() {
                     panic!("{}: {kind} {}: {error}", file.display(), object["metadata"]["name"])
                 }
                 Some(Ok(encoded)) => {
-                    let lost = api::merge::merge_diff(&encoded, &object);
+                    let lost = k8s_machinery::merge::merge_diff(&encoded, &object);
                     assert_eq!(lost, None, "{}: {kind} {}", file.display(), object["metadata"]["name"]);
                     kept += 1;
                 }
@@ -357,7 +357,7 @@ fn unknown_fields_do_not_stop_decoding() {
 #[test]
 fn samples_are_valid_and_use_only_fields_that_the_types_know() {
     let validators = Validators::new();
-    let now = capstan::time::parse_rfc3339("2026-11-20T10:00:00Z").unwrap();
+    let now = capstan_base::time::parse_rfc3339("2026-11-20T10:00:00Z").unwrap();
     let names =
         samples::names().iter().map(|entry| entry.name).chain(["synthetic:clusters=30,machines=3000"]);
     for name in names {
@@ -367,7 +367,7 @@ fn samples_are_valid_and_use_only_fields_that_the_types_know() {
                 assert_eq!(object["kind"], "Namespace");
                 continue;
             };
-            let lost = api::merge::merge_diff(&encoded.unwrap(), &object);
+            let lost = k8s_machinery::merge::merge_diff(&encoded.unwrap(), &object);
             assert_eq!(lost, None, "{name}: {} {}", object["kind"], object["metadata"]["name"]);
         }
     }

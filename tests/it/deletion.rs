@@ -4,12 +4,12 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use capstan::api::condition::{Conditioned as _, find};
-use capstan::api::dev::PODS_ANNOTATION;
-use capstan::api::key::ObjectKey;
-use capstan::api::machine::Machine;
-use capstan::provider::faults::Fault;
-use capstan::time::{Timestamp, parse_rfc3339};
+use capi_types::condition::{Conditioned as _, find};
+use capi_types::dev::PODS_ANNOTATION;
+use capi_types::key::ObjectKey;
+use capi_types::machine::Machine;
+use capstan_base::time::{Timestamp, parse_rfc3339};
+use capstan_worlds::provider::faults::Fault;
 use k8s_openapi::api::core::v1::Event;
 use regex::{Captures, Regex};
 use serde_json::{Value, json};

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use capstan::tui::reference;
+use capstan_dashboard::tui::reference;
 
 fn check(name: &str, expected: &str) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("docs").join(name);
@@ -60,7 +60,7 @@ fn rust_files(folder: &Path) -> String {
 fn the_tests_of_the_control_loops_exist() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let table = std::fs::read_to_string(root.join("docs/control-loops.md")).expect("docs/control-loops.md");
-    let code = ["src", "tests"].map(|folder| rust_files(&root.join(folder))).concat();
+    let code = ["src", "crates", "tests"].map(|folder| rust_files(&root.join(folder))).concat();
     let columns =
         table.lines().filter(|line| line.starts_with("| ")).filter_map(|line| line.split(" | ").nth(1));
     let named: Vec<&str> = columns.flat_map(|tests| tests.split('`').skip(1).step_by(2)).collect();

@@ -4,22 +4,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use capstan::admission::Webhooks;
-use capstan::api::cluster::Cluster;
-use capstan::api::condition::find;
-use capstan::api::dev::{DevCluster, DevMachine, HOLD_ANNOTATION};
-use capstan::api::key::ObjectKey;
-use capstan::api::machine::Machine;
-use capstan::apiserver::{ApiServer, Options, Tokens};
-use capstan::client::write::{Mode, Part, Precondition, Writer};
-use capstan::client::{Cache, Connection, get, in_process};
-use capstan::engine::lease::{Elector, LeaseOptions};
-use capstan::engine::{Controller, Engine, EngineOptions, Handle, Outcome, ReconcileError, Trigger};
-use capstan::provider::{self, ProviderOptions, World};
-use capstan::rng::Rng;
-use capstan::store::MemoryStore;
-use capstan::time::{Clock, TimeSource, Timestamp};
-use capstan::workload::Workload as _;
+use capi_rules::admission::Webhooks;
+use capi_types::cluster::Cluster;
+use capi_types::condition::find;
+use capi_types::dev::{DevCluster, DevMachine, HOLD_ANNOTATION};
+use capi_types::key::ObjectKey;
+use capi_types::machine::Machine;
+use capstan_apiserver::{ApiServer, Options, Tokens};
+use capstan_base::rng::Rng;
+use capstan_base::time::{Clock, TimeSource, Timestamp};
+use capstan_engine::client::write::{Mode, Part, Precondition, Writer};
+use capstan_engine::client::{Cache, Connection, get, in_process};
+use capstan_engine::engine::lease::{Elector, LeaseOptions};
+use capstan_engine::engine::{Controller, Engine, EngineOptions, Handle, Outcome, ReconcileError, Trigger};
+use capstan_engine::workload::Workload as _;
+use capstan_store::MemoryStore;
+use capstan_worlds::provider::{self, ProviderOptions, World};
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -42,7 +42,7 @@ fn paused_clock() -> Clock {
 
 async fn server(clock: &Clock) -> Connection {
     let tokens = Tokens { admin: "a".to_owned(), read_only: "r".to_owned() };
-    let definitions = capstan::api::crds::all();
+    let definitions = capi_types::crds::all();
     let options = Options {
         clock: clock.clone(),
         rng: Rng::seeded(7),
@@ -131,7 +131,7 @@ async fn make_machine(writer: &Writer, name: &str, jitter: &str) {
     writer.create(&dev, Mode::Real).await.expect("a DevMachine");
 }
 
-async fn read<K: capstan::client::Object>(connection: &Connection, name: &str) -> K {
+async fn read<K: capstan_engine::client::Object>(connection: &Connection, name: &str) -> K {
     get(&connection.client, &key(name)).await.expect("an answer").expect("an object")
 }
 

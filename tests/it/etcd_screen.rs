@@ -1,15 +1,15 @@
 //! The etcd screen: what it shows of three members, when it asks for a reading, and that it asks no more once it is
 //! left.
 
-use capstan::status::etcd::facts::{
+use capi_rules::status::etcd::facts::{
     Alarm, Asked, Class, Database, Facts, Host, Listed, MemberStatus, Raft, Trouble,
 };
-use capstan::tui::effect::{Effect, EffectOutcome};
-use capstan::tui::model::Model;
-use capstan::tui::msg::Msg;
-use capstan::tui::plans::PlannedCluster;
-use capstan::tui::script::text;
-use capstan::tui::update::update;
+use capstan_dashboard::tui::effect::{Effect, EffectOutcome};
+use capstan_dashboard::tui::model::Model;
+use capstan_dashboard::tui::msg::Msg;
+use capstan_dashboard::tui::plans::PlannedCluster;
+use capstan_dashboard::tui::script::text;
+use capstan_dashboard::tui::update::update;
 
 use crate::golden;
 use crate::harbor_screen::{keys, model};

@@ -9,26 +9,26 @@ use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use capstan::api::condition::{Conditioned as _, find};
-use capstan::api::dev::DevMachine;
-use capstan::api::extension_config::{ClientConfig, ExtensionConfig, ExtensionConfigSpec};
-use capstan::api::hook::{
+use capi_types::condition::{Conditioned as _, find};
+use capi_types::dev::DevMachine;
+use capi_types::extension_config::{ClientConfig, ExtensionConfig, ExtensionConfigSpec};
+use capi_types::hook::{
     CanUpdateMachineRequest, CanUpdateMachineSetRequest, DiscoveryRequest, DiscoveryResponse,
     Extensions as _, Hook, HookError, MachineObjects, UpdateMachineRequest, UpdateMachineResponse, subject,
 };
-use capstan::api::key::ObjectKey;
-use capstan::api::machine::Machine;
-use capstan::client::{Cache, Mode, Writer};
-use capstan::extension::{
+use capi_types::key::ObjectKey;
+use capi_types::machine::Machine;
+use capstan_base::rng::Rng;
+use capstan_base::time::Clock;
+use capstan_base::toml_file::Source;
+use capstan_engine::client::{Cache, Mode, Writer};
+use capstan_engine::runtime_sdk::{Https, Question, Runtime, Transport};
+use capstan_engine::workload::Workload as _;
+use capstan_store::MemoryStore;
+use capstan_worlds::extension::{
     Behaviour, DevHosts, Extension, HostUpdate, Hosts, Identity, Reply, Serving, serve,
 };
-use capstan::rng::Rng;
-use capstan::runtime_sdk::{Https, Question, Runtime, Transport};
-use capstan::standalone::stack::{Stack, StackOptions};
-use capstan::store::MemoryStore;
-use capstan::time::Clock;
-use capstan::toml_file::Source;
-use capstan::workload::Workload as _;
+use capstan_worlds::standalone::stack::{Stack, StackOptions};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
@@ -92,7 +92,7 @@ impl Site {
         Self { stack, configs, writer: Writer::new(client, "test") }
     }
 
-    async fn create<K: capstan::client::Object>(&self, object: &K) {
+    async fn create<K: capstan_engine::client::Object>(&self, object: &K) {
         self.writer.create(object, Mode::Real).await.expect("created");
     }
 

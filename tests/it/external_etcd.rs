@@ -1,9 +1,9 @@
 //! A control plane with an etcd of the user's: its Secrets are waited for and never made, its members are left alone.
 
-use capstan::api::bootstrap::KubeadmConfig;
-use capstan::api::condition::{Conditioned as _, find};
-use capstan::api::control_plane::KubeadmControlPlane;
-use capstan::api::machine::Machine;
+use capi_types::bootstrap::KubeadmConfig;
+use capi_types::condition::{Conditioned as _, find};
+use capi_types::control_plane::KubeadmControlPlane;
+use capi_types::machine::Machine;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ async fn give(sim: &Sim, name: &str, data: &[(&str, &str)]) {
     let mut secret = Secret { data: Some(data.collect()), ..Secret::default() };
     secret.metadata.name = Some(name.to_owned());
     secret.metadata.namespace = Some("default".to_owned());
-    sim.writer.create(&secret, capstan::client::Mode::Real).await.expect("created");
+    sim.writer.create(&secret, capstan_engine::client::Mode::Real).await.expect("created");
 }
 
 async fn user_data(sim: &Sim, machine: &str) -> String {

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use capstan::apiserver::ApiServer;
-use capstan::store::{
+use capstan_apiserver::ApiServer;
+use capstan_base::time::Timestamp;
+use capstan_store::{
     DiskStore, Entry, Error, MemoryStore, Outcome, Page, Range, Revision, Store, Txn, Watch,
 };
-use capstan::time::Timestamp;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use http_body_util::BodyExt as _;
@@ -306,7 +306,8 @@ async fn in_memory_a_write_is_refused_when_its_lease_is_taken_before_its_commit(
 
 #[tokio::test]
 async fn in_a_file_a_write_is_refused_when_its_lease_is_taken_before_its_commit() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+    let folder = tempfile::Builder::new().permissions(private).tempdir().expect("a folder");
     let store = DiskStore::open(folder.path(), Timestamp::default()).expect("a store");
     a_write_is_refused_when_its_lease_is_taken_before_its_commit(Arc::new(store)).await;
 }
@@ -315,7 +316,7 @@ async fn in_a_file_a_write_is_refused_when_its_lease_is_taken_before_its_commit(
 #[tokio::test]
 async fn in_etcd_a_write_is_refused_when_its_lease_is_taken_before_its_commit() {
     use super::keeping::etcd::{Etcd, is_installed};
-    use capstan::store::{EtcdOptions, EtcdStore, Plain};
+    use capstan_store::{EtcdOptions, EtcdStore, Plain};
 
     if !is_installed() {
         return;
@@ -327,7 +328,7 @@ async fn in_etcd_a_write_is_refused_when_its_lease_is_taken_before_its_commit() 
         within: "/registry".to_owned(),
         tls: None,
         plain: Plain::same(),
-        rng: capstan::rng::Rng::from_entropy(),
+        rng: capstan_base::rng::Rng::from_entropy(),
     });
     a_write_is_refused_when_its_lease_is_taken_before_its_commit(Arc::new(store.await.expect("a store")))
         .await;

@@ -1,15 +1,15 @@
 //! Who owns which field of Machines and the objects behind them: what leaves a template leaves existing objects,
 //! what people and other controllers wrote stays, also when an earlier version made the fleet.
 
-use capstan::api::bootstrap::KubeadmConfig;
-use capstan::api::control_plane::KubeadmControlPlane;
-use capstan::api::dev::DevMachine;
-use capstan::api::key::{Gvk, ObjectKey, ObjectRef};
-use capstan::api::machine::Machine;
-use capstan::api::machine_deployment::MachineDeployment;
-use capstan::api::machine_set::MachineSet;
-use capstan::client::write::{Mode, Part, Precondition};
-use capstan::client::{Object, read};
+use capi_types::bootstrap::KubeadmConfig;
+use capi_types::control_plane::KubeadmControlPlane;
+use capi_types::dev::DevMachine;
+use capi_types::key::{Gvk, ObjectKey, ObjectRef};
+use capi_types::machine::Machine;
+use capi_types::machine_deployment::MachineDeployment;
+use capi_types::machine_set::MachineSet;
+use capstan_engine::client::write::{Mode, Part, Precondition};
+use capstan_engine::client::{Object, read};
 use serde_json::{Map, Value, json};
 
 use super::simulation::{Sim, manifest, settled};

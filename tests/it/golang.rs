@@ -18,16 +18,16 @@ use kube::core::GroupVersionKind;
 use kube::runtime::wait::{await_condition, conditions};
 use serde_json::{Value, json};
 
-use capstan::client::Writer;
-use capstan::engine::lease::{Elector, Leadership, LeaseOptions};
-use capstan::leader_migration::configuration::{ConfigVersion, Configuration};
-use capstan::leader_migration::controller_names::Function;
-use capstan::leader_migration::manager_kind::ManagerKind;
-use capstan::leader_migration::placement::place;
-use capstan::leader_migration::reading::read;
-use capstan::leader_migration::release::Release;
-use capstan::leader_migration::writing;
-use capstan::time::Clock;
+use capstan_base::time::Clock;
+use capstan_engine::client::Writer;
+use capstan_engine::engine::lease::{Elector, Leadership, LeaseOptions};
+use leader_migration::configuration::{ConfigVersion, Configuration};
+use leader_migration::controller_names::Function;
+use leader_migration::manager_kind::ManagerKind;
+use leader_migration::placement::place;
+use leader_migration::reading::read;
+use leader_migration::release::Release;
+use leader_migration::writing;
 use tokio_util::sync::CancellationToken;
 
 use crate::running::Running;
@@ -263,7 +263,7 @@ fn slow(client: &kube::Client, late_ms: &Arc<AtomicU64>) -> kube::Client {
             answer
         }
     });
-    capstan::client::in_process(service, "slow", "default", false).client
+    capstan_engine::client::in_process(service, "slow", "default", false).client
 }
 
 impl OwnElector {

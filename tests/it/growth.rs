@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use capstan::api::key::ObjectKey;
-use capstan::api::machine_deployment::MachineDeployment;
-use capstan::workload::Workload as _;
+use capi_types::key::ObjectKey;
+use capi_types::machine_deployment::MachineDeployment;
+use capstan_engine::workload::Workload as _;
 use serde_json::json;
 
 use super::simulation::{Sim, manifest};

@@ -1,13 +1,13 @@
 //! The dashboard over one settled cluster, `prod/harbor` with three control plane Machines, for screens about one cluster. Owns how
 //! it is opened and typed at; what a screen shows is tested elsewhere.
 
-use capstan::tui::Tier;
-use capstan::tui::command;
-use capstan::tui::effect::Effect;
-use capstan::tui::model::{Look, Model, Session};
-use capstan::tui::msg::Msg;
-use capstan::tui::script::press;
-use capstan::tui::update::update;
+use capstan_dashboard::tui::Tier;
+use capstan_dashboard::tui::command;
+use capstan_dashboard::tui::effect::Effect;
+use capstan_dashboard::tui::model::{Look, Model, Session};
+use capstan_dashboard::tui::msg::Msg;
+use capstan_dashboard::tui::script::press;
+use capstan_dashboard::tui::update::update;
 use ratatui::layout::Rect;
 
 use crate::fleet_fixture::{MachineState, OwnerState, RollingCluster, now};

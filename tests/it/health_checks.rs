@@ -3,16 +3,16 @@
 
 use std::time::Duration;
 
-use capstan::api::condition::{Conditioned as _, find, is_true};
-use capstan::api::control_plane::KubeadmControlPlane;
-use capstan::api::key::{Gvk, ObjectKey, ObjectRef};
-use capstan::api::machine::Machine;
-use capstan::api::machine_deployment::MachineDeployment;
-use capstan::api::machine_health_check::MachineHealthCheck;
-use capstan::client::read;
-use capstan::client::write::Mode;
-use capstan::provider::faults::Fault;
-use capstan::rng::Rng;
+use capi_types::condition::{Conditioned as _, find, is_true};
+use capi_types::control_plane::KubeadmControlPlane;
+use capi_types::key::{Gvk, ObjectKey, ObjectRef};
+use capi_types::machine::Machine;
+use capi_types::machine_deployment::MachineDeployment;
+use capi_types::machine_health_check::MachineHealthCheck;
+use capstan_base::rng::Rng;
+use capstan_engine::client::read;
+use capstan_engine::client::write::Mode;
+use capstan_worlds::provider::faults::Fault;
 use k8s_openapi::api::core::v1::Event;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::{Value, json};
@@ -339,10 +339,10 @@ async fn faults_at_random_never_cost_quorum_nor_two_at_once() {
 #[cfg(feature = "etcd")]
 #[tokio::test(start_paused = true)]
 async fn the_last_api_server_that_answers_is_not_deleted() {
-    use capstan::actions::journal::Journal;
-    use capstan::actions::{Action, EtcdReader as _, Executor, Request, Severity};
+    use capi_rules::status::etcd::report::Report;
     use capstan::cli::etcd::ClusterEtcd;
-    use capstan::status::etcd::report::Report;
+    use capstan_dashboard::actions::journal::Journal;
+    use capstan_dashboard::actions::{Action, EtcdReader as _, Executor, Request, Severity};
 
     let sim = fleet(21, 3, 0, Vec::new()).await;
     let names = control_plane_names(&sim).await;

@@ -7,21 +7,21 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use capstan::api::condition::{Conditioned, find};
-use capstan::api::control_plane::KubeadmControlPlane;
-use capstan::api::dev::{DevMachine, HOST_ANNOTATION, Host};
-use capstan::api::hook::{
+use capi_rules::plan::in_place::Handlers;
+use capi_types::condition::{Conditioned, find};
+use capi_types::control_plane::KubeadmControlPlane;
+use capi_types::dev::{DevMachine, HOST_ANNOTATION, Host};
+use capi_types::hook::{
     CanUpdateMachineRequest, CanUpdateMachineResponse, CanUpdateMachineSetRequest,
     CanUpdateMachineSetResponse, Extensions, Hook, HookError, Patch, UpdateMachineRequest,
     UpdateMachineResponse,
 };
-use capstan::api::key::{ObjectKey, annotation};
-use capstan::api::machine::Machine;
-use capstan::api::machine_deployment::MachineDeployment;
-use capstan::api::names::annotation as keys;
-use capstan::client::write::{Mode, Part, Writer};
-use capstan::controllers::in_place::Settings;
-use capstan::plan::in_place::Handlers;
+use capi_types::key::{ObjectKey, annotation};
+use capi_types::machine::Machine;
+use capi_types::machine_deployment::MachineDeployment;
+use capi_types::names::annotation as keys;
+use capstan_engine::client::write::{Mode, Part, Writer};
+use capstan_engine::controllers::in_place::Settings;
 use serde_json::{Value, json};
 
 use super::simulation::{Sim, labels, manifest, settled, worker_names};
@@ -131,7 +131,7 @@ impl Extension {
 
 /// The whole spec as a merge patch; fields that have to go are nulled.
 fn towards(current: &Value, desired: &Value, path: &[&str]) -> Patch {
-    let Some(diff) = capstan::api::merge::merge_diff(current, desired) else { return Patch::default() };
+    let Some(diff) = k8s_machinery::merge::merge_diff(current, desired) else { return Patch::default() };
     let part = path.iter().try_fold(&diff, |at, field| at.get(field));
     let Some(part) = part else { return Patch::default() };
     let body = path.iter().rev().fold(part.clone(), |below, field| json!({ *field: below }));

@@ -4,23 +4,23 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use capstan::actions::in_place::InPlaceChange;
-use capstan::actions::journal::Journal;
-use capstan::actions::{Action, Executor, Outlook, Preview, Request, Severity};
-use capstan::api::condition::{Conditioned as _, is_true};
-use capstan::api::control_plane::KubeadmControlPlane;
-use capstan::api::extension_config::ExtensionConfig;
-use capstan::api::key::{Gvk, ObjectKey, ObjectRef};
-use capstan::api::machine_deployment::MachineDeployment;
-use capstan::can_update::AtServer;
-use capstan::client::clusters::list_clusters;
-use capstan::client::get;
-use capstan::extension::{Behaviour, DevHosts, Extension, Identity, Serving, extension_config, serve};
-use capstan::forecast::in_place::{Known, Updates, Way};
-use capstan::forecast::{Forecast, forecast, forecast_knowing};
-use capstan::observe::dump::Dump;
-use capstan::standalone::extension::register;
-use capstan::toml_file::Source;
+use capi_forecast::forecast::in_place::{Known, Updates, Way};
+use capi_forecast::forecast::{Forecast, forecast, forecast_knowing};
+use capi_rules::observe::dump::Dump;
+use capi_types::condition::{Conditioned as _, is_true};
+use capi_types::control_plane::KubeadmControlPlane;
+use capi_types::extension_config::ExtensionConfig;
+use capi_types::key::{Gvk, ObjectKey, ObjectRef};
+use capi_types::machine_deployment::MachineDeployment;
+use capstan_base::toml_file::Source;
+use capstan_dashboard::actions::in_place::InPlaceChange;
+use capstan_dashboard::actions::journal::Journal;
+use capstan_dashboard::actions::{Action, Executor, Outlook, Preview, Request, Severity};
+use capstan_engine::can_update::AtServer;
+use capstan_engine::client::clusters::list_clusters;
+use capstan_engine::client::get;
+use capstan_worlds::extension::{Behaviour, DevHosts, Extension, Identity, Serving, extension_config, serve};
+use capstan_worlds::standalone::extension::register;
 use serde_json::json;
 
 use super::simulation::{Sim, manifest, settled};
@@ -130,7 +130,7 @@ async fn every_machine_is_known_before_and_the_action_stops_when_one_would_go() 
     let changed: MachineDeployment = sim.get("harbor-md-0").await.expect("there");
     let template = changed.spec.template.spec.infrastructure_ref.name;
     assert_ne!(template, "harbor-md-0");
-    let made = sim.list::<capstan::api::dev::DevMachineTemplate>().await;
+    let made = sim.list::<capi_types::dev::DevMachineTemplate>().await;
     assert!(made.iter().any(|made| made.metadata.name.as_deref() == Some(template.as_str())), "{template}");
 }
 
@@ -149,7 +149,7 @@ async fn what_no_extension_covers_is_the_reason_and_silence_is_not_a_yes() {
     let mut lists = list_clusters(&sim.connection, "default", Some("harbor")).await.expect("lists");
     for (gvk, objects) in &mut lists.kinds {
         if gvk.kind == "KubeadmControlPlane" {
-            capstan::api::merge::apply(&mut objects[0], &changed);
+            k8s_machinery::merge::apply(&mut objects[0], &changed);
         }
     }
     let (dump, now) = (Dump::of_lists(lists.kinds), sim.clock.now());

@@ -5,16 +5,16 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use capstan::api::cluster::Cluster;
-use capstan::api::condition::{Conditioned, find};
-use capstan::api::hook::Hook;
-use capstan::api::key::annotation;
-use capstan::api::machine::Machine;
-use capstan::api::machine_deployment::MachineDeployment;
-use capstan::api::machine_health_check::MachineHealthCheck;
-use capstan::api::names::annotation as keys;
-use capstan::plan::in_place::Handlers;
-use capstan::rng::Rng;
+use capi_rules::plan::in_place::Handlers;
+use capi_types::cluster::Cluster;
+use capi_types::condition::{Conditioned, find};
+use capi_types::hook::Hook;
+use capi_types::key::annotation;
+use capi_types::machine::Machine;
+use capi_types::machine_deployment::MachineDeployment;
+use capi_types::machine_health_check::MachineHealthCheck;
+use capi_types::names::annotation as keys;
+use capstan_base::rng::Rng;
 use serde_json::json;
 
 use super::in_place::{
@@ -167,7 +167,7 @@ async fn a_control_plane_is_scaled_and_its_machine_deleted_while_it_is_updated()
     until(&sim, "it gone", 600, gone).await;
     extension.turn("x.ext", Mood::Works);
     let body = json!({"spec": {"replicas": 5, "rollout": {"strategy": {"rollingUpdate": {"maxSurge": 1}}}}});
-    sim.patch::<capstan::api::control_plane::KubeadmControlPlane>("harbor-cp", body).await;
+    sim.patch::<capi_types::control_plane::KubeadmControlPlane>("harbor-cp", body).await;
     sim.machines_max = (6, 0);
     until(&sim, "five that are up to date", 2400, async |s| settled(s, 5, 0, NEW).await).await;
     let kept: BTreeSet<String> = control_plane_names(&sim).await.intersection(&before).cloned().collect();

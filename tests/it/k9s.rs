@@ -4,7 +4,7 @@
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use capstan::api::machine_deployment::MachineDeployment;
+use capi_types::machine_deployment::MachineDeployment;
 use kube::api::Api;
 use kube::runtime::wait::await_condition;
 use portable_pty::CommandBuilder;

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use capstan::rng::Rng;
+use capstan_base::rng::Rng;
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, DeleteParams, ListParams, PostParams, WatchEvent, WatchParams};
@@ -285,7 +285,7 @@ async fn a_backup_is_restored_into_an_empty_store_of_any_kind() {
 }
 
 #[cfg(feature = "etcd")]
-#[path = "../../src/store/etcd/tests/server.rs"]
+#[path = "../../crates/store/src/etcd/tests/server.rs"]
 #[allow(dead_code, reason = "the store's own tests also kill and restart it")]
 pub mod etcd;
 

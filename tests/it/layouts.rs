@@ -2,16 +2,16 @@
 
 use std::path::PathBuf;
 
-use capstan::fleet::watch::Subject;
-use capstan::fleet::{Delta, Item, Verdict};
-use capstan::tui::Tier;
-use capstan::tui::command;
-use capstan::tui::effect::{Effect, EffectOutcome};
-use capstan::tui::model::{Look, Model, Session};
-use capstan::tui::msg::Msg;
-use capstan::tui::script::{press, text};
-use capstan::tui::update::update;
-use capstan::tui::view::view;
+use capstan_dashboard::fleet::watch::Subject;
+use capstan_dashboard::fleet::{Delta, Item, Verdict};
+use capstan_dashboard::tui::Tier;
+use capstan_dashboard::tui::command;
+use capstan_dashboard::tui::effect::{Effect, EffectOutcome};
+use capstan_dashboard::tui::model::{Look, Model, Session};
+use capstan_dashboard::tui::msg::Msg;
+use capstan_dashboard::tui::script::{press, text};
+use capstan_dashboard::tui::update::update;
+use capstan_dashboard::tui::view::view;
 use proptest::prelude::*;
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::layout::Rect;

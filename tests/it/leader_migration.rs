@@ -268,7 +268,7 @@ async fn rights_are_asked_for_both_processes() {
         let body = http_body_util::Full::new(bytes::Bytes::from(review.to_string()));
         Ok::<_, std::io::Error>(http::Response::new(body))
     });
-    let connection = capstan::client::in_process(service, "test", "default", false);
+    let connection = capstan_engine::client::in_process(service, "test", "default", false);
     let words = ["capstan", "leader-migration", "rights", "--check"];
     let Some(Command::LeaderMigration(LeaderMigrationCommand::Rights(args))) =
         Cli::try_parse_from(words).expect("arguments").command
@@ -334,7 +334,7 @@ fn workload(pods: Vec<serde_json::Value>, leases: &'static [(&'static str, &'sta
         let body = http_body_util::Full::new(bytes::Bytes::from(body.to_string()));
         async move { Ok::<_, std::io::Error>(http::Response::new(body)) }
     });
-    capstan::client::in_process(service, "test", "default", false).client
+    capstan_engine::client::in_process(service, "test", "default", false).client
 }
 
 async fn walked(client: &kube::Client, line: &str) -> Printed {
@@ -348,7 +348,7 @@ async fn walked(client: &kube::Client, line: &str) -> Printed {
         LeaderMigrationCommand::Plan(args) => (args, Extent::Plan),
         other => panic!("{other:?}"),
     };
-    let now = capstan::time::parse_rfc3339("2026-11-20T10:00:00Z").expect("a moment");
+    let now = capstan_base::time::parse_rfc3339("2026-11-20T10:00:00Z").expect("a moment");
     walk(client, &args, extent, now).await.expect("a walkthrough")
 }
 

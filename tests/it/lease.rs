@@ -4,14 +4,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use capstan::admission::Webhooks;
-use capstan::apiserver::{ApiServer, Options, Tokens};
-use capstan::client::write::Writer;
-use capstan::client::{Connection, in_process};
-use capstan::engine::lease::{Elector, Leadership, LeaseOptions, identity_of};
-use capstan::rng::Rng;
-use capstan::store::MemoryStore;
-use capstan::time::{Clock, TimeSource, Timestamp};
+use capi_rules::admission::Webhooks;
+use capstan_apiserver::{ApiServer, Options, Tokens};
+use capstan_base::rng::Rng;
+use capstan_base::time::{Clock, TimeSource, Timestamp};
+use capstan_engine::client::write::Writer;
+use capstan_engine::client::{Connection, in_process};
+use capstan_engine::engine::lease::{Elector, Leadership, LeaseOptions, identity_of};
+use capstan_store::MemoryStore;
 use http::Request;
 use kube::client::Body;
 use proptest::prelude::*;
@@ -229,9 +229,9 @@ async fn a_lease_that_another_took_is_not_given_back() {
     assert!(second.leads() && !first.leads());
     stop.cancel();
     task.await.expect("it ends");
-    let key = capstan::api::key::ObjectKey::new("default", "capstan-engine");
+    let key = capi_types::key::ObjectKey::new("default", "capstan-engine");
     let lease: k8s_openapi::api::coordination::v1::Lease =
-        capstan::client::get(&held_up(&server, Vec::new(), began).client, &key)
+        capstan_engine::client::get(&held_up(&server, Vec::new(), began).client, &key)
             .await
             .expect("an answer")
             .expect("a lease");
@@ -281,7 +281,7 @@ async fn at_rest_a_lock_costs_one_small_request_every_two_seconds() {
 /// The writer believes that it leads; the server knows better, whenever the request arrives.
 #[tokio::test]
 async fn a_write_under_a_lease_that_another_has_taken_is_refused() {
-    use capstan::api::names::lease::Fence;
+    use k8s_machinery::lease::Fence;
     use k8s_openapi::api::coordination::v1::Lease;
     use k8s_openapi::api::core::v1::ConfigMap;
     use kube::api::{Api, DeleteParams, Patch, PatchParams};
@@ -291,7 +291,7 @@ async fn a_write_under_a_lease_that_another_has_taken_is_refused() {
     let lease: Lease = serde_json::from_value(json!({"metadata": {"namespace": "default", "name": "l"},
         "spec": {"holderIdentity": "a", "leaseDurationSeconds": 15, "leaseTransitions": 3}}))
     .expect("a Lease");
-    let mode = capstan::client::Mode::Real;
+    let mode = capstan_engine::client::Mode::Real;
     let lease = writer.create(&lease, mode).await.expect("created");
     let uid = lease.metadata.uid.expect("a uid");
     let fence = Fence { namespace: "default".to_owned(), name: "l".to_owned(), uid, transitions: 3 };

@@ -1,13 +1,13 @@
 //! From one object to those that it is related to, by key.
 
-use capstan::fleet::watch::{EventLine, Subject};
-use capstan::tui::Tier;
-use capstan::tui::command;
-use capstan::tui::effect::{Effect, EffectOutcome};
-use capstan::tui::model::{Look, Model, Session};
-use capstan::tui::msg::Msg;
-use capstan::tui::script::{press, text};
-use capstan::tui::update::update;
+use capstan_dashboard::fleet::watch::{EventLine, Subject};
+use capstan_dashboard::tui::Tier;
+use capstan_dashboard::tui::command;
+use capstan_dashboard::tui::effect::{Effect, EffectOutcome};
+use capstan_dashboard::tui::model::{Look, Model, Session};
+use capstan_dashboard::tui::msg::Msg;
+use capstan_dashboard::tui::script::{press, text};
+use capstan_dashboard::tui::update::update;
 use ratatui::layout::Rect;
 use serde_json::{Value, json};
 

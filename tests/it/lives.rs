@@ -5,14 +5,14 @@
 
 use std::time::Duration;
 
-use capstan::api::cluster::Cluster;
-use capstan::api::control_plane::KubeadmControlPlane;
-use capstan::api::machine::Machine;
-use capstan::api::machine_deployment::MachineDeployment;
-use capstan::fleet::watch::{self, Scope};
-use capstan::fleet::{Delta, Fleet, SourceId, Verdict};
-use capstan::rng::Rng;
-use capstan::time::Timestamp;
+use capi_types::cluster::Cluster;
+use capi_types::control_plane::KubeadmControlPlane;
+use capi_types::machine::Machine;
+use capi_types::machine_deployment::MachineDeployment;
+use capstan_base::rng::Rng;
+use capstan_base::time::Timestamp;
+use capstan_dashboard::fleet::watch::{self, Scope};
+use capstan_dashboard::fleet::{Delta, Fleet, SourceId, Verdict};
 use serde_json::{Value, json};
 
 use super::simulation::{Sim, manifest, settled, worker_names};

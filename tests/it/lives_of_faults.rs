@@ -1,11 +1,11 @@
 //! Lives of clusters in which something breaks, as words over O, P, U, D and B (see `lives`), and how long a fault takes
 //! to be shown beyond the time that it is allowed. `docs/verdicts.md` has the same table for people.
 
-use capstan::api::dev::PODS_ANNOTATION;
-use capstan::api::key::ObjectKey;
-use capstan::api::machine::Machine;
-use capstan::fleet::Verdict;
-use capstan::provider::faults::Fault;
+use capi_types::dev::PODS_ANNOTATION;
+use capi_types::key::ObjectKey;
+use capi_types::machine::Machine;
+use capstan_dashboard::fleet::Verdict;
+use capstan_worlds::provider::faults::Fault;
 use serde_json::{Value, json};
 
 use super::lives::Recorder;

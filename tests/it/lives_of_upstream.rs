@@ -5,10 +5,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use capstan::api::key::Gvk;
-use capstan::fleet::decode::{Decoder, Slim};
-use capstan::fleet::{Delta, FeedKey, FeedState, Interner, SourceId};
-use capstan::time::{Timestamp, parse_rfc3339};
+use capi_types::key::Gvk;
+use capstan_base::time::{Timestamp, parse_rfc3339};
+use capstan_dashboard::fleet::decode::{Decoder, Slim};
+use capstan_dashboard::fleet::{Delta, FeedKey, FeedState, Interner, SourceId};
 use json_patch::merge;
 use serde_json::{Value, json};
 

@@ -4,11 +4,13 @@
 
 use std::sync::Arc;
 
-use capstan::api::cluster::Cluster;
-use capstan::api::condition::Status;
-use capstan::api::machine::Machine;
-use capstan::fleet::{Condition, ConditionText, Delta, Fleet, Kind, Row, RowId, Severity, Uid, Verdict};
-use capstan::time::Timestamp;
+use capi_types::cluster::Cluster;
+use capi_types::condition::Status;
+use capi_types::machine::Machine;
+use capstan_base::time::Timestamp;
+use capstan_dashboard::fleet::{
+    Condition, ConditionText, Delta, Fleet, Kind, Row, RowId, Severity, Uid, Verdict,
+};
 
 use super::lives::{Recorder, Recording};
 use super::simulation::{manifest, worker_names};

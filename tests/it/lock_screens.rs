@@ -3,23 +3,23 @@
 
 use std::time::Duration;
 
-use capstan::actions::LockPlace;
-use capstan::api::key::ObjectKey;
-use capstan::fleet::Delta;
-use capstan::leader_migration::flag_places::FlagPlaces;
-use capstan::leader_migration::inventory::{Inventory, assume_file};
-use capstan::leader_migration::lock_watch::LockWatch;
-use capstan::leader_migration::look::{LockLook, MigrationScope};
-use capstan::leader_migration::rights::questions;
-use capstan::leader_migration::validate::RightFact;
-use capstan::tui::Tier;
-use capstan::tui::command;
-use capstan::tui::effect::{Effect, EffectOutcome, LockSubject};
-use capstan::tui::model::{Look, Model, Session};
-use capstan::tui::msg::Msg;
-use capstan::tui::script::{press, text};
-use capstan::tui::update::update;
+use capi_types::key::ObjectKey;
+use capstan_dashboard::actions::LockPlace;
+use capstan_dashboard::fleet::Delta;
+use capstan_dashboard::tui::Tier;
+use capstan_dashboard::tui::command;
+use capstan_dashboard::tui::effect::{Effect, EffectOutcome, LockSubject};
+use capstan_dashboard::tui::model::{Look, Model, Session};
+use capstan_dashboard::tui::msg::Msg;
+use capstan_dashboard::tui::script::{press, text};
+use capstan_dashboard::tui::update::update;
 use k8s_openapi::api::coordination::v1::Lease;
+use leader_migration::flag_places::FlagPlaces;
+use leader_migration::inventory::{Inventory, assume_file};
+use leader_migration::lock_watch::LockWatch;
+use leader_migration::look::{LockLook, MigrationScope};
+use leader_migration::rights::questions;
+use leader_migration::validate::RightFact;
 use ratatui::layout::Rect;
 use serde_json::{Value, json};
 
@@ -264,16 +264,16 @@ async fn looks_follow_the_leases_of_a_server_by_watch() {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use capstan::client::Writer;
-    use capstan::client::in_process;
-    use capstan::engine::lease::{Elector, LeaseOptions};
-    use capstan::leader_migration::lock_view::LockState;
-    use capstan::locks::follow;
-    use capstan::rng::Rng;
-    use capstan::standalone::stack::{Stack, StackOptions};
-    use capstan::store::MemoryStore;
-    use capstan::time::Clock;
+    use capstan_base::rng::Rng;
+    use capstan_base::time::Clock;
+    use capstan_engine::client::Writer;
+    use capstan_engine::client::in_process;
+    use capstan_engine::engine::lease::{Elector, LeaseOptions};
+    use capstan_engine::locks::follow;
+    use capstan_store::MemoryStore;
+    use capstan_worlds::standalone::stack::{Stack, StackOptions};
     use futures::StreamExt as _;
+    use leader_migration::lock_view::LockState;
     use tokio_util::sync::CancellationToken;
     use tower::ServiceExt as _;
 

@@ -1,13 +1,13 @@
 //! MachinePools with simulated machines behind them: they come up, scale, are upgraded, survive a restart, and go.
 
-use capstan::api::bootstrap::KubeadmConfig;
-use capstan::api::condition::{Conditioned as _, is_true};
-use capstan::api::dev::DevMachine;
-use capstan::api::dev_pool::DevMachinePool;
-use capstan::api::key::{ObjectKey, controller_of};
-use capstan::api::machine::Machine;
-use capstan::api::machine_pool::MachinePool;
-use capstan::workload::Workload as _;
+use capi_types::bootstrap::KubeadmConfig;
+use capi_types::condition::{Conditioned as _, is_true};
+use capi_types::dev::DevMachine;
+use capi_types::dev_pool::DevMachinePool;
+use capi_types::key::{ObjectKey, controller_of};
+use capi_types::machine::Machine;
+use capi_types::machine_pool::MachinePool;
+use capstan_engine::workload::Workload as _;
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Value, json};
 
@@ -149,8 +149,8 @@ async fn a_cluster_takes_its_pools_along() {
     sim.machines_max = (1, 2);
     sim.create(with_pool(2)).await;
     sim.until("the pool runs", 240, async |s| runs(s, 2, "v1.34.1").await).await;
-    sim.delete::<capstan::api::cluster::Cluster>("harbor").await;
-    let gone = async |s: &Sim| s.list::<capstan::api::cluster::Cluster>().await.is_empty();
+    sim.delete::<capi_types::cluster::Cluster>("harbor").await;
+    let gone = async |s: &Sim| s.list::<capi_types::cluster::Cluster>().await.is_empty();
     sim.until("the Cluster gone", 300, gone).await;
     assert!(sim.list::<DevMachine>().await.is_empty());
 }

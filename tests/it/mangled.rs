@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use capstan::forecast::{ObjectPlan, State, forecast};
-use capstan::observe::dump::Dump;
-use capstan::rng::Rng;
-use capstan::time::parse_rfc3339;
+use capi_forecast::forecast::{ObjectPlan, State, forecast};
+use capi_rules::observe::dump::Dump;
+use capstan_base::rng::Rng;
+use capstan_base::time::parse_rfc3339;
 use serde_json::{Value, json};
 
 use crate::status_appendix::{healthy, settled};

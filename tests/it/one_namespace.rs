@@ -3,22 +3,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use capstan::api::cluster::Cluster;
-use capstan::api::condition::{Conditioned, is_true};
-use capstan::api::key::ObjectKey;
-use capstan::api::names::lease;
-use capstan::apiserver::{ApiServer, Identity};
-use capstan::client::{Connection, get, in_process};
-use capstan::controllers;
-use capstan::engine::lease::LeaseOptions;
-use capstan::engine::upstream::UpstreamLeases;
-use capstan::engine::{Engine, EngineOptions};
-use capstan::provider::ProviderOptions;
-use capstan::rng::Rng;
-use capstan::standalone::load;
-use capstan::standalone::stack::{Stack, StackOptions};
-use capstan::store::MemoryStore;
-use capstan::time::Clock;
+use capi_types::cluster::Cluster;
+use capi_types::condition::{Conditioned, is_true};
+use capi_types::key::ObjectKey;
+use capi_types::names::lease;
+use capstan_apiserver::{ApiServer, Identity};
+use capstan_base::rng::Rng;
+use capstan_base::time::Clock;
+use capstan_engine::client::{Connection, get, in_process};
+use capstan_engine::controllers;
+use capstan_engine::engine::lease::LeaseOptions;
+use capstan_engine::engine::upstream::UpstreamLeases;
+use capstan_engine::engine::{Engine, EngineOptions};
+use capstan_store::MemoryStore;
+use capstan_worlds::provider::ProviderOptions;
+use capstan_worlds::standalone::load;
+use capstan_worlds::standalone::stack::{Stack, StackOptions};
 use http::Request;
 use kube::client::Body;
 use parking_lot::Mutex;
@@ -76,7 +76,7 @@ async fn an_engine_of_one_namespace_leaves_the_others_alone() {
         ..EngineOptions::default()
     };
     let mut engine = Engine::new(guarded.client, clock, Rng::seeded(1), options);
-    let world = capstan::provider::register(&mut engine, ProviderOptions::default());
+    let world = capstan_worlds::provider::register(&mut engine, ProviderOptions::default());
     controllers::register(&mut engine, world, controllers::Settings::default());
     let stop = CancellationToken::new();
     let running = tokio::spawn(engine.run(stop.clone()));

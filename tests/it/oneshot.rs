@@ -3,24 +3,24 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use capstan::admission::Webhooks;
-use capstan::api::key::{ObjectKey, ObjectRef};
-use capstan::apiserver::{ApiServer, Options, Tokens};
+use capi_rules::admission::Webhooks;
+use capi_types::key::{ObjectKey, ObjectRef};
 use capstan::cli::args::{Cli, Command, DescribeArgs, GetArgs, WaitArgs};
 use capstan::cli::output::Style;
 use capstan::cli::target::kind_named;
 use capstan::cli::wait::Waited;
 use capstan::cli::{describe, get, wait};
-use capstan::client::write::Part;
-use capstan::client::{Connection, Mode, Precondition, Writer, in_process};
-use capstan::fleet::watch::{self, Scope};
-use capstan::fleet::{FeedState, Fleet, Kind, SourceId, Verdict};
-use capstan::rng::Rng;
-use capstan::samples::Sample;
-use capstan::standalone::load;
-use capstan::standalone::stack::{Stack, StackOptions};
-use capstan::store::MemoryStore;
-use capstan::time::{Clock, Timestamp, parse_rfc3339};
+use capstan_apiserver::{ApiServer, Options, Tokens};
+use capstan_base::rng::Rng;
+use capstan_base::time::{Clock, Timestamp, parse_rfc3339};
+use capstan_dashboard::fleet::watch::{self, Scope};
+use capstan_dashboard::fleet::{FeedState, Fleet, Kind, SourceId, Verdict};
+use capstan_engine::client::write::Part;
+use capstan_engine::client::{Connection, Mode, Precondition, Writer, in_process};
+use capstan_store::MemoryStore;
+use capstan_worlds::samples::Sample;
+use capstan_worlds::standalone::load;
+use capstan_worlds::standalone::stack::{Stack, StackOptions};
 use clap::Parser as _;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, DeleteParams, PostParams};
@@ -133,7 +133,7 @@ async fn get_says_what_is_wrong() {
 
 /// A server with a Cluster API from before v1beta2: other columns, and the older conditions.
 async fn older_server() -> Connection {
-    let mut definitions = capstan::api::crds::all();
+    let mut definitions = capi_types::crds::all();
     for version in definitions.iter_mut().flat_map(|d| &mut d.spec.versions) {
         version.name = "v1beta1".to_owned();
         let anything =

@@ -3,18 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use capstan::api::cluster::Cluster;
-use capstan::api::condition::{Conditioned, find};
-use capstan::api::control_plane::KubeadmControlPlane;
-use capstan::api::key::Gvk;
-use capstan::api::machine::Machine;
-use capstan::client::{Connection, Object, read};
-use capstan::rng::Rng;
-use capstan::samples::{Chapter, aged};
-use capstan::standalone::past;
-use capstan::standalone::stack::{Stack, StackOptions};
-use capstan::store::MemoryStore;
-use capstan::time::{Clock, Timestamp};
+use capi_types::cluster::Cluster;
+use capi_types::condition::{Conditioned, find};
+use capi_types::control_plane::KubeadmControlPlane;
+use capi_types::key::Gvk;
+use capi_types::machine::Machine;
+use capstan_base::rng::Rng;
+use capstan_base::time::{Clock, Timestamp};
+use capstan_engine::client::{Connection, Object, read};
+use capstan_store::MemoryStore;
+use capstan_worlds::samples::{Chapter, aged};
+use capstan_worlds::standalone::past;
+use capstan_worlds::standalone::stack::{Stack, StackOptions};
 
 use super::simulation::manifest;
 
@@ -52,7 +52,7 @@ fn name<K: Object>(object: &K) -> &str {
 
 fn age<K: Object>(object: &K) -> chrono::TimeDelta {
     let created = object.meta().creation_timestamp.as_ref().expect("a creation time");
-    now() - capstan::time::from_k8s(created)
+    now() - capstan_base::time::from_k8s(created)
 }
 
 fn is_true(object: &impl Conditioned, type_: &str) -> bool {

@@ -1,12 +1,12 @@
 //! Deletions that the server refuses: what is told, that the others go on, and that all ends well once the
 //! refusal does.
 
-use capstan::api::cluster::Cluster;
-use capstan::api::condition::{Conditioned, find};
-use capstan::api::control_plane::KubeadmControlPlane;
-use capstan::api::machine::Machine;
-use capstan::api::machine_deployment::MachineDeployment;
-use capstan::client::Object;
+use capi_types::cluster::Cluster;
+use capi_types::condition::{Conditioned, find};
+use capi_types::control_plane::KubeadmControlPlane;
+use capi_types::machine::Machine;
+use capi_types::machine_deployment::MachineDeployment;
+use capstan_engine::client::Object;
 use k8s_openapi::api::core::v1::Event;
 use serde_json::json;
 

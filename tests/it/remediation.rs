@@ -1,10 +1,10 @@
 //! Workers that a health check found unhealthy, in simulated time: their MachineSet replaces them, no more at once
 //! than its MachineDeployment allows.
 
-use capstan::api::condition::{Conditioned as _, find};
-use capstan::api::machine::Machine;
-use capstan::api::machine_deployment::MachineDeployment;
-use capstan::client::write::{Mode, Precondition};
+use capi_types::condition::{Conditioned as _, find};
+use capi_types::machine::Machine;
+use capi_types::machine_deployment::MachineDeployment;
+use capstan_engine::client::write::{Mode, Precondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::json;
 
@@ -22,7 +22,7 @@ async fn find_unhealthy(sim: &Sim, name: &str) {
             status: "False".to_owned(),
             reason: reason.to_owned(),
             message: "the Node is silent".to_owned(),
-            last_transition_time: capstan::time::to_k8s(sim.clock.now()),
+            last_transition_time: capstan_base::time::to_k8s(sim.clock.now()),
             observed_generation: None,
         });
     }

@@ -1,14 +1,14 @@
 //! What a user may do as hints, help and the command line show it, and how few questions that takes.
 
-use capstan::actions::{Grant, Right};
-use capstan::fleet::SourceId;
-use capstan::tui::Tier;
-use capstan::tui::command;
-use capstan::tui::effect::{Effect, EffectOutcome};
-use capstan::tui::model::{Look, Model, Session};
-use capstan::tui::msg::Msg;
-use capstan::tui::script::{press, text};
-use capstan::tui::update::update;
+use capstan_dashboard::actions::{Grant, Right};
+use capstan_dashboard::fleet::SourceId;
+use capstan_dashboard::tui::Tier;
+use capstan_dashboard::tui::command;
+use capstan_dashboard::tui::effect::{Effect, EffectOutcome};
+use capstan_dashboard::tui::model::{Look, Model, Session};
+use capstan_dashboard::tui::msg::Msg;
+use capstan_dashboard::tui::script::{press, text};
+use capstan_dashboard::tui::update::update;
 use ratatui::layout::Rect;
 
 use crate::fleet_fixture::{self as fixture, now};

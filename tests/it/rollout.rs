@@ -3,18 +3,18 @@
 
 use std::time::Duration;
 
-use capstan::api::bootstrap::KubeadmConfig;
-use capstan::api::cluster::Cluster;
-use capstan::api::condition::{Conditioned, find, is_true};
-use capstan::api::control_plane::KubeadmControlPlane;
-use capstan::api::dev::{DevCluster, DevMachine};
-use capstan::api::key::ObjectKey;
-use capstan::api::machine::Machine;
-use capstan::api::machine_deployment::MachineDeployment;
-use capstan::api::machine_set::MachineSet;
-use capstan::client::Object;
-use capstan::time::from_k8s;
-use capstan::workload::{Addon, Workload as _};
+use capi_types::bootstrap::KubeadmConfig;
+use capi_types::cluster::Cluster;
+use capi_types::condition::{Conditioned, find, is_true};
+use capi_types::control_plane::KubeadmControlPlane;
+use capi_types::dev::{DevCluster, DevMachine};
+use capi_types::key::ObjectKey;
+use capi_types::machine::Machine;
+use capi_types::machine_deployment::MachineDeployment;
+use capi_types::machine_set::MachineSet;
+use capstan_base::time::from_k8s;
+use capstan_engine::client::Object;
+use capstan_engine::workload::{Addon, Workload as _};
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, WatchEvent, WatchParams};
@@ -57,8 +57,8 @@ async fn ends_of_certificates_are_noted(sim: &Sim) -> bool {
 /// What `capstan etcd status` and the etcd screen read of a simulated cluster.
 #[cfg(feature = "etcd")]
 async fn assert_etcd_is_shown(sim: &Sim) {
-    use capstan::actions::EtcdReader as _;
-    use capstan::status::etcd::report::Report;
+    use capi_rules::status::etcd::report::Report;
+    use capstan_dashboard::actions::EtcdReader as _;
     let (connection, clock) = (sim.connection.clone(), sim.clock.clone());
     let reader = capstan::cli::etcd::ClusterEtcd { connection, clock };
     let facts = reader.look(&ObjectKey::new("default", "harbor")).await.expect("a look");

@@ -3,22 +3,22 @@
 
 use std::time::Duration;
 
-use capstan::actions::{ClusterPlans, Planner};
-use capstan::api::control_plane::KubeadmControlPlane;
-use capstan::api::key::ObjectKey;
-use capstan::api::machine::Machine;
-use capstan::api::machine_deployment::MachineDeployment;
-use capstan::fleet::watch::{self, Scope};
-use capstan::fleet::{Delta, SourceId};
-use capstan::rng::Rng;
-use capstan::tui::Tier;
-use capstan::tui::command;
-use capstan::tui::effect::{Effect, EffectOutcome};
-use capstan::tui::model::{Look, Model, Session};
-use capstan::tui::msg::Msg;
-use capstan::tui::plans::Reading;
-use capstan::tui::script::{press, text};
-use capstan::tui::update::update;
+use capi_types::control_plane::KubeadmControlPlane;
+use capi_types::key::ObjectKey;
+use capi_types::machine::Machine;
+use capi_types::machine_deployment::MachineDeployment;
+use capstan_base::rng::Rng;
+use capstan_dashboard::actions::{ClusterPlans, Planner};
+use capstan_dashboard::fleet::watch::{self, Scope};
+use capstan_dashboard::fleet::{Delta, SourceId};
+use capstan_dashboard::tui::Tier;
+use capstan_dashboard::tui::command;
+use capstan_dashboard::tui::effect::{Effect, EffectOutcome};
+use capstan_dashboard::tui::model::{Look, Model, Session};
+use capstan_dashboard::tui::msg::Msg;
+use capstan_dashboard::tui::plans::Reading;
+use capstan_dashboard::tui::script::{press, text};
+use capstan_dashboard::tui::update::update;
 use ratatui::layout::Rect;
 use serde_json::json;
 

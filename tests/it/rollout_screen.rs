@@ -1,20 +1,20 @@
 //! The rollout screen: what it shows of rollouts in every state, and that what it names as acting acts.
 
-use capstan::actions::Author;
-use capstan::fleet::{Delta, FeedState, OwnerStage};
-use capstan::forecast::in_place::{MachineUpdate, Updates, Way};
-use capstan::forecast::{Forecast, Held, NextStep, ObjectPlan, State};
-use capstan::simulate::{self, End, Event};
-use capstan::tui::Tier;
-use capstan::tui::command;
-use capstan::tui::effect::{Effect, EffectOutcome};
-use capstan::tui::model::{Look, Model, Session};
-use capstan::tui::msg::Msg;
-use capstan::tui::plans::Reading;
-use capstan::tui::screen::rollout::{RolloutOutlook, outlook};
-use capstan::tui::script::{draw, press, text};
-use capstan::tui::update::update;
-use capstan::tui::view::view;
+use capi_forecast::forecast::in_place::{MachineUpdate, Updates, Way};
+use capi_forecast::forecast::{Forecast, Held, NextStep, ObjectPlan, State};
+use capi_forecast::simulate::{self, End, Event};
+use capstan_dashboard::actions::Author;
+use capstan_dashboard::fleet::{Delta, FeedState, OwnerStage};
+use capstan_dashboard::tui::Tier;
+use capstan_dashboard::tui::command;
+use capstan_dashboard::tui::effect::{Effect, EffectOutcome};
+use capstan_dashboard::tui::model::{Look, Model, Session};
+use capstan_dashboard::tui::msg::Msg;
+use capstan_dashboard::tui::plans::Reading;
+use capstan_dashboard::tui::screen::rollout::{RolloutOutlook, outlook};
+use capstan_dashboard::tui::script::{draw, press, text};
+use capstan_dashboard::tui::update::update;
+use capstan_dashboard::tui::view::view;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use serde_json::json;
@@ -155,7 +155,8 @@ fn who_began_a_rollout_is_named() {
         ("KubeadmControlPlane", "rolling-cp", BEGAN_MINUTE - 10, false),
         ("MachineDeployment", "other", BEGAN_MINUTE, false),
     ] {
-        let at = capstan::time::parse_rfc3339(&format!("2026-11-20T11:{minute:02}:30Z")).expect("a moment");
+        let at =
+            capstan_base::time::parse_rfc3339(&format!("2026-11-20T11:{minute:02}:30Z")).expect("a moment");
         let author = Author { kind, name: name.to_owned(), manager: "anna".to_owned(), at };
         let mut model = model(MIDDLE, fixture::rolling_cluster());
         open_by(&mut model, Ok(plans()), vec![author]);
@@ -188,7 +189,10 @@ fn a_finished_rollout_stays() {
     golden::screen("rollout-finished-120x40", &text(&mut model));
     // The cluster goes while the screen is open.
     let uid = model.fleet.row(model.fleet.clusters()[0]).expect("there").uid;
-    update(&mut model, Msg::Fleet(vec![Delta::Remove { source: capstan::fleet::SourceId(0), uid }]));
+    update(
+        &mut model,
+        Msg::Fleet(vec![Delta::Remove { source: capstan_dashboard::fleet::SourceId(0), uid }]),
+    );
     let screen = text(&mut model);
     assert!(screen.contains("the cluster is gone; this is what was seen last"), "{screen}");
     assert!(screen.contains("85qjm"), "{screen}");
@@ -475,7 +479,7 @@ fn a_picture_that_says_the_same_is_not_drawn_again() {
     assert_eq!(rests_for(fixture::large(1, 3), "2"), None, "nothing rolls");
     assert_eq!(rests_for(finished(), "2"), Some(3_540), "until it is no news any more");
     assert_eq!(rests_for(fixture::large(1, 3), "R"), None);
-    let at = capstan::time::rfc3339(now() + chrono::Duration::seconds(3_650));
+    let at = capstan_base::time::rfc3339(now() + chrono::Duration::seconds(3_650));
     let state = OwnerState { spec: json!({"rollout": {"after": at}}), ..OwnerState::settled("v1.34.3", 1) };
     let scheduled =
         plane_with(state, &[("aaaaa", "v1.34.3", MachineState::New { made_s: 900_000, up_s: 60 })]);
@@ -514,7 +518,7 @@ fn several() -> Vec<Delta> {
     for (suffix, made_s, up_s) in [("85qjm", 400, 58), ("lnwmv", 250, 71), ("gqnck", 130, 60)] {
         done.control_plane_machine(suffix, "v1.35.1", &New { made_s, up_s });
     }
-    let after = capstan::time::rfc3339(now() + chrono::Duration::hours(30));
+    let after = capstan_base::time::rfc3339(now() + chrono::Duration::hours(30));
     let state =
         OwnerState { spec: json!({"rollout": {"after": after}}), ..OwnerState::settled("v1.34.3", 1) };
     let mut later = RollingCluster::new("later", state);

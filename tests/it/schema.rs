@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use capstan::admission::Webhooks;
-use capstan::api::admission::{Admission as _, Found, Known, Request};
-use capstan::api::crds;
-use capstan::api::validation::cause::Cause;
-use capstan::apiserver::schema::{Schema, crd};
+use capi_rules::admission::Webhooks;
+use capi_types::crds;
+use capstan_apiserver::schema::{Schema, crd};
+use k8s_machinery::admission::{Admission as _, Found, Known, Request};
+use k8s_machinery::validation::cause::Cause;
 use serde_json::{Value, json};
 
 fn shared(folder: &str) -> Vec<PathBuf> {

@@ -1,15 +1,15 @@
 //! `capstan simulate`: what is forecast is what the engine then does; what is tried is refused as it would be; nothing is
 //! written.
 
-use capstan::api::control_plane::KubeadmControlPlane;
-use capstan::api::machine::Machine;
-use capstan::api::machine_deployment::MachineDeployment;
+use capi_types::control_plane::KubeadmControlPlane;
+use capi_types::machine::Machine;
+use capi_types::machine_deployment::MachineDeployment;
 use capstan::cli::args::{Cli, Command};
 use capstan::cli::output::Style;
 use capstan::cli::simulate::args::SimulateArgs;
 use capstan::cli::simulate::{SimulationAnswer, from_files, from_server};
-use capstan::client::clusters::list_clusters;
-use capstan::time::{Timestamp, parse_rfc3339};
+use capstan_base::time::{Timestamp, parse_rfc3339};
+use capstan_engine::client::clusters::list_clusters;
 use clap::Parser as _;
 use serde_json::{Value, json};
 

@@ -7,27 +7,27 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use capstan::api::bootstrap::KubeadmConfig;
-use capstan::api::cluster::Cluster;
-use capstan::api::condition::{Conditioned, find, is_true};
-use capstan::api::control_plane::KubeadmControlPlane;
-use capstan::api::dev::{DevCluster, DevMachine};
-use capstan::api::key::{Gvk, ObjectKey, ObjectRef};
-use capstan::api::machine::Machine;
-use capstan::api::machine_deployment::MachineDeployment;
-use capstan::api::machine_set::MachineSet;
-use capstan::apiserver::{ApiServer, Identity};
-use capstan::client::write::{Mode, Part, Precondition, Writer};
-use capstan::client::{Connection, Object, get, in_process, read};
-use capstan::controllers::in_place;
-use capstan::engine::Handle;
-use capstan::provider::World;
-use capstan::rng::Rng;
-use capstan::standalone::engine::RunningEngine;
-use capstan::standalone::stack::{Stack, StackOptions};
-use capstan::store::MemoryStore;
-use capstan::time::{Clock, TimeSource, Timestamp};
-use capstan::workload::Workload as _;
+use capi_types::bootstrap::KubeadmConfig;
+use capi_types::cluster::Cluster;
+use capi_types::condition::{Conditioned, find, is_true};
+use capi_types::control_plane::KubeadmControlPlane;
+use capi_types::dev::{DevCluster, DevMachine};
+use capi_types::key::{Gvk, ObjectKey, ObjectRef};
+use capi_types::machine::Machine;
+use capi_types::machine_deployment::MachineDeployment;
+use capi_types::machine_set::MachineSet;
+use capstan_apiserver::{ApiServer, Identity};
+use capstan_base::rng::Rng;
+use capstan_base::time::{Clock, TimeSource, Timestamp};
+use capstan_engine::client::write::{Mode, Part, Precondition, Writer};
+use capstan_engine::client::{Connection, Object, get, in_process, read};
+use capstan_engine::controllers::in_place;
+use capstan_engine::engine::Handle;
+use capstan_engine::workload::Workload as _;
+use capstan_store::MemoryStore;
+use capstan_worlds::provider::World;
+use capstan_worlds::standalone::engine::RunningEngine;
+use capstan_worlds::standalone::stack::{Stack, StackOptions};
 use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt as _;
 use http_body_util::combinators::UnsyncBoxBody;
@@ -487,7 +487,7 @@ pub fn manifest(control_plane: u32, workers: u32) -> Vec<Value> {
 pub async fn settled(sim: &Sim, control_plane: i32, workers: i32, version: &str) -> bool {
     let Some(cluster) = sim.get::<Cluster>("harbor").await else { return false };
     let status = cluster.status.clone().unwrap_or_default();
-    let all = |counts: Option<capstan::api::cluster::ReplicaCounts>, n: i32| {
+    let all = |counts: Option<capi_types::cluster::ReplicaCounts>, n: i32| {
         counts.is_some_and(|c| {
             [c.desired_replicas, c.replicas, c.ready_replicas, c.available_replicas, c.up_to_date_replicas]
                 .iter()

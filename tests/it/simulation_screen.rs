@@ -1,18 +1,18 @@
 //! The screen of a cluster run ahead of time: what it asks for, two forecasts side by side, the slider, and what cannot be
 //! tried.
 
-use capstan::actions::{Ahead, Tried};
-use capstan::api::key::ObjectKey;
-use capstan::observe::dump::Dump;
-use capstan::simulate::{Scenario, forecast, learn};
-use capstan::tui::Tier;
-use capstan::tui::command;
-use capstan::tui::effect::{Effect, EffectOutcome};
-use capstan::tui::model::{Look, Model, Session};
-use capstan::tui::msg::Msg;
-use capstan::tui::plans::PlannedCluster;
-use capstan::tui::script::{press, text};
-use capstan::tui::update::update;
+use capi_forecast::simulate::{Scenario, forecast, learn};
+use capi_rules::observe::dump::Dump;
+use capi_types::key::ObjectKey;
+use capstan_dashboard::actions::{Ahead, Tried};
+use capstan_dashboard::tui::Tier;
+use capstan_dashboard::tui::command;
+use capstan_dashboard::tui::effect::{Effect, EffectOutcome};
+use capstan_dashboard::tui::model::{Look, Model, Session};
+use capstan_dashboard::tui::msg::Msg;
+use capstan_dashboard::tui::plans::PlannedCluster;
+use capstan_dashboard::tui::script::{press, text};
+use capstan_dashboard::tui::update::update;
 use ratatui::layout::Rect;
 
 use crate::fleet_fixture::{MachineState, OwnerState, RollingCluster, now};

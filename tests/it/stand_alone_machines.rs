@@ -1,11 +1,11 @@
 //! A Cluster without a control plane object: control plane Machines that a person made, the certificates and the
 //! kubeconfig of their cluster, and a KubeadmControlPlane that takes all of it over later.
 
-use capstan::api::cluster::Cluster;
-use capstan::api::condition::{Conditioned as _, is_true};
-use capstan::api::control_plane::KubeadmControlPlane;
-use capstan::api::dev::DevMachine;
-use capstan::api::machine::Machine;
+use capi_types::cluster::Cluster;
+use capi_types::condition::{Conditioned as _, is_true};
+use capi_types::control_plane::KubeadmControlPlane;
+use capi_types::dev::DevMachine;
+use capi_types::machine::Machine;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::{Value, json};

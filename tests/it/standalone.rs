@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
-use capstan::api::cluster::Cluster;
+use capi_types::cluster::Cluster;
 use kube::Client;
 use kube::api::Api;
 use kube::config::{KubeConfigOptions, Kubeconfig};

@@ -2,10 +2,10 @@
 //! plane Machine while it is being provisioned. Made from specs alone; every status is computed, level
 //! after level, until nothing changes.
 
-use capstan::observe::dump::Dump;
-use capstan::observe::dump::document::Document;
-use capstan::recompute::all;
-use capstan::time::parse_rfc3339;
+use capi_rules::observe::dump::Dump;
+use capi_rules::observe::dump::document::Document;
+use capi_rules::recompute::all;
+use capstan_base::time::parse_rfc3339;
 use serde_json::{Value, json};
 
 const CORE: &str = "cluster.x-k8s.io/v1beta2";
@@ -20,13 +20,13 @@ fn object(api: &str, kind: &str, name: &str, owner: Option<(&str, &str, &str)>, 
         .into_iter()
         .collect();
     let mut all = json!({"cluster.x-k8s.io/cluster-name": "c"});
-    capstan::api::merge::apply(&mut all, labels);
+    k8s_machinery::merge::apply(&mut all, labels);
     json!({"apiVersion": api, "kind": kind, "metadata": {"name": name, "namespace": "ns", "uid": format!("{kind}-{name}"),
         "generation": 1, "creationTimestamp": SINCE, "labels": all, "ownerReferences": owners}})
 }
 
 fn with(mut object: Value, more: Value) -> Value {
-    capstan::api::merge::apply(&mut object, &more);
+    k8s_machinery::merge::apply(&mut object, &more);
     object
 }
 

@@ -4,12 +4,12 @@
 use std::path::PathBuf;
 use std::process::Command;
 
+use capi_rules::observe::dump::Dump;
+use capi_rules::recompute::all;
 use capstan::cli::args::{StatusComputeArgs, StatusOutputArg};
 use capstan::cli::output::Style;
 use capstan::cli::status_compute::run;
-use capstan::observe::dump::Dump;
-use capstan::recompute::all;
-use capstan::time::parse_rfc3339;
+use capstan_base::time::parse_rfc3339;
 use serde_json::{Value, json};
 
 use crate::status_appendix::{healthy, settled};

@@ -3,18 +3,18 @@
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use capstan::api::crds;
-use capstan::api::validation::cause::Cause;
-use capstan::apiserver::schema::{Schema, crd};
+use capi_rules::observe::dump::Dump;
+use capi_rules::observe::dump::document::Document;
+use capi_rules::recompute::diff::{Difference, differences};
+use capi_rules::recompute::{Computed, all};
+use capi_types::crds;
 use capstan::cli::args::{StatusComputeArgs, StatusOutputArg};
 use capstan::cli::output::Style;
 use capstan::cli::status_compute::run;
-use capstan::observe::dump::Dump;
-use capstan::observe::dump::document::Document;
-use capstan::recompute::diff::{Difference, differences};
-use capstan::recompute::{Computed, all};
-use capstan::samples::Sample;
-use capstan::time::{Timestamp, parse_rfc3339};
+use capstan_apiserver::schema::{Schema, crd};
+use capstan_base::time::{Timestamp, parse_rfc3339};
+use capstan_worlds::samples::Sample;
+use k8s_machinery::validation::cause::Cause;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use capstan::time::{Clock, TimeSource, Timestamp};
-use capstan::tui::{Exit, Options, Session, Tier};
+use capstan_base::time::{Clock, TimeSource, Timestamp};
+use capstan_dashboard::tui::{Exit, Options, Session, Tier};
 use portable_pty::{CommandBuilder, PtyPair, PtySize, native_pty_system};
 
 use crate::fleet_fixture as fixture;
@@ -60,7 +60,7 @@ fn child() {
             clock,
             contexts: None,
         };
-        capstan::tui::run(options, vec![deltas], BTreeMap::new()).await
+        capstan_dashboard::tui::run(options, vec![deltas], BTreeMap::new()).await
     });
     let word = match exit {
         Ok(Exit::Quit) => "left by quit".to_owned(),

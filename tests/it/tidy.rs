@@ -1,43 +1,59 @@
-//! Repository rules as tests: layers, outside crates, module docs, function and file length, words
+//! Repository rules as tests: crates and the rooms in them, outside crates, module docs, function and file length, words
 //! that do not belong. Every failure names the file, the rule and what to do.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// Who may import whom, as in docs/architecture.md: a module on the left may name the modules on its right.
-/// `base` is time, rng, text, `key_pair`, `private_file` and `toml_file`.
+/// Which room may import which, as in docs/architecture.md: a room on the left may name the rooms on its right. The
+/// manifests of the crates say the same less exactly. `base` is time, rng, text, `key_pair`, `private_file` and `toml_file`.
 const MATRIX: &[(&str, &[&str])] = &[
     ("base", &["base"]),
-    ("api", &["base", "api"]),
-    ("admission", &["base", "api", "admission"]),
-    ("change", &["base", "api", "change"]),
-    ("leader_migration", &["base", "api", "leader_migration"]),
-    ("status", &["base", "api", "status"]),
-    ("plan", &["base", "api", "status", "plan"]),
-    ("observe", &["base", "api", "status", "plan", "observe"]),
-    ("recompute", &["base", "api", "status", "plan", "observe", "recompute"]),
-    ("forecast", &["base", "api", "status", "plan", "observe", "forecast"]),
-    ("simulate", &["base", "api", "status", "plan", "observe", "forecast", "simulate"]),
-    ("samples", &["base", "api", "samples"]),
-    ("client", &["base", "api", "client"]),
+    ("machinery", &["machinery"]),
+    ("api", &["base", "machinery", "api"]),
+    ("admission", &["base", "machinery", "api", "admission"]),
+    ("change", &["base", "machinery", "change"]),
+    ("leader_migration", &["base", "machinery", "leader_migration"]),
+    ("status", &["base", "machinery", "api", "status"]),
+    ("plan", &["base", "machinery", "api", "status", "plan"]),
+    ("observe", &["base", "machinery", "api", "status", "plan", "observe"]),
+    ("recompute", &["base", "machinery", "api", "status", "plan", "observe", "recompute"]),
+    ("forecast", &["base", "machinery", "api", "status", "plan", "observe", "forecast"]),
+    ("simulate", &["base", "machinery", "api", "status", "plan", "observe", "forecast", "simulate"]),
+    ("samples", &["base", "machinery", "api", "samples"]),
+    ("client", &["base", "machinery", "api", "client"]),
     ("store", &["base", "store"]),
-    ("workload", &["base", "api", "status", "client", "workload"]),
-    ("reconfigure", &["base", "api", "change", "client", "workload", "reconfigure"]),
-    ("runtime_sdk", &["base", "api", "status", "client", "runtime_sdk"]),
+    ("workload", &["base", "machinery", "api", "status", "client", "workload"]),
+    ("reconfigure", &["base", "machinery", "api", "change", "client", "workload", "reconfigure"]),
+    ("runtime_sdk", &["base", "machinery", "api", "status", "client", "runtime_sdk"]),
     (
         "can_update",
-        &["base", "api", "status", "plan", "observe", "forecast", "client", "runtime_sdk", "can_update"],
+        &[
+            "base",
+            "machinery",
+            "api",
+            "status",
+            "plan",
+            "observe",
+            "forecast",
+            "client",
+            "runtime_sdk",
+            "can_update",
+        ],
     ),
-    ("extension", &["base", "api", "client", "extension"]),
-    ("apiserver", &["base", "api", "store", "apiserver"]),
-    ("engine", &["base", "api", "leader_migration", "client", "engine"]),
-    ("controller_managers", &["base", "api", "leader_migration", "client", "engine", "controller_managers"]),
-    ("fleet", &["base", "api", "status", "client", "fleet"]),
+    ("extension", &["base", "machinery", "api", "client", "extension"]),
+    ("apiserver", &["base", "machinery", "store", "apiserver"]),
+    ("engine", &["base", "machinery", "api", "leader_migration", "client", "engine"]),
+    (
+        "controller_managers",
+        &["base", "machinery", "api", "leader_migration", "client", "engine", "controller_managers"],
+    ),
+    ("fleet", &["base", "machinery", "api", "status", "client", "fleet"]),
     (
         "controllers",
         &[
             "base",
+            "machinery",
             "api",
             "status",
             "plan",
@@ -50,16 +66,28 @@ const MATRIX: &[(&str, &[&str])] = &[
             "controllers",
         ],
     ),
-    ("provider", &["base", "api", "change", "client", "workload", "engine", "provider"]),
+    ("provider", &["base", "machinery", "api", "change", "client", "workload", "engine", "provider"]),
     (
         "workload_api",
-        &["base", "api", "client", "store", "workload", "apiserver", "engine", "provider", "workload_api"],
+        &[
+            "base",
+            "machinery",
+            "api",
+            "client",
+            "store",
+            "workload",
+            "apiserver",
+            "engine",
+            "provider",
+            "workload_api",
+        ],
     ),
-    ("locks", &["base", "api", "leader_migration", "client", "locks"]),
+    ("locks", &["base", "machinery", "api", "leader_migration", "client", "locks"]),
     (
         "actions",
         &[
             "base",
+            "machinery",
             "api",
             "change",
             "admission",
@@ -77,6 +105,7 @@ const MATRIX: &[(&str, &[&str])] = &[
         "standalone",
         &[
             "base",
+            "machinery",
             "api",
             "admission",
             "leader_migration",
@@ -98,6 +127,7 @@ const MATRIX: &[(&str, &[&str])] = &[
         "tui",
         &[
             "base",
+            "machinery",
             "api",
             "change",
             "leader_migration",
@@ -113,6 +143,7 @@ const MATRIX: &[(&str, &[&str])] = &[
         "cli",
         &[
             "base",
+            "machinery",
             "api",
             "admission",
             "change",
@@ -149,6 +180,28 @@ const MATRIX: &[(&str, &[&str])] = &[
 
 /// The modules of `base`.
 const BASE: &[&str] = &["key_pair", "private_file", "rng", "text", "time", "toml_file"];
+
+/// Crates that are one room: the folder below `crates`, the name of the crate, the room. The folders of every other
+/// crate are rooms.
+const ROOMS: &[(&str, &str, &str)] = &[
+    ("apiserver", "capstan_apiserver", "apiserver"),
+    ("capi-types", "capi_types", "api"),
+    ("k8s-machinery", "k8s_machinery", "machinery"),
+    ("kubeadm-change", "kubeadm_change", "change"),
+    ("leader-migration", "leader_migration", "leader_migration"),
+    ("store", "capstan_store", "store"),
+];
+
+/// Crates with several rooms.
+const SHARED: &[&str] = &[
+    "capi_forecast",
+    "capi_rules",
+    "capstan",
+    "capstan_base",
+    "capstan_dashboard",
+    "capstan_engine",
+    "capstan_worlds",
+];
 
 /// The strata of a module, from the ground up, as in docs/architecture.md: each may name those before it. What
 /// stands in the folder itself (`mod.rs`, and the files listed as `loose`) is `own`.
@@ -308,10 +361,13 @@ const FOR_TESTS: &[(&str, &str)] = &[
 ];
 
 pub struct Source {
-    /// Relative to `src/`.
+    /// Below the repository.
+    pub path: String,
+    /// The room and the path in it, as if all rooms stood in one folder; the root of a crate that is one room is `mod.rs`.
     pub name: String,
     text: String,
-    /// Without comments and without `#[cfg(test)] mod …` blocks.
+    /// Without comments and without `#[cfg(test)] mod …` blocks; every crate of the workspace is written as `crate`, so
+    /// that paths begin with a room.
     pub code: String,
 }
 
@@ -361,19 +417,63 @@ fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
 }
 
 pub fn sources() -> Vec<Source> {
-    let src = root().join("src");
-    let mut files = Vec::new();
-    rust_files(&src, &mut files);
-    let source = |path: PathBuf| {
-        let text = std::fs::read_to_string(&path).expect("a source file");
-        let name = path.strip_prefix(&src).expect("below src").to_string_lossy().into_owned();
-        let code = code_of(&text);
-        Source { name, text, code }
-    };
-    let mut sources: Vec<Source> = files.into_iter().map(source).collect();
+    let mut sources = Vec::new();
+    for (folder, room) in crates() {
+        let mut files = Vec::new();
+        rust_files(&folder.join("src"), &mut files);
+        sources.extend(files.into_iter().map(|path| source(&path, &folder, room)));
+    }
     let for_tests: Vec<String> = sources.iter().flat_map(Source::test_modules).collect();
     sources.retain(|source| !for_tests.iter().any(|module| source.is_below(module)));
     sources
+}
+
+/// The folders of all crates; with its room, if a crate is one.
+fn crates() -> Vec<(PathBuf, Option<&'static str>)> {
+    let entries = std::fs::read_dir(root().join("crates")).expect("the crates");
+    let mut folders: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    // Only tests rest on it, so no rule for the product is about it.
+    folders.retain(|folder| !folder.ends_with("testing"));
+    folders.push(root());
+    folders.sort();
+    let room = |folder: &Path| ROOMS.iter().find(|(name, ..)| folder.ends_with(name)).map(|(.., room)| *room);
+    folders.into_iter().map(|folder| (folder.clone(), room(&folder))).collect()
+}
+
+fn source(path: &Path, folder: &Path, room: Option<&str>) -> Source {
+    let text = std::fs::read_to_string(path).expect("a source file");
+    let inside = path.strip_prefix(folder.join("src")).expect("below src").to_string_lossy().into_owned();
+    let name = match room {
+        Some(room) if inside == "lib.rs" => format!("{room}/mod.rs"),
+        Some(room) => format!("{room}/{inside}"),
+        None => inside,
+    };
+    let code = with_rooms(&code_of(&text), room);
+    let path = path.strip_prefix(root()).expect("below the repository").to_string_lossy().into_owned();
+    Source { path, name, text, code }
+}
+
+/// Paths of other crates as paths of one crate; `room` is the room that the code's own crate is.
+fn with_rooms(code: &str, room: Option<&str>) -> String {
+    let code = room.map_or(code.to_owned(), |room| with_path(code, "crate", &format!("crate::{room}")));
+    let code = SHARED.iter().fold(code, |code, name| with_path(&code, name, "crate"));
+    ROOMS.iter().fold(code, |code, (_, name, room)| with_path(&code, name, &format!("crate::{room}")))
+}
+
+/// `name` at the beginning of a path becomes `path`.
+fn with_path(code: &str, name: &str, path: &str) -> String {
+    let head = format!("{name}::");
+    let mut out = String::new();
+    let mut rest = code;
+    while let Some(at) = rest.find(&head) {
+        let before = rest[..at].chars().next_back();
+        let is_inside = before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == ':');
+        out.push_str(&rest[..at]);
+        out.push_str(if is_inside { name } else { path });
+        out.push_str("::");
+        rest = &rest[at + head.len()..];
+    }
+    out + rest
 }
 
 /// Cuts comment lines, trailing comments, items for tests only and the test module at the end of a file.
@@ -443,12 +543,11 @@ fn modules_import_only_what_the_layer_matrix_allows() {
         let Some(allowed) = matrix.get(source.module()) else { continue };
         for module in crate_modules(&source.code) {
             if matrix.contains_key(module.as_str()) && !allowed.contains(&module.as_str()) {
-                problems.push(format!("src/{} imports crate::{module}", source.name));
+                problems.push(format!("{} imports {module}", source.path));
             }
             let only_watch = source.module() == "fleet" && !source.name.starts_with("fleet/watch");
             if only_watch && module == "client" {
-                problems
-                    .push(format!("src/{} imports crate::client, which only fleet/watch may", source.name));
+                problems.push(format!("{} imports client, which only fleet/watch may", source.path));
             }
         }
     }
@@ -478,7 +577,7 @@ impl Strata {
             return;
         }
         let Some(at) = self.rank(steps[0]) else {
-            problems.push(format!("src/{}: {} has no place in the list", source.name, steps[0]));
+            problems.push(format!("{}: {} has no place in the list", source.path, steps[0]));
             return;
         };
         let named = named_below(&format!("crate::{}::", self.module), &source.code)
@@ -486,7 +585,7 @@ impl Strata {
             .chain(named_below(&"super::".repeat(steps.len()), &source.code));
         for module in named {
             if self.rank(&module).unwrap_or(self.own_rank()) > at {
-                problems.push(format!("src/{} imports {}::{module}", source.name, self.module));
+                problems.push(format!("{} imports {}::{module}", source.path, self.module));
             }
         }
     }
@@ -512,7 +611,7 @@ fn outside_crates_stay_in_their_folders() {
                 !before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == ':')
             });
             if used && !places.iter().any(|place| source.name.starts_with(place)) {
-                problems.push(format!("src/{} uses {word} (allowed in {places:?})", source.name));
+                problems.push(format!("{} uses {word} (allowed in {places:?})", source.path));
             }
         }
     }
@@ -522,7 +621,7 @@ fn outside_crates_stay_in_their_folders() {
 #[test]
 fn every_file_says_what_it_owns() {
     let problems: Vec<String> =
-        sources().iter().filter(|s| !s.text.starts_with("//!")).map(|s| format!("src/{}", s.name)).collect();
+        sources().iter().filter(|s| !s.text.starts_with("//!")).map(|s| s.path.clone()).collect();
     report("a file begins with //!: what it owns and what it must not know", &problems);
 }
 
@@ -531,29 +630,29 @@ fn every_file_is_reached_by_a_mod_line() {
     let sources = sources();
     let mut problems = Vec::new();
     for source in &sources {
-        let path = Path::new(&source.name);
+        let path = Path::new(&source.path);
         let (folder, stem) =
-            (path.parent().unwrap_or(Path::new("")), path.file_stem().unwrap_or_default().to_string_lossy());
-        if matches!(source.name.as_str(), "lib.rs" | "main.rs") {
+            (path.parent().unwrap_or(path), path.file_stem().unwrap_or_default().to_string_lossy());
+        if matches!(&*stem, "lib" | "main") {
             continue;
         }
-        let (parent, module) = if stem == "mod" {
-            let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            (folder.parent().unwrap_or(Path::new("")).to_path_buf(), name)
-        } else {
-            (folder.to_path_buf(), stem.into_owned())
+        let (folder, module) = match &*stem {
+            "mod" => (
+                folder.parent().unwrap_or(folder),
+                folder.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            ),
+            stem => (folder, stem.to_owned()),
         };
-        let parent_file =
-            if parent.as_os_str().is_empty() { PathBuf::from("lib.rs") } else { parent.join("mod.rs") };
+        let parents = ["mod.rs", "lib.rs"].map(|name| folder.join(name));
         let declared = sources
             .iter()
-            .find(|s| Path::new(&s.name) == parent_file)
-            .is_some_and(|s| s.text.contains(&format!("mod {module};")));
+            .filter(|s| parents.iter().any(|parent| Path::new(&s.path) == parent))
+            .any(|s| s.text.contains(&format!("mod {module};")));
         if !declared {
-            problems.push(format!("src/{} is not declared in src/{}", source.name, parent_file.display()));
+            problems.push(format!("{} is not declared in {}", source.path, folder.display()));
         }
         if EMPTY_NAMES.contains(&module.as_str()) {
-            problems.push(format!("src/{}: `{module}` says nothing; name what is inside", source.name));
+            problems.push(format!("{}: `{module}` says nothing; name what is inside", source.path));
         }
     }
     report("every file belongs to a module with a telling name", &problems);
@@ -565,14 +664,13 @@ fn functions_and_files_stay_short() {
     for source in sources() {
         let lines = source.code.lines().count();
         if lines > FILE_LINES_MAX && !LONG_FILES.iter().any(|(name, _)| *name == source.name) {
-            problems
-                .push(format!("src/{} has {lines} lines of code (at most {FILE_LINES_MAX})", source.name));
+            problems.push(format!("{} has {lines} lines of code (at most {FILE_LINES_MAX})", source.path));
         }
         for (name, length) in function_lengths(&source.code) {
             if length > FUNCTION_LINES_MAX {
                 problems.push(format!(
-                    "src/{}: fn {name} has {length} lines (at most {FUNCTION_LINES_MAX})",
-                    source.name
+                    "{}: fn {name} has {length} lines (at most {FUNCTION_LINES_MAX})",
+                    source.path
                 ));
             }
         }
@@ -628,9 +726,19 @@ fn nothing_names_this_machine() {
     // Assembled, so that this file does not contain what it looks for.
     let machine_paths = [["/wo", "rk/"].concat(), ["/ro", "ot/"].concat(), ["/ho", "me/"].concat()];
     let mut files = Vec::new();
-    for folder in
-        ["src", "tests", "docs", "themes", "keymaps", "explanations", "benches", "build", ".cargo", ".ci"]
-    {
+    for folder in [
+        "src",
+        "crates",
+        "tests",
+        "docs",
+        "themes",
+        "keymaps",
+        "explanations",
+        "benches",
+        "build",
+        ".cargo",
+        ".ci",
+    ] {
         text_files(&root().join(folder), &mut files);
     }
     files.extend(["README.md", "Cargo.toml"].map(|f| root().join(f)));
@@ -666,11 +774,13 @@ fn the_architecture_document_shows_the_matrix_that_is_enforced() {
         document.contains(&expected),
         "docs/architecture.md: its layer table must contain exactly these rows:\n{expected}"
     );
+    let sources = sources();
     for Strata { module, order, own, .. } in STRATA {
         let row = format!("| `{module}/");
         let shown: Vec<&str> =
             document.lines().filter_map(|l| l.strip_prefix(&row)?.split('`').next()).collect();
-        let is_file = |s: &&str| *s != *own || root().join("src").join(module).join(s).is_dir();
+        let is_file =
+            |s: &&str| *s != *own || sources.iter().any(|f| f.name.starts_with(&format!("{module}/{s}/")));
         let listed: Vec<&str> = order.iter().copied().filter(is_file).collect();
         assert_eq!(
             shown, listed,
@@ -718,8 +828,8 @@ fn public_items_are_named_by_more_than_tests() {
             let is_excused = FOR_TESTS.iter().any(|(excused, _)| *excused == name);
             if named.get(name.as_str()) == Some(&1) && !is_derived && !is_excused {
                 problems.push(format!(
-                    "src/{}: nothing but tests names `{name}`: connect it or delete it",
-                    source.name
+                    "{}: nothing but tests names `{name}`: connect it or delete it",
+                    source.path
                 ));
             }
         }
@@ -730,4 +840,35 @@ fn public_items_are_named_by_more_than_tests() {
         }
     }
     report("public items", &problems);
+}
+
+/// The crates of the workspace that `manifest` depends on, by the table that begins with `[table]`.
+fn dependencies(manifest: &str, table: &str) -> Vec<String> {
+    let table = manifest.split(&format!("[{table}]\n")).nth(1).unwrap_or_default();
+    let lines = table.lines().take_while(|line| !line.starts_with('['));
+    let names = lines.filter_map(|line| line.split(['.', ' ']).next());
+    let is_ours = |name: &&str| {
+        let name = name.replace('-', "_");
+        SHARED.contains(&name.as_str()) || ROOMS.iter().any(|(_, ours, _)| *ours == name)
+    };
+    names.filter(is_ours).map(str::to_owned).collect()
+}
+
+#[test]
+fn the_architecture_document_shows_the_crates_and_what_each_rests_on() {
+    let document =
+        std::fs::read_to_string(root().join("docs/architecture.md")).expect("docs/architecture.md");
+    let mut problems = Vec::new();
+    for (folder, _) in crates() {
+        let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).expect("a manifest");
+        let place = match folder.strip_prefix(root()) {
+            Ok(path) if path.as_os_str().is_empty() => "src".to_owned(),
+            path => path.expect("below the repository").display().to_string(),
+        };
+        let row = format!("| `{place}` | {} |", dependencies(&manifest, "dependencies").join(", "));
+        if !document.contains(&row) {
+            problems.push(row);
+        }
+    }
+    report("docs/architecture.md: the table of crates must contain these rows", &problems);
 }

@@ -3,18 +3,18 @@
 
 use std::time::Duration;
 
-use capstan::api::bootstrap::KubeadmConfig;
-use capstan::api::dev::DevMachine;
-use capstan::api::key::{ObjectRef, controller_of, refers_to};
-use capstan::api::machine::Machine;
-use capstan::api::machine_set::MachineSet;
-use capstan::api::names::CORE_GROUP;
-use capstan::client::Object;
-use capstan::controllers::names::Names;
-use capstan::controllers::{Caches, Context, sweep};
-use capstan::engine::{Engine, EngineOptions};
-use capstan::plan::sweep::Candidate;
-use capstan::rng::Rng;
+use capi_rules::plan::sweep::Candidate;
+use capi_types::bootstrap::KubeadmConfig;
+use capi_types::dev::DevMachine;
+use capi_types::key::{ObjectRef, controller_of, refers_to};
+use capi_types::machine::Machine;
+use capi_types::machine_set::MachineSet;
+use capi_types::names::CORE_GROUP;
+use capstan_base::rng::Rng;
+use capstan_engine::client::Object;
+use capstan_engine::controllers::names::Names;
+use capstan_engine::controllers::{Caches, Context, sweep};
+use capstan_engine::engine::{Engine, EngineOptions};
 use serde_json::{Value, json};
 
 use super::simulation::{Sim, manifest, settled};

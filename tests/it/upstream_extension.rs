@@ -7,21 +7,21 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use capstan::api::bootstrap::KubeadmConfig;
-use capstan::api::dev::DevMachine;
-use capstan::api::extension_config::{ClientConfig, ExtensionConfig, ExtensionConfigSpec};
-use capstan::api::hook::{
+use capi_types::bootstrap::KubeadmConfig;
+use capi_types::dev::DevMachine;
+use capi_types::extension_config::{ClientConfig, ExtensionConfig, ExtensionConfigSpec};
+use capi_types::hook::{
     CanUpdateMachineRequest, CanUpdateMachineSetRequest, Extensions as _, HookError, MachineObjects,
     MachineSetObjects, UpdateMachineRequest, subject,
 };
-use capstan::api::key::{Gvk, ObjectKey, ObjectRef};
-use capstan::api::machine::Machine;
-use capstan::client::{Cache, Client, Mode, Object, Writer, read};
-use capstan::rng::Rng;
-use capstan::runtime_sdk::{Https, Runtime};
-use capstan::standalone::stack::{Stack, StackOptions};
-use capstan::store::MemoryStore;
-use capstan::time::Clock;
+use capi_types::key::{Gvk, ObjectKey, ObjectRef};
+use capi_types::machine::Machine;
+use capstan_base::rng::Rng;
+use capstan_base::time::Clock;
+use capstan_engine::client::{Cache, Client, Mode, Object, Writer, read};
+use capstan_engine::runtime_sdk::{Https, Runtime};
+use capstan_store::MemoryStore;
+use capstan_worlds::standalone::stack::{Stack, StackOptions};
 use serde_json::{Value, json};
 
 use super::simulation::manifest;
@@ -50,7 +50,7 @@ impl Upstream {
     }
 
     /// The handler of a hook.
-    async fn handler(&self, hook: capstan::api::hook::Hook) -> String {
+    async fn handler(&self, hook: capi_types::hook::Hook) -> String {
         let names = self.runtime.handlers(hook, "default").await.expect("known");
         assert_eq!(names.len(), 1, "{names:?}");
         names[0].clone()
@@ -95,7 +95,7 @@ impl Upstream {
     /// The specs of the current objects after the answer.
     async fn answered(&self, current: &MachineObjects, desired: &MachineObjects) -> MachineObjects {
         let mut request = CanUpdateMachineRequest::new(current.clone(), desired.clone());
-        let handler = self.handler(capstan::api::hook::Hook::CanUpdateMachine).await;
+        let handler = self.handler(capi_types::hook::Hook::CanUpdateMachine).await;
         let answer = self.runtime.can_update_machine(&handler, &request).await.expect("an answer");
         println!("{}", String::from_utf8_lossy(&answer.machine_patch.patch));
         println!("{}", String::from_utf8_lossy(&answer.infrastructure_machine_patch.patch));
@@ -160,13 +160,13 @@ async fn upstreams_extension_understands_our_requests_and_we_its_answers() {
             "spec": {"template": {"spec": current.bootstrap_config["spec"]}}}),
     };
     let mut request = CanUpdateMachineSetRequest::new(set("v1.34.1"), set("v1.35.0"));
-    let handler = upstream.handler(capstan::api::hook::Hook::CanUpdateMachineSet).await;
+    let handler = upstream.handler(capi_types::hook::Hook::CanUpdateMachineSet).await;
     let answer = upstream.runtime.can_update_machine_set(&handler, &request).await.expect("an answer");
     request.apply(&answer).expect("the patches fit");
     assert_eq!(request.current, request.desired);
 
     // It pretends to work for 15 to 20 seconds.
-    let handler = upstream.handler(capstan::api::hook::Hook::UpdateMachine).await;
+    let handler = upstream.handler(capi_types::hook::Hook::UpdateMachine).await;
     let question = UpdateMachineRequest::new(covered);
     let mut asked = 0;
     loop {
@@ -194,7 +194,7 @@ async fn settings_reach_upstreams_extension() {
     let mut desired = current.clone();
     desired.machine["spec"]["version"] = json!("v1.35.0");
     assert_same_specs(&upstream.answered(&current, &desired).await, &current, "it changes nothing");
-    let handler = upstream.handler(capstan::api::hook::Hook::UpdateMachine).await;
+    let handler = upstream.handler(capi_types::hook::Hook::UpdateMachine).await;
     let refused = upstream.runtime.update_machine(&handler, &UpdateMachineRequest::new(desired)).await;
     assert!(matches!(refused, Err(HookError::Refused { .. })), "{refused:?}");
 }

@@ -4,16 +4,16 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use capstan::api::key::Gvk;
-use capstan::api::machine_set::MachineSet;
-use capstan::fleet::decode::{Decoder, Slim};
-use capstan::fleet::{Basis, Context, Judgement, SourceId, Verdict, judge};
-use capstan::observe::dump::Dump;
-use capstan::observe::dump::document::Document;
-use capstan::plan::machine_set::preflight::{ControlPlane, Preflight, failures};
-use capstan::recompute::all;
-use capstan::status::machine_set;
-use capstan::time::{Timestamp, parse_rfc3339};
+use capi_rules::observe::dump::Dump;
+use capi_rules::observe::dump::document::Document;
+use capi_rules::plan::machine_set::preflight::{ControlPlane, Preflight, failures};
+use capi_rules::recompute::all;
+use capi_rules::status::machine_set;
+use capi_types::key::Gvk;
+use capi_types::machine_set::MachineSet;
+use capstan_base::time::{Timestamp, parse_rfc3339};
+use capstan_dashboard::fleet::decode::{Decoder, Slim};
+use capstan_dashboard::fleet::{Basis, Context, Judgement, SourceId, Verdict, judge};
 use serde_json::{Value, json};
 
 fn now() -> Timestamp {

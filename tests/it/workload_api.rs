@@ -4,19 +4,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use capstan::api::dev::SERVED_ANNOTATION;
-use capstan::api::key::ObjectKey;
-use capstan::client::write::Part;
-use capstan::client::{
+use capi_types::dev::SERVED_ANNOTATION;
+use capi_types::key::ObjectKey;
+use capstan_base::rng::Rng;
+use capstan_base::time::Clock;
+use capstan_engine::client::write::Part;
+use capstan_engine::client::{
     Client, ConnectOptions, Impersonated, Mode, Object, Precondition, Writer, connect, get,
 };
-use capstan::provider::faults::Fault;
-use capstan::rng::Rng;
-use capstan::standalone::stack::{Stack, StackOptions};
-use capstan::store::MemoryStore;
-use capstan::time::Clock;
-use capstan::workload::static_pods::{page, secure_page, served_names};
-use capstan::workload::{Workload as _, WorkloadError, connect_to};
+use capstan_engine::workload::static_pods::{page, secure_page, served_names};
+use capstan_engine::workload::{Workload as _, WorkloadError, connect_to};
+use capstan_store::MemoryStore;
+use capstan_worlds::provider::faults::Fault;
+use capstan_worlds::standalone::stack::{Stack, StackOptions};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
@@ -167,7 +167,7 @@ async fn nodes_pods_and_add_ons_of_the_simulation_are_shown_and_clients_may_chan
         status.observed_generation == set.metadata.generation && status.updated_number_scheduled == Some(2)
     })
     .await;
-    let addon = capstan::workload::Addon::KubeProxy;
+    let addon = capstan_engine::workload::Addon::KubeProxy;
     assert_eq!(world.addon_image(&harbor(), addon).await.expect("an answer").as_deref(), Some(IMAGE));
 }
 

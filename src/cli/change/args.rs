@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use crate::time::parse_duration;
+use capstan_base::time::parse_duration;
 
 #[derive(Debug, Subcommand)]
 pub enum ChangeCommand {

@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::source::ManagedCluster;
-use crate::actions::journal::{Entry, stamp};
-use crate::time::Clock;
+use capstan_base::time::Clock;
+use capstan_dashboard::actions::journal::{Entry, stamp};
 
 /// Who does what, and how far it is.
 pub(in crate::cli) struct Said<'s> {

@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use super::Session;
 use super::source::{ManagedCluster, SourceReading};
-use crate::change::plan::ChangePlan;
 use crate::cli::simulate;
-use crate::client::write::Part;
-use crate::client::{Mode, Precondition, Writer};
+use capstan_engine::client::write::Part;
+use capstan_engine::client::{Mode, Precondition, Writer};
+use kubeadm_change::plan::ChangePlan;
 
 /// What the rollout will look like, as text; empty when nothing is patched.
 pub(super) async fn forecast(found: &SourceReading, plan: &ChangePlan, session: &Session) -> String {

@@ -21,19 +21,19 @@ use anyhow::Context as _;
 use serde_json::{Value, json};
 
 use super::output::{self, Style};
-use crate::actions::journal::Journal;
-use crate::change::check::{self, DocumentFinding, FindingSeverity};
-use crate::change::difference::{FieldChange, differences, without_secrets};
-use crate::change::document::{InputError, Inputs};
-use crate::change::report;
-use crate::change::request::{self, PatchKind, RequestPart, WantedDocuments};
-use crate::change::{convert, yaml};
-use crate::reconfigure::executor::NodeExecutor;
-use crate::time::Clock;
 use args::{
     ApplyArgs, ChangeCommand, ChangeOutputArg, ChangeStatusArgs, DiffArgs, PatchTypeArg, PlanChangeArgs,
     RenderArgs, RequestArgs, RollbackArgs, ValidateArgs,
 };
+use capstan_base::time::Clock;
+use capstan_dashboard::actions::journal::Journal;
+use capstan_engine::reconfigure::executor::NodeExecutor;
+use kubeadm_change::check::{self, DocumentFinding, FindingSeverity};
+use kubeadm_change::difference::{FieldChange, differences, without_secrets};
+use kubeadm_change::document::{InputError, Inputs};
+use kubeadm_change::report;
+use kubeadm_change::request::{self, PatchKind, RequestPart, WantedDocuments};
+use kubeadm_change::{convert, yaml};
 use source::{Reach, SourceReading};
 
 /// What the command prints, and how it exits.

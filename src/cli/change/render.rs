@@ -7,11 +7,11 @@ use serde_json::{Map, Value, json};
 
 use super::ChangeAnswer;
 use super::args::{RenderArgs, RenderOutputArg};
-use crate::change::document::{DocumentKind, Inputs};
-use crate::change::live;
-use crate::change::render::{self, AddonImages, ClusterSettings, HostFacts, NodeArtefacts, Release};
-use crate::change::yaml;
 use crate::cli::output::{self, Style};
+use kubeadm_change::document::{DocumentKind, Inputs};
+use kubeadm_change::live;
+use kubeadm_change::render::{self, AddonImages, ClusterSettings, HostFacts, NodeArtefacts, Release};
+use kubeadm_change::yaml;
 
 pub(super) fn run(args: &RenderArgs, inputs: &Inputs, style: Style) -> anyhow::Result<ChangeAnswer> {
     let cluster =

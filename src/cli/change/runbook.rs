@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::change::gate::items_of;
-use crate::change::node_file::NodeFile;
-use crate::change::plan::{ChangePlan, PlannedStep};
-use crate::change::progress::{ItemState, ProgressItem, state_of};
-use crate::change::report;
-use crate::reconfigure::apply::uploaded;
+use capstan_engine::reconfigure::apply::uploaded;
+use kubeadm_change::gate::items_of;
+use kubeadm_change::node_file::NodeFile;
+use kubeadm_change::plan::{ChangePlan, PlannedStep};
+use kubeadm_change::progress::{ItemState, ProgressItem, state_of};
+use kubeadm_change::report;
 
 /// Everything that is left. `texts`: of the files that steps need, by their paths.
 pub(super) fn text(
@@ -62,7 +62,7 @@ mod tests {
     use std::process::Command;
 
     use super::*;
-    use crate::change::node_file::NodeFileKind;
+    use kubeadm_change::node_file::NodeFileKind;
 
     #[test]
     fn a_shell_writes_the_file_as_it_is_whatever_stands_in_it() {

@@ -10,29 +10,29 @@ use super::journal::Said;
 use super::managed;
 use super::plan::planned;
 use super::source::{LiveCluster, SourceReading, find_in_fleet};
-use crate::actions::diff::{DiffLine, Sign, diff};
-use crate::actions::journal::Journal;
-use crate::actions::{
+use capi_types::key::ObjectKey;
+use capstan_base::text::counted;
+use capstan_base::time::{Clock, rfc3339};
+use capstan_dashboard::actions::diff::{DiffLine, Sign, diff};
+use capstan_dashboard::actions::journal::Journal;
+use capstan_dashboard::actions::{
     ChangeOrder, ChangePreview, ConfigurationReader, ConfigurationReading, Confirmation, Finding, Severity,
     Underway,
 };
-use crate::api::key::ObjectKey;
-use crate::change::difference::without_secrets;
-use crate::change::gate::{self, Doing};
-use crate::change::plan::{ChangePlan, PlanOptions, PlanState, PlannedStep};
-use crate::change::progress::{ItemState, ProgressItem, state_of};
-use crate::change::record::{Beginning, ChangeRecord};
-use crate::change::request::{PatchKind, RequestPart, WantedDocuments, apply};
-use crate::change::rules::Judgement;
-use crate::change::steps::StepId;
-use crate::client::{Connection, Writer};
-use crate::reconfigure::apply::{Application, Applied, ApplyEvent};
-use crate::reconfigure::drain::DrainTimes;
-use crate::reconfigure::judge::{self, Consent, judge, permitted};
-use crate::reconfigure::way::HostWay;
-use crate::reconfigure::{rights, write};
-use crate::text::counted;
-use crate::time::{Clock, rfc3339};
+use capstan_engine::client::{Connection, Writer};
+use capstan_engine::reconfigure::apply::{Application, Applied, ApplyEvent};
+use capstan_engine::reconfigure::drain::DrainTimes;
+use capstan_engine::reconfigure::judge::{self, Consent, judge, permitted};
+use capstan_engine::reconfigure::way::HostWay;
+use capstan_engine::reconfigure::{rights, write};
+use kubeadm_change::difference::without_secrets;
+use kubeadm_change::gate::{self, Doing};
+use kubeadm_change::plan::{ChangePlan, PlanOptions, PlanState, PlannedStep};
+use kubeadm_change::progress::{ItemState, ProgressItem, state_of};
+use kubeadm_change::record::{Beginning, ChangeRecord};
+use kubeadm_change::request::{PatchKind, RequestPart, WantedDocuments, apply};
+use kubeadm_change::rules::Judgement;
+use kubeadm_change::steps::StepId;
 
 /// How often is looked while something restarts, and for how long.
 const PACE: DrainTimes = DrainTimes { poll: Duration::from_secs(1), patience: Duration::from_secs(120) };
@@ -286,7 +286,7 @@ impl ClusterConfigurations {
         self.append(&said.about_record(&live.server, id))
     }
 
-    fn append(&self, entry: &crate::actions::journal::Entry<'_>) -> Result<(), String> {
+    fn append(&self, entry: &capstan_dashboard::actions::journal::Entry<'_>) -> Result<(), String> {
         let path = self.journal.path().display().to_string();
         self.journal
             .append(entry)
@@ -294,7 +294,7 @@ impl ClusterConfigurations {
     }
 }
 
-fn sentences(errors: Vec<crate::change::document::InputError>) -> String {
+fn sentences(errors: Vec<kubeadm_change::document::InputError>) -> String {
     errors.into_iter().map(|error| error.message).collect::<Vec<_>>().join("; ")
 }
 

@@ -9,20 +9,20 @@ use serde_json::Value;
 
 use super::args::SourceArgs;
 use super::{all, file};
-use crate::api::cluster::Cluster;
-use crate::api::control_plane::KubeadmControlPlane;
-use crate::api::key::{ObjectKey, ObjectRef};
-use crate::api::machine::Machine;
-use crate::api::names::label::CLUSTER_NAME;
-use crate::change::document::read_inputs;
-use crate::change::network::parse_ip;
-use crate::change::record::{ChangeRecord, RECORD};
-use crate::change::running::Running;
-use crate::client::read::{get_value, list_values};
-use crate::client::write::gvk_of;
-use crate::client::{Client, ConnectOptions, Connection, connect, explain, get};
-use crate::reconfigure::read::{ClusterReading, read};
-use crate::workload::connect_to;
+use capi_types::cluster::Cluster;
+use capi_types::control_plane::KubeadmControlPlane;
+use capi_types::key::{ObjectKey, ObjectRef};
+use capi_types::machine::Machine;
+use capi_types::names::label::CLUSTER_NAME;
+use capstan_engine::client::read::{get_value, list_values};
+use capstan_engine::client::write::gvk_of;
+use capstan_engine::client::{Client, ConnectOptions, Connection, connect, explain, get};
+use capstan_engine::reconfigure::read::{ClusterReading, read};
+use capstan_engine::workload::connect_to;
+use kubeadm_change::document::read_inputs;
+use kubeadm_change::network::parse_ip;
+use kubeadm_change::record::{ChangeRecord, RECORD};
+use kubeadm_change::running::Running;
 
 /// How a server is found.
 pub enum Reach {

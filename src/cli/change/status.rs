@@ -9,14 +9,14 @@ use serde_json::json;
 use super::args::{ChangeOutputArg, ChangeStatusArgs};
 use super::source::SourceReading;
 use super::{ChangeAnswer, FAILED_CHECK, PENDING, managed};
-use crate::change::document::DocumentKind;
-use crate::change::facts::ClusterFacts;
-use crate::change::plan::{Drift, find_drift};
-use crate::change::progress::{ItemState, ProgressItem};
-use crate::change::record::ChangeRecord;
-use crate::change::render::ClusterSettings;
 use crate::cli::output::{self, Style};
-use crate::reconfigure::judge::{Consent, judge, permitted};
+use capstan_engine::reconfigure::judge::{Consent, judge, permitted};
+use kubeadm_change::document::DocumentKind;
+use kubeadm_change::facts::ClusterFacts;
+use kubeadm_change::plan::{Drift, find_drift};
+use kubeadm_change::progress::{ItemState, ProgressItem};
+use kubeadm_change::record::ChangeRecord;
+use kubeadm_change::render::ClusterSettings;
 
 /// Nodes that are shown at most, those with work left first.
 const NODES_MAX: usize = 40;
@@ -75,7 +75,7 @@ fn exit_code(items: &[ProgressItem], drift: &[Drift], is_open: bool) -> u8 {
     }
 }
 
-fn drift(inputs: &crate::change::document::Inputs) -> anyhow::Result<Vec<Drift>> {
+fn drift(inputs: &kubeadm_change::document::Inputs) -> anyhow::Result<Vec<Drift>> {
     let Some(cluster) = inputs.document(DocumentKind::Cluster) else { return Ok(Vec::new()) };
     let settings = ClusterSettings::new(&cluster.value, None)?;
     Ok(find_drift(&settings, &settings, &ClusterFacts::read(inputs))?)

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use similar::TextDiff;
 
 use super::StoredTexts;
-use crate::change::check::{DocumentFinding, FindingSeverity};
-use crate::change::difference::FieldChange;
-use crate::change::document::Inputs;
+use kubeadm_change::check::{DocumentFinding, FindingSeverity};
+use kubeadm_change::difference::FieldChange;
+use kubeadm_change::document::Inputs;
 
 /// Findings, worst first, then what was read.
 pub(super) fn findings(inputs: &Inputs, findings: &[DocumentFinding]) -> String {

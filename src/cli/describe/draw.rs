@@ -2,9 +2,9 @@
 //! know what the lines mean.
 //! Source: cluster-api `internal/util/tree/tree.go`, v1.14.0.
 
-use crate::api::condition::Status;
 use crate::cli::output::colour::{BOLD, GREEN, GREY, RED, RESET, YELLOW};
-use crate::text::width;
+use capi_types::condition::Status;
+use capstan_base::text::width;
 
 use super::layout::{Cells, Entry};
 

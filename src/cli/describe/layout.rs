@@ -1,9 +1,9 @@
 //! The tree of `clusterctl describe`: which objects, below which, grouped how, with which cells. Owns
 //! upstream's rules (discovery, echo, grouping, cells, order); must not know glyphs nor widths.
 
-use crate::api::condition::Status;
-use crate::fleet::{Condition, Counters, Fleet, Kind, Row, RowId};
-use crate::time::age;
+use capi_types::condition::Status;
+use capstan_base::time::age;
+use capstan_dashboard::fleet::{Condition, Counters, Fleet, Kind, Row, RowId};
 
 use super::{BELOW_MACHINES, Snapshot, name_of};
 

@@ -18,15 +18,17 @@ use serde_json::{Value, json};
 
 use super::args::{DescribeArgs, DescribeOutputArg};
 use super::output::{self, Style};
-use crate::api::key::{Gvk, ObjectKey, ObjectRef};
-use crate::api::names::{CORE_GROUP, label};
-use crate::client::catalog::{Catalog, Missing};
-use crate::client::read::{get_value, list_values};
-use crate::client::{Connection, explain};
-use crate::fleet::decode::{ControlPlaneKinds, Slim};
-use crate::fleet::{Cause, Delta, Fleet, Reference, Relative, Row, RowId, SourceId, TreeOptions, Verdict};
-use crate::time::{Timestamp, rfc3339};
-use crate::tui::report::report;
+use capi_types::key::{Gvk, ObjectKey, ObjectRef};
+use capi_types::names::{CORE_GROUP, label};
+use capstan_base::time::{Timestamp, rfc3339};
+use capstan_dashboard::fleet::decode::{ControlPlaneKinds, Slim};
+use capstan_dashboard::fleet::{
+    Cause, Delta, Fleet, Reference, Relative, Row, RowId, SourceId, TreeOptions, Verdict,
+};
+use capstan_dashboard::tui::report::report;
+use capstan_engine::client::catalog::{Catalog, Missing};
+use capstan_engine::client::read::{get_value, list_values};
+use capstan_engine::client::{Connection, explain};
 
 pub use layout::Options;
 
@@ -252,7 +254,7 @@ fn causes_json(fleet: &Fleet, cluster: RowId) -> Vec<Value> {
     fleet.causes(cluster).into_iter().filter_map(one).collect()
 }
 
-fn node_json(fleet: &Fleet, tree: &crate::fleet::Tree, at: usize) -> Value {
+fn node_json(fleet: &Fleet, tree: &capstan_dashboard::fleet::Tree, at: usize) -> Value {
     let node = &tree.nodes[at];
     let mut value = json!({"verdict": node.verdict.word()});
     if let Some(line) = fleet.line(node.item) {
@@ -283,7 +285,7 @@ fn node_json(fleet: &Fleet, tree: &crate::fleet::Tree, at: usize) -> Value {
             value["tags"] = line.tags.iter().map(|t| t.word()).collect();
         }
     }
-    if let crate::fleet::Item::Row(id) = node.item
+    if let capstan_dashboard::fleet::Item::Row(id) = node.item
         && let Some(row) = fleet.row(id)
     {
         if row.legacy {
@@ -298,10 +300,10 @@ fn node_json(fleet: &Fleet, tree: &crate::fleet::Tree, at: usize) -> Value {
     value
 }
 
-fn condition_json(c: &crate::fleet::Condition) -> Value {
+fn condition_json(c: &capstan_dashboard::fleet::Condition) -> Value {
     json!({
         "type": c.type_, "status": c.status.as_str(), "reason": c.reason, "message": c.message,
-        "lastTransitionTime": c.since().map(crate::time::rfc3339),
+        "lastTransitionTime": c.since().map(capstan_base::time::rfc3339),
     })
 }
 

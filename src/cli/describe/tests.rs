@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::time::parse_rfc3339;
+use capstan_base::time::parse_rfc3339;
 
 fn shared() -> Option<PathBuf> {
     let root = std::env::var_os("CAPSTAN_SHARED")

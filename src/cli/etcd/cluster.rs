@@ -6,20 +6,20 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::actions::EtcdReader;
-use crate::api::cluster::Cluster;
-use crate::api::control_plane::KubeadmControlPlane;
-use crate::api::dev::{DevCluster, DevMachine};
-use crate::api::key::{Gvk, ObjectKey};
-use crate::api::machine::Machine;
-use crate::api::names::label;
-use crate::client::read::list_values;
-use crate::client::{Connection, Object, explain, get};
-use crate::observe::{hosts, simulated_members};
-use crate::status::etcd::facts::Facts;
-use crate::time::Clock;
-use crate::workload::connect_to;
-use crate::workload::etcd::{Access, StackedEtcd, Tls, access, control_plane_nodes, look};
+use capi_rules::observe::{hosts, simulated_members};
+use capi_rules::status::etcd::facts::Facts;
+use capi_types::cluster::Cluster;
+use capi_types::control_plane::KubeadmControlPlane;
+use capi_types::dev::{DevCluster, DevMachine};
+use capi_types::key::{Gvk, ObjectKey};
+use capi_types::machine::Machine;
+use capi_types::names::label;
+use capstan_base::time::Clock;
+use capstan_dashboard::actions::EtcdReader;
+use capstan_engine::client::read::list_values;
+use capstan_engine::client::{Connection, Object, explain, get};
+use capstan_engine::workload::connect_to;
+use capstan_engine::workload::etcd::{Access, StackedEtcd, Tls, access, control_plane_nodes, look};
 
 /// How long all of it may take: members have deadlines of their own.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(30);

@@ -11,11 +11,11 @@ use anyhow::Context as _;
 
 use super::args::{EtcdStatusArgs, PlanOutputArg};
 use super::output::{self, Style};
-use crate::actions::EtcdReader;
-use crate::api::key::ObjectKey;
-use crate::status::etcd::facts::Facts;
-use crate::status::etcd::report::{EtcdState, Report};
-use crate::workload::etcd::{Tls, look};
+use capi_rules::status::etcd::facts::Facts;
+use capi_rules::status::etcd::report::{EtcdState, Report};
+use capi_types::key::ObjectKey;
+use capstan_dashboard::actions::EtcdReader;
+use capstan_engine::workload::etcd::{Tls, look};
 
 pub use cluster::ClusterEtcd;
 

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use crate::status::etcd::members::MemberRow;
-use crate::status::etcd::report::Report;
-use crate::text;
+use capi_rules::status::etcd::members::MemberRow;
+use capi_rules::status::etcd::report::Report;
+use capstan_base::text;
 
 const HEADINGS: [&str; 11] = [
     "MEMBER",

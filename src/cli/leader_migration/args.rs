@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use crate::cli::output_arg::PlanOutputArg;
-use crate::leader_migration::configuration::{ANY, DEFAULT_LEADER_NAME};
-use crate::leader_migration::controller_names::{Function, function_named};
-use crate::leader_migration::release::Release;
-use crate::leader_migration::rights::Grantee;
+use leader_migration::configuration::{ANY, DEFAULT_LEADER_NAME};
+use leader_migration::controller_names::{Function, function_named};
+use leader_migration::release::Release;
+use leader_migration::rights::Grantee;
 
 #[derive(Debug, Subcommand)]
 pub enum LeaderMigrationCommand {

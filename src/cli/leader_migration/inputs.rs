@@ -7,13 +7,13 @@ use anyhow::{Context as _, bail};
 use serde_json::Value;
 
 use super::args::ValidateArgs;
-use crate::leader_migration::controller_names::WITHOUT_CLOUD_PROVIDER;
-use crate::leader_migration::flags::{CONFIG, ENABLE, Flags};
-use crate::leader_migration::inventory::Inventory;
-use crate::leader_migration::manager_kind::ManagerKind;
-use crate::leader_migration::process::Process;
-use crate::leader_migration::reading::is_configuration;
-use crate::leader_migration::release::Release;
+use leader_migration::controller_names::WITHOUT_CLOUD_PROVIDER;
+use leader_migration::flags::{CONFIG, ENABLE, Flags};
+use leader_migration::inventory::Inventory;
+use leader_migration::manager_kind::ManagerKind;
+use leader_migration::process::Process;
+use leader_migration::reading::is_configuration;
+use leader_migration::release::Release;
 
 /// What was given, read.
 pub struct Inputs {

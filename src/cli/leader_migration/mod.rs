@@ -12,16 +12,16 @@ use anyhow::bail;
 
 use super::args::PlanOutputArg;
 use super::output::{self, Style};
-use crate::client::Client;
-use crate::leader_migration::configuration::{ConfigVersion, Configuration};
-use crate::leader_migration::controller_names::{Function, RENAMED_IN, WITHOUT_CLOUD_PROVIDER};
-use crate::leader_migration::manager_kind::ManagerKind;
-use crate::leader_migration::release::Release;
-use crate::leader_migration::rights::{self, Grantee};
-use crate::leader_migration::validate::{self, ClusterFacts};
-use crate::leader_migration::writing;
-use crate::locks::review;
 use args::{GenerateArgs, RightsArgs, ValidateArgs};
+use capstan_engine::client::Client;
+use capstan_engine::locks::review;
+use leader_migration::configuration::{ConfigVersion, Configuration};
+use leader_migration::controller_names::{Function, RENAMED_IN, WITHOUT_CLOUD_PROVIDER};
+use leader_migration::manager_kind::ManagerKind;
+use leader_migration::release::Release;
+use leader_migration::rights::{self, Grantee};
+use leader_migration::validate::{self, ClusterFacts};
+use leader_migration::writing;
 
 /// What a command prints, and whether it ends well.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -162,7 +162,7 @@ fn subjects(args: &RightsArgs) -> [Grantee; 2] {
 }
 
 fn check_name(name: &str) -> anyhow::Result<()> {
-    match crate::api::validation::naming::dns_subdomain(name).first() {
+    match k8s_machinery::validation::naming::dns_subdomain(name).first() {
         None => Ok(()),
         Some(complaint) => bail!("--leader-name {name}: {complaint}"),
     }

@@ -7,10 +7,10 @@ use anyhow::bail;
 
 use super::Printed;
 use super::args::RehearseArgs;
-use crate::leader_migration::rules;
-use crate::leader_migration::stages::MigrationStage;
-use crate::standalone::rehearsal::{Cast, Played, failure, in_virtual_time, way_back, whole_way};
-use crate::time::Timestamp;
+use capstan_base::time::Timestamp;
+use capstan_worlds::standalone::rehearsal::{Cast, Played, failure, in_virtual_time, way_back, whole_way};
+use leader_migration::rules;
+use leader_migration::stages::MigrationStage;
 
 /// Plays what the arguments ask for, and says what came of it. Fine unless two ran one controller at once where the
 /// walkthrough says that they never do, or nobody runs one at the end.

@@ -5,12 +5,12 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use crate::cli::output::{self, Style, colour};
-use crate::leader_migration::actors::Behaviour;
-use crate::leader_migration::controller_names::Function;
-use crate::leader_migration::process::Process;
-use crate::leader_migration::rules::{self, Finding, FindingSeverity};
-use crate::leader_migration::validate::exits_at_start;
-use crate::text;
+use capstan_base::text;
+use leader_migration::actors::Behaviour;
+use leader_migration::controller_names::Function;
+use leader_migration::process::Process;
+use leader_migration::rules::{self, Finding, FindingSeverity};
+use leader_migration::validate::exits_at_start;
 
 /// Findings with what happens and what to do, then who has what under which lock.
 #[must_use]

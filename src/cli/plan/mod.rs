@@ -8,15 +8,15 @@ use anyhow::{Context as _, anyhow, bail};
 use super::args::{PlanArgs, PlanOutputArg};
 use super::output::{self, Style};
 use super::{documents, target};
-use crate::api::key::ObjectRef;
-use crate::can_update::AtServer;
-use crate::client::Connection;
-use crate::client::clusters::{cluster_of, list_clusters};
-use crate::forecast::in_place::Known;
-use crate::forecast::{Forecast, KINDS, ObjectPlan, forecast, forecast_knowing};
-use crate::observe::dump::Dump;
-use crate::plan::in_place::Handlers;
-use crate::time::{Clock, Timestamp, parse_moment};
+use capi_forecast::forecast::in_place::Known;
+use capi_forecast::forecast::{Forecast, KINDS, ObjectPlan, forecast, forecast_knowing};
+use capi_rules::observe::dump::Dump;
+use capi_rules::plan::in_place::Handlers;
+use capi_types::key::ObjectRef;
+use capstan_base::time::{Clock, Timestamp, parse_moment};
+use capstan_engine::can_update::AtServer;
+use capstan_engine::client::Connection;
+use capstan_engine::client::clusters::{cluster_of, list_clusters};
 
 /// What the command prints.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -6,11 +6,11 @@ use std::fmt::Write as _;
 
 use crate::cli::output::Style;
 use crate::cli::output::colour::{BOLD, GREEN, GREY, RED, RESET, YELLOW};
-use crate::forecast::in_place::Updates;
-use crate::forecast::{Forecast, Held, Look, NextStep, ObjectPlan, Seen, State};
-use crate::status::conditions::wording::plural;
-use crate::text::{self, truncate, width};
-use crate::time::{age, human_duration, parse_rfc3339};
+use capi_forecast::forecast::in_place::Updates;
+use capi_forecast::forecast::{Forecast, Held, Look, NextStep, ObjectPlan, Seen, State};
+use capi_rules::status::conditions::wording::plural;
+use capstan_base::text::{self, truncate, width};
+use capstan_base::time::{age, human_duration, parse_rfc3339};
 
 /// Behind a label such as `next`.
 const INDENT: usize = 12;

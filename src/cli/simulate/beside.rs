@@ -5,12 +5,12 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use super::Asked;
-use crate::actions::tried::{self, Tried};
 use crate::cli::output;
 use crate::cli::output::colour::{BOLD, GREY, RESET};
 use crate::cli::output_arg::PlanOutputArg;
-use crate::simulate::{Forecast, Simulation, simulate};
-use crate::text::{width, wrap};
+use capi_forecast::simulate::{Forecast, Simulation, simulate};
+use capstan_base::text::{width, wrap};
+use capstan_dashboard::actions::tried::{self, Tried};
 
 /// Cells of one column.
 const COLUMN: usize = 46;
@@ -38,7 +38,7 @@ pub(super) fn document(asked: &Asked<'_>, first: Simulation, tried: &Tried) -> a
     let beside = asked.args.beside.clone();
     Ok(match asked.args.output {
         PlanOutputArg::Json => {
-            let api_version = crate::simulate::API_VERSION;
+            let api_version = capi_forecast::simulate::API_VERSION;
             let comparison = Comparison { api_version, kind: "Comparison", beside, first, second };
             asked.style.block(output::json(&comparison)?)
         }
@@ -59,7 +59,11 @@ fn text(first: &Simulation, second: &Simulation, beside: &str, color: bool) -> S
         let head = format!("Cluster {}/{}", one.namespace, one.cluster);
         let _ = writeln!(out, "{}", painted(BOLD, &head));
         let rows = [
-            ("", vec!["as given".to_owned()], vec![format!("with {}", crate::text::sanitize_line(beside))]),
+            (
+                "",
+                vec!["as given".to_owned()],
+                vec![format!("with {}", capstan_base::text::sanitize_line(beside))],
+            ),
             ("ends", vec![one.ending_in_words()], vec![other.ending_in_words()]),
             ("lowest", lows(one), lows(other)),
             ("etcd", one.etcd_in_words().into_iter().collect(), other.etcd_in_words().into_iter().collect()),

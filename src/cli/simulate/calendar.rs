@@ -9,15 +9,15 @@ use chrono::TimeDelta;
 use serde::Serialize;
 
 use super::{Asked, SimulationAnswer};
-use crate::api::key::ObjectKey;
 use crate::cli::output;
 use crate::cli::output::colour::{GREEN, GREY, RED, RESET};
 use crate::cli::output_arg::PlanOutputArg;
-use crate::simulate::{
+use capi_forecast::simulate::{
     Announced, AnnouncedCause, Begin, PlannedStage, Scenario, StageForecast, announced, staged,
 };
-use crate::text::sanitize_line;
-use crate::time::{parse_duration, rfc3339};
+use capi_types::key::ObjectKey;
+use capstan_base::text::sanitize_line;
+use capstan_base::time::{parse_duration, rfc3339};
 
 /// What is announced within it of another is one rollout.
 const TOGETHER: Duration = Duration::from_secs(3600);

@@ -1,15 +1,15 @@
 //! Changes that `capstan simulate` tries on the objects before they are run ahead of time, as they are written: patches in
-//! files and single fields on the command line. How they are put on the objects is that of [`crate::actions::tried`].
+//! files and single fields on the command line. How they are put on the objects is that of [`capstan_dashboard::actions::tried`].
 
 use std::path::PathBuf;
 
 use anyhow::{Context as _, anyhow, bail};
 use serde_json::Value;
 
-use crate::actions::tried::{Tried, TriedChange, TriedEdit, short_edit};
-use crate::api::key::{ObjectKey, ObjectRef, group_of};
 use crate::cli::{documents, target};
-use crate::observe::dump::document::Document;
+use capi_rules::observe::dump::document::Document;
+use capi_types::key::{ObjectKey, ObjectRef, group_of};
+use capstan_dashboard::actions::tried::{Tried, TriedChange, TriedEdit, short_edit};
 
 /// The changes of `--change` files. A document without a kind is about `named`.
 ///
@@ -51,7 +51,7 @@ fn from_document(
     let mut object = match target::kind_named(&kind) {
         Ok(served) => ObjectRef { gvk: served.gvk, key, uid: String::new() },
         Err(_) => ObjectRef {
-            gvk: crate::status::contract::definition::gvk(&group, "", &kind),
+            gvk: capi_rules::status::contract::definition::gvk(&group, "", &kind),
             key,
             uid: String::new(),
         },
@@ -129,8 +129,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::actions::tried::apply;
-    use crate::observe::dump::Dump;
+    use capi_rules::observe::dump::Dump;
+    use capstan_dashboard::actions::tried::apply;
 
     fn deployment() -> Dump {
         let reference =

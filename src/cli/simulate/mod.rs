@@ -18,21 +18,21 @@ use super::output::{self, Style};
 use super::output_arg::PlanOutputArg;
 use super::plan::ask;
 use super::{documents, paths, target};
-use crate::actions::tried;
-use crate::api::key::{ObjectKey, ObjectRef};
-use crate::client::Connection;
-use crate::client::clusters::{cluster_named_by, cluster_of, list_clusters};
-use crate::fleet::kept::read_usual_times;
-use crate::forecast::in_place::Known;
-use crate::observe::dump::Dump;
-use crate::simulate::{
+use args::{ActorsArg, OrderArg, SimulateArgs};
+use capi_forecast::forecast::in_place::Known;
+use capi_forecast::simulate::{
     Actors, Detail, Hunt, Remembered, Scenario, Simulation, Span, Timing, Timings, Until, hunt, learn_with,
     replayed, simulate,
 };
-use crate::text::sanitize_line;
-use crate::time::{Timestamp, parse_duration, parse_moment};
-use crate::toml_file::Source;
-use args::{ActorsArg, OrderArg, SimulateArgs};
+use capi_rules::observe::dump::Dump;
+use capi_types::key::{ObjectKey, ObjectRef};
+use capstan_base::text::sanitize_line;
+use capstan_base::time::{Timestamp, parse_duration, parse_moment};
+use capstan_base::toml_file::Source;
+use capstan_dashboard::actions::tried;
+use capstan_dashboard::fleet::kept::read_usual_times;
+use capstan_engine::client::Connection;
+use capstan_engine::client::clusters::{cluster_named_by, cluster_of, list_clusters};
 
 /// Longer steps are not believed.
 const STEP_MAX_S: u64 = 7 * 86_400;
@@ -329,7 +329,7 @@ fn cluster_in(dump: &Dump, wanted: &ObjectRef) -> anyhow::Result<ObjectKey> {
         bail!("there is no {} {key} among the objects: check the name and the namespace (-n)", gvk.kind);
     };
     let referring = || {
-        let refers = |cluster: &crate::api::cluster::Cluster| {
+        let refers = |cluster: &capi_types::cluster::Cluster| {
             cluster.spec.control_plane_ref.as_ref().is_some_and(|r| r.kind == gvk.kind && r.name == key.name)
         };
         let mut all = dump.clusters.iter().filter(|(at, _)| at.namespace == key.namespace);

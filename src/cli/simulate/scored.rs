@@ -8,13 +8,13 @@ use anyhow::{Context as _, bail};
 use serde::{Deserialize, Serialize};
 
 use super::{Asked, SimulationAnswer};
-use crate::api::key::ObjectKey;
 use crate::cli::output;
 use crate::cli::output::colour::{GREEN, GREY, RED, RESET};
 use crate::cli::output_arg::PlanOutputArg;
-use crate::simulate::{Duration, Score, score};
-use crate::text::sanitize_line;
-use crate::time::{Timestamp, parse_rfc3339};
+use capi_forecast::simulate::{Duration, Score, score};
+use capi_types::key::ObjectKey;
+use capstan_base::text::sanitize_line;
+use capstan_base::time::{Timestamp, parse_rfc3339};
 
 /// What is read of an earlier answer.
 #[derive(Deserialize)]
@@ -117,7 +117,7 @@ fn text(entries: &[Entry], color: bool) -> String {
     let mut out = String::new();
     for entry in entries {
         let took = |words: &str| {
-            let took = crate::simulate::seconds(entry.took_s.unwrap_or(0));
+            let took = capi_forecast::simulate::seconds(entry.took_s.unwrap_or(0));
             format!("took {took}, {words}")
         };
         let (paint, words) = match entry.outcome {

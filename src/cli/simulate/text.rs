@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 
 use crate::cli::output::Style;
 use crate::cli::output::colour::{BOLD, GREEN, GREY, RED, RESET, YELLOW};
-use crate::simulate::{End, Event, Forecast, Hunt, RunFinding, Simulation};
-use crate::text::{truncate, width};
+use capi_forecast::simulate::{End, Event, Forecast, Hunt, RunFinding, Simulation};
+use capstan_base::text::{truncate, width};
 
 /// A reason is cut behind so many cells; JSON has all of it.
 const REASON_CELLS_MAX: usize = 90;

@@ -8,15 +8,15 @@ use chrono::{NaiveTime, TimeDelta};
 use serde_json::json;
 
 use super::{Asked, SimulationAnswer};
-use crate::actions::tried::{self, TriedChange, TriedEdit};
-use crate::api::control_plane::KubeadmControlPlane;
-use crate::api::key::{Gvk, ObjectKey, ObjectRef};
 use crate::cli::output;
 use crate::cli::output::colour::{BOLD, GREEN, RED, RESET};
 use crate::cli::output_arg::PlanOutputArg;
-use crate::simulate::{ClusterUpgrade, End, StageForecast, Upgrade, UpgradePlan, Window, upgrade};
-use crate::text::did_you_mean;
-use crate::time::{parse_duration, parse_rfc3339};
+use capi_forecast::simulate::{ClusterUpgrade, End, StageForecast, Upgrade, UpgradePlan, Window, upgrade};
+use capi_types::control_plane::KubeadmControlPlane;
+use capi_types::key::{Gvk, ObjectKey, ObjectRef};
+use capstan_base::text::did_you_mean;
+use capstan_base::time::{parse_duration, parse_rfc3339};
+use capstan_dashboard::actions::tried::{self, TriedChange, TriedEdit};
 
 pub(super) fn answer(asked: &Asked<'_>, version: &str) -> anyhow::Result<SimulationAnswer> {
     let args = asked.args;

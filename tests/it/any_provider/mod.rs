@@ -1,7 +1,6 @@
 //! The engine with providers that it has no types for: found through their definitions, read through the
 //! contract. Nothing of kubeadm and of the simulated infrastructure is installed.
 
-mod behind;
 mod provider;
 mod reading;
 mod workload;
@@ -11,21 +10,21 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use capstan::admission::Webhooks;
-use capstan::api::cluster::Cluster;
-use capstan::api::condition::{Conditioned, find, is_true};
-use capstan::api::key::{Gvk, ObjectKey, ObjectRef};
-use capstan::api::machine::Machine;
-use capstan::api::machine_deployment::MachineDeployment;
-use capstan::apiserver::{ApiServer, Identity, Options, Tokens};
-use capstan::client::write::{Mode, Part, Precondition, Writer};
-use capstan::client::{Connection, Object, get, in_process, read};
-use capstan::controllers;
-use capstan::engine::{Engine, EngineOptions, Handle};
-use capstan::provider::ProviderOptions;
-use capstan::rng::Rng;
-use capstan::store::MemoryStore;
-use capstan::time::{Clock, TimeSource, Timestamp};
+use capi_rules::admission::Webhooks;
+use capi_types::cluster::Cluster;
+use capi_types::condition::{Conditioned, find, is_true};
+use capi_types::key::{Gvk, ObjectKey, ObjectRef};
+use capi_types::machine::Machine;
+use capi_types::machine_deployment::MachineDeployment;
+use capstan_apiserver::{ApiServer, Identity, Options, Tokens};
+use capstan_base::rng::Rng;
+use capstan_base::time::{Clock, TimeSource, Timestamp};
+use capstan_engine::client::write::{Mode, Part, Precondition, Writer};
+use capstan_engine::client::{Connection, Object, get, in_process, read};
+use capstan_engine::controllers;
+use capstan_engine::engine::{Engine, EngineOptions, Handle};
+use capstan_store::MemoryStore;
+use capstan_worlds::provider::ProviderOptions;
 use http::Request;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::client::Body;
@@ -66,7 +65,7 @@ impl Site {
     async fn with(definitions: Vec<CustomResourceDefinition>) -> Self {
         let clock = Clock::new(Paused(tokio::time::Instant::now()));
         let tokens = Tokens { admin: "a".to_owned(), read_only: "r".to_owned() };
-        let mut all = capstan::api::crds::all();
+        let mut all = capi_types::crds::all();
         all.retain(|definition| definition.spec.group == "cluster.x-k8s.io");
         all.extend(definitions);
         let options = Options {
@@ -158,7 +157,7 @@ fn start(site: &Site) -> Running {
     let mut engine = site.engine();
     let yard = Arc::new(Yard::new(site.clock.clone()));
     // As `capstan engine --simulate-infrastructure` does: its kinds are not served, and it starts without them.
-    capstan::provider::register(&mut engine, ProviderOptions::default());
+    capstan_worlds::provider::register(&mut engine, ProviderOptions::default());
     controllers::register(&mut engine, yard.clone(), controllers::Settings::default());
     let (handle, stop) = (engine.handle(), CancellationToken::new());
     tokio::spawn(engine.run(stop.clone()));

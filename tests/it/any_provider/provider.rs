@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use capstan::api::key::{Gvk, ObjectKey, ObjectRef};
-use capstan::client::write::{Mode, Part, Precondition, Writer};
-use capstan::client::{Client, read};
+use capi_types::key::{Gvk, ObjectKey, ObjectRef};
+use capstan_engine::client::write::{Mode, Part, Precondition, Writer};
+use capstan_engine::client::{Client, read};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::{Value, json};
 
@@ -157,7 +157,7 @@ impl Provider {
         self.change("ForgeBox", host, json!({"metadata": {"finalizers": [FINALIZER]}})).await;
         let Some(machine) = owner(host, "Machine") else { return };
         let machine = ObjectRef {
-            gvk: Gvk::of::<capstan::api::machine::Machine>(),
+            gvk: Gvk::of::<capi_types::machine::Machine>(),
             key: ObjectKey::new("default", machine),
             uid: String::new(),
         };

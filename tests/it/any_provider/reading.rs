@@ -1,8 +1,8 @@
 //! What can stand between the engine and a provider's objects: no definition, no right, another version.
 
-use capstan::api::reference::ContractRef;
-use capstan::controllers::external::{Externals, Reader};
-use capstan::status::contract::External;
+use capi_rules::status::contract::External;
+use capi_types::reference::ContractRef;
+use capstan_engine::controllers::external::{Externals, Reader};
 
 use super::*;
 

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use capstan::api::key::ObjectKey;
-use capstan::time::{Clock, Timestamp};
-use capstan::workload::{
+use capi_types::key::ObjectKey;
+use capstan_base::time::{Clock, Timestamp};
+use capstan_engine::workload::{
     Addon, Announcement, Connection, EtcdView, Eviction, PodScope, Workload, WorkloadError,
 };
 use k8s_openapi::api::apps::v1::DaemonSet;

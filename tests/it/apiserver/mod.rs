@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use capstan::admission::Webhooks;
-use capstan::apiserver::{ApiServer, Identity, Options, Tokens};
-use capstan::rng::Rng;
-use capstan::store::{MemoryStore, Store};
-use capstan::time::Clock;
+use capi_rules::admission::Webhooks;
+use capstan_apiserver::{ApiServer, Identity, Options, Tokens};
+use capstan_base::rng::Rng;
+use capstan_base::time::Clock;
+use capstan_store::{MemoryStore, Store};
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Namespace, Secret};
 use k8s_openapi::api::events::v1::Event as NewEvent;

@@ -1,6 +1,6 @@
 //! Watches as clients keep them: kube's watchers and reflectors, selectors, bookmarks, and being too late.
 
-use capstan::store::Store as _;
+use capstan_store::Store as _;
 use futures::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt as _;

@@ -18,7 +18,7 @@ use std::process::{Child, Command};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use capstan::rng::Rng;
+use capstan_base::rng::Rng;
 use kube::Client;
 
 use crate::standalone::{BINARY, Standalone};

@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use capstan::tui::command::{Argument, TABLE};
+use capstan_dashboard::tui::command::{Argument, TABLE};
 
 use super::dashboard::{Dashboard, ESCAPE};
 use super::recorder::{Asked, Recorder, first_cluster};

@@ -4,13 +4,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use capstan::admission::Webhooks;
-use capstan::apiserver::object::encode;
-use capstan::apiserver::{ApiServer, Options, Tokens};
-use capstan::rng::Rng;
-use capstan::samples::Sample;
-use capstan::store::{MemoryStore, Write, write_all};
-use capstan::time::{Clock, Timestamp};
+use capi_rules::admission::Webhooks;
+use capstan_apiserver::object::encode;
+use capstan_apiserver::{ApiServer, Options, Tokens};
+use capstan_base::rng::Rng;
+use capstan_base::time::{Clock, Timestamp};
+use capstan_store::{MemoryStore, Write, write_all};
+use capstan_worlds::samples::Sample;
 use http::{Method, Request};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -66,7 +66,7 @@ impl Recorder {
         let options = Options {
             clock: Clock::system(),
             rng: Rng::seeded(7),
-            definitions: capstan::api::crds::all(),
+            definitions: capi_types::crds::all(),
             tokens: Tokens::random(),
             admission: Arc::new(Webhooks),
         };

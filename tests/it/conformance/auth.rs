@@ -4,9 +4,9 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use capstan::apiserver::serve::{self, rotation, tls};
-use capstan::apiserver::{Identity, Tokens};
-use capstan::time::Clock;
+use capstan_apiserver::serve::{self, rotation, tls};
+use capstan_apiserver::{Identity, Tokens};
+use capstan_base::time::Clock;
 use http::Method;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::{Value, json};
@@ -380,7 +380,7 @@ async fn tokens_are_replaced_while_the_server_runs() {
     let knocks = async |token: &str| guarded.send(with_token(Ask::get(MAPS), token)).await.code;
     assert_eq!((knocks(&tokens.admin).await, knocks(ADMIN).await), (200, 401));
     let fresh = Tokens::random().admin;
-    capstan::private_file::write(&folder.path().join("admin.token"), &fresh).expect("written");
+    capstan_base::private_file::write(&folder.path().join("admin.token"), &fresh).expect("written");
     tokio::time::sleep(std::time::Duration::from_secs(3)).await;
     assert_eq!(
         (knocks(&fresh).await, knocks(&tokens.admin).await, knocks(&tokens.read_only).await),

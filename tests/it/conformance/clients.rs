@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use capstan::apiserver::Tokens;
-use capstan::apiserver::serve::{self, tls};
+use capstan_apiserver::Tokens;
+use capstan_apiserver::serve::{self, tls};
 use futures::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};

@@ -67,7 +67,7 @@ fn numbers(function: &str) -> BTreeSet<u32> {
 fn tests_by_statement() -> BTreeMap<u32, BTreeSet<String>> {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     let mut files = Vec::new();
-    for folder in ["src", "tests"] {
+    for folder in ["src", "crates", "tests"] {
         rust_files(&root.join(folder), &mut files);
     }
     let mut found: BTreeMap<u32, BTreeSet<String>> = BTreeMap::new();

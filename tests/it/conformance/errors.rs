@@ -1,6 +1,6 @@
 //! Statements 42-49: every refusal in its words.
 
-use capstan::apiserver::Identity;
+use capstan_apiserver::Identity;
 use http::Method;
 use serde_json::{Value, json};
 

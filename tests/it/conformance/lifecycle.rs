@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use capstan::apiserver::{ApiServer, Options};
-use capstan::rng::Rng;
-use capstan::store::MemoryStore;
+use capstan_apiserver::{ApiServer, Options};
+use capstan_base::rng::Rng;
+use capstan_store::MemoryStore;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::{Value, json};
 

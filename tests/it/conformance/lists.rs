@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use capstan::store::Store as _;
+use capstan_store::Store as _;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 

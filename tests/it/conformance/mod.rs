@@ -31,9 +31,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use capstan::apiserver::{ApiServer, Body, Identity, Options};
-use capstan::store::{MemoryStore, Store as _};
-use capstan::time::{Clock, TimeSource, Timestamp};
+use capstan_apiserver::{ApiServer, Body, Identity, Options};
+use capstan_base::time::{Clock, TimeSource, Timestamp};
+use capstan_store::{MemoryStore, Store as _};
 use http::{HeaderMap, Method, Request, Response};
 use http_body_util::{BodyExt as _, Full};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -105,7 +105,7 @@ impl Site {
     /// For tests that begin with `#[tokio::test(start_paused = true)]`: the server's clock follows
     /// `tokio::time::advance`.
     pub async fn paused() -> Self {
-        let start = capstan::time::parse_rfc3339("2026-11-20T10:00:00Z").expect("a moment");
+        let start = capstan_base::time::parse_rfc3339("2026-11-20T10:00:00Z").expect("a moment");
         let clock = Clock::new(RuntimeTime(start, Instant::now()));
         Self::with(Options { clock, ..options(vec![definition()]) }, LONG).await
     }

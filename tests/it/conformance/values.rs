@@ -1,6 +1,6 @@
 //! What a definition makes of values: pruning, defaults, keywords, rules, ratcheting (statements 134 to 139).
 
-use capstan::apiserver::ApiServer;
+use capstan_apiserver::ApiServer;
 use serde_json::{Value, json};
 
 use super::definitions::{DEFINITION, GADGET, GADGETS, edit, gadget, object, serving, with_spec};

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use capstan::apiserver::serve::tls::{Authority, ClientCertificate};
-use capstan::apiserver::serve::{self, Listening};
-use capstan::time::Clock;
+use capstan_apiserver::serve::tls::{Authority, ClientCertificate};
+use capstan_apiserver::serve::{self, Listening};
+use capstan_base::time::Clock;
 use http_body_util::Full;
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};

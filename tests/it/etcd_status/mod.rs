@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use capstan::status::etcd::facts::Class;
-use capstan::workload::etcd::{MemberClient, Tls};
+use capi_rules::status::etcd::facts::Class;
+use capstan_engine::workload::etcd::{MemberClient, Tls};
 use serde_json::Value;
 
 use crate::keeping::etcd::is_installed;

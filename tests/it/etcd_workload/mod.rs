@@ -7,20 +7,20 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use capstan::actions::EtcdReader as _;
-use capstan::api::cluster::Cluster;
-use capstan::api::key::ObjectKey;
-use capstan::api::machine::Machine;
-use capstan::apiserver::{ApiServer, Options, Tokens};
+use capi_rules::status::etcd::facts::Class;
+use capi_rules::status::etcd::report::{EtcdState, Report};
+use capi_types::cluster::Cluster;
+use capi_types::key::ObjectKey;
+use capi_types::machine::Machine;
 use capstan::cli::etcd::ClusterEtcd;
-use capstan::client::{Cache, Connection, Writer, in_process};
-use capstan::rng::Rng;
-use capstan::status::etcd::facts::Class;
-use capstan::status::etcd::report::{EtcdState, Report};
-use capstan::store::MemoryStore;
-use capstan::time::Clock;
-use capstan::workload::kube::KubeWorkloads;
-use capstan::workload::{EtcdView, Workload, WorkloadError};
+use capstan_apiserver::{ApiServer, Options, Tokens};
+use capstan_base::rng::Rng;
+use capstan_base::time::Clock;
+use capstan_dashboard::actions::EtcdReader as _;
+use capstan_engine::client::{Cache, Connection, Writer, in_process};
+use capstan_engine::workload::kube::KubeWorkloads;
+use capstan_engine::workload::{EtcdView, Workload, WorkloadError};
+use capstan_store::MemoryStore;
 use k8s_openapi::api::core::v1::{Namespace, Node, Secret};
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
@@ -38,8 +38,8 @@ async fn api_server(token: &str) -> ApiServer {
     let options = Options {
         clock: Clock::system(),
         rng: Rng::seeded(7),
-        definitions: capstan::api::crds::all(),
-        admission: Arc::new(capstan::admission::Webhooks),
+        definitions: capi_types::crds::all(),
+        admission: Arc::new(capi_rules::admission::Webhooks),
         tokens: Tokens { admin: token.to_owned(), read_only: "r".to_owned() },
     };
     ApiServer::open(Arc::new(MemoryStore::new()), options).await.expect("a server")
@@ -295,7 +295,7 @@ async fn the_end_of_an_api_servers_certificate_is_read_through_its_pod() {
     site.api.ports.lock().insert("kube-apiserver-cp-1".to_owned(), Some(port));
     site.api.ports.lock().insert("kube-apiserver-cp-2".to_owned(), None);
     let expiry = async |node: &str| site.workloads.api_server_expiry(&harbor(), node, 6443).await;
-    assert_eq!(expiry("cp-1").await.map(capstan::time::rfc3339), Ok("2032-01-01T00:00:00Z".to_owned()));
+    assert_eq!(expiry("cp-1").await.map(capstan_base::time::rfc3339), Ok("2032-01-01T00:00:00Z".to_owned()));
     for node in ["cp-2", "cp-3"] {
         let error = expiry(node).await.expect_err("nothing listens there");
         assert!(matches!(error, WorkloadError::Unreachable(_)), "{error:?}");

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
-use capstan::apiserver::ApiServer;
+use capstan_apiserver::ApiServer;
 use futures::{SinkExt as _, StreamExt as _};
 use http::{Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Full, combinators::UnsyncBoxBody};

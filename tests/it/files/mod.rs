@@ -8,7 +8,7 @@ mod restore;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
-use capstan::rng::Rng;
+use capstan_base::rng::Rng;
 
 use crate::standalone::{BINARY, Standalone};
 

@@ -7,10 +7,10 @@ mod sample;
 
 use std::sync::Arc;
 
-use capstan::api::key::Gvk;
-use capstan::fleet::decode::{Decoder, Slim};
-use capstan::fleet::{Delta, FeedKey, FeedState, Interner, SourceId, Uid};
-use capstan::time::{Timestamp, parse_rfc3339, rfc3339};
+use capi_types::key::Gvk;
+use capstan_base::time::{Timestamp, parse_rfc3339, rfc3339};
+use capstan_dashboard::fleet::decode::{Decoder, Slim};
+use capstan_dashboard::fleet::{Delta, FeedKey, FeedState, Interner, SourceId, Uid};
 use serde_json::{Value, json};
 
 pub use older::older;

@@ -1,6 +1,6 @@
 //! Clusters as older servers have them.
 
-use capstan::fleet::Delta;
+use capstan_dashboard::fleet::Delta;
 use serde_json::{Value, json};
 
 use super::{Builder, WELL, ago, conditions, counts};

@@ -1,7 +1,7 @@
 //! One cluster in every moment of a rollout.
 
-use capstan::fleet::Delta;
-use capstan::time::rfc3339;
+use capstan_base::time::rfc3339;
+use capstan_dashboard::fleet::Delta;
 use serde_json::{Value, json};
 
 use super::{Builder, Condition, MACHINE_WELL, WELL, ago, but, merge, now};

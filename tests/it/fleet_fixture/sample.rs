@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use capstan::api::condition::Status;
-use capstan::fleet::{ConditionText, Delta, Kind, Row};
+use capi_types::condition::Status;
+use capstan_dashboard::fleet::{ConditionText, Delta, Kind, Row};
 use serde_json::Value;
 
 use super::{Builder, MACHINE_WELL, WELL, but};

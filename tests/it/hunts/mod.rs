@@ -11,16 +11,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use capstan::api::condition::{Conditioned as _, find, is_true};
-use capstan::api::control_plane::KubeadmControlPlane;
-use capstan::api::dev::DevMachine;
-use capstan::api::key::ObjectKey;
-use capstan::api::machine::Machine;
-use capstan::api::machine_deployment::MachineDeployment;
-use capstan::api::machine_set::MachineSet;
-use capstan::provider::faults::Fault;
-use capstan::rng::Rng;
-use capstan::workload::Workload as _;
+use capi_types::condition::{Conditioned as _, find, is_true};
+use capi_types::control_plane::KubeadmControlPlane;
+use capi_types::dev::DevMachine;
+use capi_types::key::ObjectKey;
+use capi_types::machine::Machine;
+use capi_types::machine_deployment::MachineDeployment;
+use capi_types::machine_set::MachineSet;
+use capstan_base::rng::Rng;
+use capstan_engine::workload::Workload as _;
+use capstan_worlds::provider::faults::Fault;
 use serde_json::{Value, json};
 
 use self::schedule::{Event, Schedule};
@@ -269,7 +269,7 @@ async fn blocked_by(sim: &Sim) -> Option<String> {
     }
     let plane = sim.get::<KubeadmControlPlane>("harbor-cp").await?;
     let pool = sim.get::<MachineDeployment>("harbor-md-0").await?;
-    let says = |conditions: &[capstan::api::condition::Condition]| {
+    let says = |conditions: &[capi_types::condition::Condition]| {
         let found =
             ["RollingOut", "ScalingUp", "ScalingDown"].iter().filter_map(|type_| find(conditions, type_));
         found.filter(|c| c.status == "True").map(|c| c.message.clone()).find(|m| m.contains("because"))

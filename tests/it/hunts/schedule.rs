@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use capstan::rng::Rng;
+use capstan_base::rng::Rng;
 
 use super::weather::Weather;
 

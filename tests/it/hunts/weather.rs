@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use capstan::rng::Rng;
+use capstan_base::rng::Rng;
 use http::{Method, Request, StatusCode};
 use kube::client::Body;
 use parking_lot::Mutex;

@@ -5,16 +5,16 @@ mod site;
 
 use std::sync::Arc;
 
-use capstan::actions::journal::Journal;
-use capstan::change::command_line::CommandLine;
-use capstan::change::record::ChangeRecord;
 use capstan::cli::args::{Cli, Command};
 use capstan::cli::change::source::Reach;
 use capstan::cli::change::{ChangeAnswer, Session, run};
 use capstan::cli::output::Style;
-use capstan::time::{Clock, parse_rfc3339};
+use capstan_base::time::{Clock, parse_rfc3339};
+use capstan_dashboard::actions::journal::Journal;
 use clap::Parser as _;
 use http::Method;
+use kubeadm_change::command_line::CommandLine;
+use kubeadm_change::record::ChangeRecord;
 use serde_json::{Value, json};
 use site::{CLUSTER, Site};
 use tempfile::TempDir;
@@ -177,7 +177,7 @@ async fn without_commands_people_do_what_is_done_on_nodes() {
     assert_eq!((runbook.exit_code, person.site.lines().len()), (2, 0));
     let stored = person.site.stored("kubeadm-config", "ClusterConfiguration").await;
     assert!(stored.contains("event-ttl"), "the API side is done: {stored}");
-    use capstan::reconfigure::executor::{CommandTarget, NodeExecutor as _};
+    use capstan_engine::reconfigure::executor::{CommandTarget, NodeExecutor as _};
     for node in ["cp-0", "cp-1"] {
         let target = CommandTarget { node: node.to_owned(), host: String::new() };
         person.site.run(&target, &CommandLine::of(M1, []), "").await.expect("a person");

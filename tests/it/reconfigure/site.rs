@@ -7,18 +7,18 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use capstan::apiserver::{ApiServer, Options, Tokens};
-use capstan::change::command_line::CommandLine;
-use capstan::change::document::{DocumentKind, read_inputs};
-use capstan::change::render::{ClusterSettings, HostFacts, StaticPod, node};
-use capstan::client::{Connection, in_process};
-use capstan::reconfigure::executor::{CommandTarget, ExecutorError, NodeExecutor};
-use capstan::rng::Rng;
-use capstan::store::MemoryStore;
-use capstan::time::{Clock, parse_rfc3339};
+use capstan_apiserver::{ApiServer, Options, Tokens};
+use capstan_base::rng::Rng;
+use capstan_base::time::{Clock, parse_rfc3339};
+use capstan_engine::client::{Connection, in_process};
+use capstan_engine::reconfigure::executor::{CommandTarget, ExecutorError, NodeExecutor};
+use capstan_store::MemoryStore;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full, combinators::UnsyncBoxBody};
 use kube::client::Body;
+use kubeadm_change::command_line::CommandLine;
+use kubeadm_change::document::{DocumentKind, read_inputs};
+use kubeadm_change::render::{ClusterSettings, HostFacts, StaticPod, node};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
@@ -70,7 +70,7 @@ impl Site {
             clock: Clock::fixed(now),
             rng: Rng::seeded(7),
             definitions: Vec::new(),
-            admission: Arc::new(capstan::admission::Webhooks),
+            admission: Arc::new(capi_rules::admission::Webhooks),
             tokens: Tokens { admin: "a".to_owned(), read_only: "r".to_owned() },
         };
         let server = ApiServer::open(Arc::new(MemoryStore::new()), options).await.expect("a server");

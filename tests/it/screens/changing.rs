@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use capstan::fleet::{Kind, Uid};
+use capstan_dashboard::fleet::{Kind, Uid};
 
 use super::*;
 

@@ -6,15 +6,15 @@ mod plans;
 mod telling;
 mod typing;
 
-use capstan::fleet::watch::Subject;
-use capstan::fleet::{Delta, FeedState};
-use capstan::tui::Tier;
-use capstan::tui::command;
-use capstan::tui::effect::{Effect, EffectOutcome};
-use capstan::tui::model::{Look, Model, Session};
-use capstan::tui::msg::Msg;
-use capstan::tui::script::{draw, press, save, text};
-use capstan::tui::update::update;
+use capstan_dashboard::fleet::watch::Subject;
+use capstan_dashboard::fleet::{Delta, FeedState};
+use capstan_dashboard::tui::Tier;
+use capstan_dashboard::tui::command;
+use capstan_dashboard::tui::effect::{Effect, EffectOutcome};
+use capstan_dashboard::tui::model::{Look, Model, Session};
+use capstan_dashboard::tui::msg::Msg;
+use capstan_dashboard::tui::script::{draw, press, save, text};
+use capstan_dashboard::tui::update::update;
 use proptest::prelude::*;
 use ratatui::layout::Rect;
 
@@ -192,7 +192,11 @@ fn hostile_text_reaches_no_cell() {
         keys(&mut model, typed);
         let buffer = draw(&mut model);
         for cell in buffer.content() {
-            assert!(!cell.symbol().chars().any(capstan::text::is_hostile), "{typed}: {:?}", cell.symbol());
+            assert!(
+                !cell.symbol().chars().any(capstan_base::text::is_hostile),
+                "{typed}: {:?}",
+                cell.symbol()
+            );
         }
     }
     let mut model = model(PLAIN, fixture::hostile());

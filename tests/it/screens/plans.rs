@@ -1,7 +1,7 @@
 //! What a planner says, in a tree and in details, and when it is asked.
 
-use capstan::forecast::{Forecast, Held, NextStep, ObjectPlan, Seen, State};
-use capstan::tui::plans::Reading;
+use capi_forecast::forecast::{Forecast, Held, NextStep, ObjectPlan, Seen, State};
+use capstan_dashboard::tui::plans::Reading;
 
 use super::*;
 

@@ -1,10 +1,10 @@
 //! What is told of a cluster besides its screens: reports, the bell, a person's own command, who set which field; and what is
 //! offered only where it works.
 
-use capstan::fleet::watch::FieldManager;
-use capstan::fleet::{Kind, Target};
-use capstan::tui::model::Hook;
-use capstan::tui::turns::Turns;
+use capstan_dashboard::fleet::watch::FieldManager;
+use capstan_dashboard::fleet::{Kind, Target};
+use capstan_dashboard::tui::model::Hook;
+use capstan_dashboard::tui::turns::Turns;
 
 use super::*;
 
@@ -28,7 +28,7 @@ fn a_report_is_safe_with_hostile_text() {
     let mut model = model(PLAIN, fixture::hostile());
     let effects = keys(&mut model, "\":report evil.md\" enter");
     let [Effect::Write { text, .. }] = effects.as_slice() else { panic!("{effects:?}") };
-    assert!(!text.chars().any(|c| c != '\n' && capstan::text::is_hostile(c)), "{text:?}");
+    assert!(!text.chars().any(|c| c != '\n' && capstan_base::text::is_hostile(c)), "{text:?}");
 }
 
 #[test]

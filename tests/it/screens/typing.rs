@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use capstan::tui::keymap::Keymap;
+use capstan_dashboard::tui::keymap::Keymap;
 
 use super::*;
 

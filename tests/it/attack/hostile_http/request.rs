@@ -1,7 +1,7 @@
 //! One request in parts that can be drawn by chance and taken away again, and how it is written. A part may break
 //! every rule of HTTP; must not know what is done with the answer.
 
-use capstan::rng::Rng;
+use capstan_base::rng::Rng;
 
 const METHODS: &[&str] = &[
     "GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE", "CONNECT", "FROB", "get", "G\0T",

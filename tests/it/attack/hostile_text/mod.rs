@@ -8,7 +8,7 @@ mod scan;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use capstan::time::Clock;
+use capstan_base::time::Clock;
 use serde_json::{Value, json};
 
 use self::payload::{MARK, PAYLOADS};

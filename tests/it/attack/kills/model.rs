@@ -1,7 +1,7 @@
 //! What a writer knows of its object: what was acknowledged, and what had no answer. Owns the judgement of what is
 //! found after a kill; must not know how anything is sent or found.
 
-use capstan::rng::Rng;
+use capstan_base::rng::Rng;
 use serde_json::{Value, json};
 
 /// Longest payload.

@@ -6,10 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use capstan::api::bootstrap::KubeadmConfig;
-use capstan::api::dev::DevMachine;
-use capstan::api::machine::Machine;
-use capstan::time::{Clock, from_k8s};
+use capi_types::bootstrap::KubeadmConfig;
+use capi_types::dev::DevMachine;
+use capi_types::machine::Machine;
+use capstan_base::time::{Clock, from_k8s};
 use futures::StreamExt as _;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt as _;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use capstan::rng::Rng;
+use capstan_base::rng::Rng;
 use http::Request;
 use kube::Client;
 use serde_json::{Value, json};

@@ -1,0 +1,232 @@
+//! What Roles and ClusterRoles give to those whom no group makes administrator or reader, in a cluster that has nodes.
+//! Owns the judgement of the objects as they are stored; must not know what is done with the answer.
+//!
+//! Source: kubernetes `plugin/pkg/auth/authorizer/rbac/rbac.go`, `pkg/registry/rbac/validation/rule.go`; of the roles
+//! that every API server makes (`bootstrappolicy`) the rights that a controller manager needs for its own Lease, v1.35.
+
+use k8s_openapi::api::rbac::v1::{
+    ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject,
+};
+use serde::de::DeserializeOwned;
+
+use crate::failure::Failure;
+use crate::object::Record;
+use crate::registry::{Registry, present};
+use crate::request::auth::Identity;
+use crate::resource::{RBAC_GROUP, Resource};
+use capstan_store::{Entry, Range};
+
+const SERVICE_ACCOUNTS: &str = "system:serviceaccount:";
+/// Users with built-in rights, each with the Lease of its elections.
+const BUILT_IN: [(&str, &str); 2] = [
+    ("system:kube-controller-manager", "kube-controller-manager"),
+    ("system:kube-scheduler", "kube-scheduler"),
+];
+
+/// Something that somebody wants to do. Empty text: not in the request.
+#[derive(Clone, Copy, Debug)]
+pub struct ResourceAttributes<'a> {
+    pub verb: &'a str,
+    pub group: &'a str,
+    pub resource: &'a str,
+    pub subresource: &'a str,
+    pub namespace: &'a str,
+    pub name: &'a str,
+}
+
+/// Is it allowed by a built-in right, or by what is bound to the user?
+///
+/// # Errors
+/// The store cannot be read.
+pub async fn allows(
+    registry: &Registry,
+    who: &Identity,
+    attributes: ResourceAttributes<'_>,
+) -> Result<bool, Failure> {
+    if registry.kubelets.is_none() {
+        return Ok(false);
+    }
+    if is_built_in(who, attributes) {
+        return Ok(true);
+    }
+    if any_bound_role_covers(registry, who, attributes, "").await? {
+        return Ok(true);
+    }
+    Ok(!attributes.namespace.is_empty()
+        && any_bound_role_covers(registry, who, attributes, attributes.namespace).await?)
+}
+
+/// By the bindings of a namespace, or of the cluster (empty).
+async fn any_bound_role_covers(
+    registry: &Registry,
+    who: &Identity,
+    attributes: ResourceAttributes<'_>,
+    namespace: &str,
+) -> Result<bool, Failure> {
+    for role in bound_roles(registry, who, namespace).await? {
+        if rules(registry, &role, namespace).await?.iter().any(|rule| covers(rule, attributes)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn is_built_in(who: &Identity, attributes: ResourceAttributes<'_>) -> bool {
+    let Some((_, lease)) = BUILT_IN.iter().find(|(user, _)| *user == who.user) else { return false };
+    let is_lease = (attributes.group, attributes.resource) == ("coordination.k8s.io", "leases");
+    let own = attributes.name == *lease && matches!(attributes.verb, "get" | "update");
+    is_lease && (attributes.verb == "create" || own)
+}
+
+/// Objects of a namespace, or of the cluster. One that cannot be read allows nothing.
+async fn all<K: DeserializeOwned>(
+    registry: &Registry,
+    plural: &str,
+    namespace: &str,
+) -> Result<Vec<K>, Failure> {
+    let catalog = registry.catalog.load_full();
+    let Some(resource) = catalog.find(RBAC_GROUP, "v1", plural) else { return Ok(Vec::new()) };
+    let prefix = resource.key(namespace, "");
+    let page = registry.store.range(Range { prefix: &prefix, ..Range::default() }).await?;
+    let mut objects = Vec::new();
+    for entry in &page.entries {
+        objects.extend(decode(resource, entry)?);
+    }
+    Ok(objects)
+}
+
+/// The object of this name, if it is there and can be read.
+async fn named<K: DeserializeOwned>(
+    registry: &Registry,
+    plural: &str,
+    namespace: &str,
+    name: &str,
+) -> Result<Option<K>, Failure> {
+    let catalog = registry.catalog.load_full();
+    let Some(resource) = catalog.find(RBAC_GROUP, "v1", plural) else { return Ok(None) };
+    let Some(entry) = registry.store.get(&resource.key(namespace, name)).await? else { return Ok(None) };
+    decode(resource, &entry)
+}
+
+fn decode<K: DeserializeOwned>(resource: &Resource, entry: &Entry) -> Result<Option<K>, Failure> {
+    let object = present(resource, &Record::read(entry)?)?;
+    Ok(serde_json::from_value(object).ok())
+}
+
+/// What the bindings of a namespace, or of the cluster, give to the user.
+async fn bound_roles(registry: &Registry, who: &Identity, namespace: &str) -> Result<Vec<RoleRef>, Failure> {
+    if namespace.is_empty() {
+        let bindings = all::<ClusterRoleBinding>(registry, "clusterrolebindings", "").await?;
+        let mine = bindings.into_iter().filter(|one| names(one.subjects.as_deref(), who, ""));
+        return Ok(mine.map(|binding| binding.role_ref).collect());
+    }
+    let bindings = all::<RoleBinding>(registry, "rolebindings", namespace).await?;
+    let mine = bindings.into_iter().filter(|one| names(one.subjects.as_deref(), who, namespace));
+    Ok(mine.map(|binding| binding.role_ref).collect())
+}
+
+/// The rules of the role that a binding in `namespace` names; of a role that is not there, none.
+async fn rules(registry: &Registry, role: &RoleRef, namespace: &str) -> Result<Vec<PolicyRule>, Failure> {
+    let rules = if role.kind == "ClusterRole" {
+        let found = named::<ClusterRole>(registry, "clusterroles", "", &role.name).await?;
+        found.and_then(|found| found.rules)
+    } else {
+        let found = named::<Role>(registry, "roles", namespace, &role.name).await?;
+        found.and_then(|found| found.rules)
+    };
+    Ok(rules.unwrap_or_default())
+}
+
+/// Is the user among them? A service account without a namespace is one of the binding's.
+fn names(subjects: Option<&[Subject]>, who: &Identity, namespace: &str) -> bool {
+    subjects.unwrap_or_default().iter().any(|subject| match subject.kind.as_str() {
+        "User" => subject.name == who.user,
+        "Group" => who.groups().contains(&subject.name.as_str()),
+        "ServiceAccount" => {
+            let home = subject.namespace.as_deref().filter(|home| !home.is_empty()).unwrap_or(namespace);
+            who.user == format!("{SERVICE_ACCOUNTS}{home}:{}", subject.name)
+        }
+        _ => false,
+    })
+}
+
+fn covers(rule: &PolicyRule, attributes: ResourceAttributes<'_>) -> bool {
+    let any_or = |words: &[String], word: &str| words.iter().any(|known| known == "*" || known == word);
+    let groups = rule.api_groups.as_deref().unwrap_or_default();
+    let resources = rule.resources.as_deref().unwrap_or_default();
+    let resource = match attributes.subresource {
+        "" => attributes.resource.to_owned(),
+        subresource => format!("{}/{subresource}", attributes.resource),
+    };
+    let allows_resource = any_or(resources, &resource)
+        || !attributes.subresource.is_empty() && resources.contains(&format!("*/{}", attributes.subresource));
+    // A name that the request does not carry is in no list: a rule with names never allows to create.
+    let only = rule.resource_names.as_deref().unwrap_or_default();
+    let allows_name = only.is_empty() || only.iter().any(|name| name == attributes.name);
+    any_or(&rule.verbs, attributes.verb) && any_or(groups, attributes.group) && allows_resource && allows_name
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn attributes<'a>(verb: &'a str, subresource: &'a str, name: &'a str) -> ResourceAttributes<'a> {
+        let (group, resource, namespace) = ("coordination.k8s.io", "leases", "kube-system");
+        ResourceAttributes { verb, group, resource, subresource, namespace, name }
+    }
+
+    #[test]
+    fn a_rule_covers_what_it_names() {
+        let rule = |names: Value| -> PolicyRule {
+            let rule = json!({"apiGroups": ["coordination.k8s.io"], "resources": ["leases", "*/scale"],
+                "verbs": ["create", "get"], "resourceNames": names});
+            serde_json::from_value(rule).expect("a rule")
+        };
+        for (names, attributes, expected) in [
+            (json!([]), attributes("get", "", "a"), true),
+            (json!([]), attributes("create", "", ""), true),
+            (json!([]), attributes("update", "", "a"), false),
+            (json!([]), attributes("get", "status", "a"), false),
+            (json!([]), attributes("get", "scale", "a"), true),
+            (json!(["a"]), attributes("get", "", "a"), true),
+            (json!(["a"]), attributes("get", "", "b"), false),
+            (json!(["a"]), attributes("create", "", ""), false),
+        ] {
+            assert_eq!(covers(&rule(names.clone()), attributes), expected, "{names} {attributes:?}");
+        }
+    }
+
+    #[test]
+    fn a_binding_names_users_groups_and_service_accounts() {
+        let account =
+            Identity::of("system:serviceaccount:kube-system:ccm".to_owned(), vec!["team".to_owned()]);
+        for (subject, expected) in [
+            (json!({"kind": "ServiceAccount", "name": "ccm", "namespace": "kube-system"}), true),
+            (json!({"kind": "ServiceAccount", "name": "ccm"}), true),
+            (json!({"kind": "ServiceAccount", "name": "ccm", "namespace": "default"}), false),
+            (json!({"kind": "User", "name": "system:serviceaccount:kube-system:ccm"}), true),
+            (json!({"kind": "User", "name": "ccm"}), false),
+            (json!({"kind": "Group", "name": "team"}), true),
+            (json!({"kind": "Group", "name": "system:authenticated"}), true),
+            (json!({"kind": "Group", "name": "other"}), false),
+        ] {
+            let subjects: Vec<Subject> = vec![serde_json::from_value(subject.clone()).expect("a subject")];
+            assert_eq!(names(Some(&subjects), &account, "kube-system"), expected, "{subject}");
+        }
+    }
+
+    #[test]
+    fn a_controller_manager_has_the_rights_that_every_server_gives() {
+        let manager = Identity::of("system:kube-controller-manager".to_owned(), Vec::new());
+        for (attributes, expected) in [
+            (attributes("create", "", ""), true),
+            (attributes("update", "", "kube-controller-manager"), true),
+            (attributes("update", "", "cloud-provider-extraction-migration"), false),
+            (attributes("delete", "", "kube-controller-manager"), false),
+        ] {
+            assert_eq!(is_built_in(&manager, attributes), expected, "{attributes:?}");
+        }
+    }
+}

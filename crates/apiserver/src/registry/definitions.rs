@@ -1,0 +1,198 @@
+//! Keeps what is served in step with the definitions in the store: those another server on the same
+//! store wrote, and those whose watchers have to be sent home. Must not know requests.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::{Registry, Revised, Subject};
+use crate::failure::Failure;
+use crate::object::{self, Record};
+use crate::request::options::WriteOptions;
+use crate::resource::crds;
+use crate::resource::strategy::Strategy;
+use crate::resource::{CRD_GROUP, CRD_PLURAL, Catalog, Resource};
+use capstan_store::{self as store, Entry, Key, Revision};
+
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// Runs until dropped, from the changes after `revision` on.
+pub async fn follow(registry: Arc<Registry>, revision: Revision) {
+    let mut after = revision;
+    loop {
+        if let Err(error) = follow_from(&registry, &mut after).await {
+            tracing::warn!(%error, "definitions will be read again");
+        }
+        tokio::time::sleep(RETRY_AFTER).await;
+        after = registry.store.revision().await.unwrap_or(after);
+        if let Err(failure) = load(&registry, &BTreeSet::new()).await {
+            tracing::warn!(%failure, "definitions cannot be read");
+        }
+    }
+}
+
+async fn follow_from(registry: &Registry, after: &mut Revision) -> Result<(), store::Error> {
+    let mut changes = registry.store.watch(&prefix(), *after).await?;
+    loop {
+        for change in changes.next().await? {
+            *after = change.revision;
+            match (&change.current, &change.previous) {
+                (Some(entry), before) => serve(registry, entry, before.as_ref()).await,
+                (None, Some(entry)) => withdraw(registry, entry).await,
+                (None, None) => {}
+            }
+        }
+    }
+}
+
+impl Registry {
+    /// A definition that was written changes what is served, before its writer hears of it.
+    pub(super) fn after_write(&self, resource: &Resource, object: &Value) {
+        if matches!(resource.strategy, Strategy::Definition) {
+            self.serve_definition(object);
+        }
+    }
+
+    pub(super) fn after_delete(&self, resource: &Resource, object: &Value) {
+        if matches!(resource.strategy, Strategy::Definition) {
+            self.withdraw_definition(object);
+        }
+    }
+
+    /// Serves what a definition describes, in place of what it described before. Nothing happens when
+    /// that is the same: its watchers stay.
+    pub fn serve_definition(&self, definition: &Value) {
+        self.hold_names(definition);
+        let versions = crds::resources(definition);
+        if versions.is_empty() {
+            return self.withdraw_resources(definition);
+        }
+        let same = |catalog: &Catalog| {
+            let served = versions.first().map_or(0, |r| catalog.versions(&r.group, &r.plural));
+            served == versions.len()
+                && versions.iter().all(|new| {
+                    catalog
+                        .find(&new.group, &new.version, &new.plural)
+                        .is_some_and(|old| crds::same(old, new))
+                })
+        };
+        if same(&self.catalog.load()) {
+            return;
+        }
+        self.catalog.rcu(|catalog| {
+            let mut catalog = Catalog::clone(catalog);
+            catalog.insert(versions.clone());
+            catalog
+        });
+        self.catalog_changed.send_replace(());
+    }
+
+    /// Its names are its own from now on, served or not.
+    fn hold_names(&self, definition: &Value) {
+        let group = definition["spec"]["group"].as_str().unwrap_or_default();
+        self.catalog.rcu(|catalog| {
+            let mut catalog = Catalog::clone(catalog);
+            catalog.hold(object::name(definition), group, crds::held_names(definition));
+            catalog
+        });
+    }
+
+    pub(super) fn withdraw_definition(&self, definition: &Value) {
+        self.catalog.rcu(|catalog| {
+            let mut catalog = Catalog::clone(catalog);
+            catalog.free(object::name(definition));
+            catalog
+        });
+        self.withdraw_resources(definition);
+    }
+
+    fn withdraw_resources(&self, definition: &Value) {
+        let text = |pointer| definition.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let (group, plural) = (text("/spec/group"), text("/spec/names/plural"));
+        self.catalog.rcu(|catalog| {
+            let mut catalog = Catalog::clone(catalog);
+            catalog.remove(group, plural, object::name(definition));
+            catalog
+        });
+        self.catalog_changed.send_replace(());
+    }
+
+    /// Is this very resource still served as it was?
+    pub fn still_serves(&self, resource: &Arc<Resource>) -> bool {
+        let catalog = self.catalog.load();
+        catalog
+            .find(&resource.group, &resource.version, &resource.plural)
+            .is_some_and(|now| Arc::ptr_eq(now, resource))
+    }
+}
+
+/// Serves every definition in the store but those with the given keys.
+///
+/// # Errors
+/// 500 when one cannot be read.
+pub async fn load(registry: &Registry, served: &BTreeSet<Key>) -> Result<(), Failure> {
+    let page = registry.store.range(store::Range { prefix: &prefix(), ..store::Range::default() }).await?;
+    for entry in page.entries.iter().filter(|entry| !served.contains(&entry.key)) {
+        registry.serve_definition(&read(entry)?);
+    }
+    Ok(())
+}
+
+fn prefix() -> String {
+    format!("/registry/{CRD_GROUP}/{CRD_PLURAL}/")
+}
+
+fn read(entry: &Entry) -> Result<Value, Failure> {
+    Record::read(entry)?.value()
+}
+
+async fn serve(registry: &Registry, entry: &Entry, before: Option<&Entry>) {
+    let definition = match read(entry) {
+        Ok(definition) => definition,
+        Err(failure) => return tracing::warn!(%failure, "a definition cannot be read"),
+    };
+    registry.serve_definition(&definition);
+    let before = before.and_then(|before| read(before).ok());
+    if before.is_some_and(|before| crds::held_names(&before) != crds::held_names(&definition)) {
+        reconsider_group(registry, &definition).await;
+    }
+}
+
+async fn withdraw(registry: &Registry, entry: &Entry) {
+    match read(entry) {
+        Ok(definition) => {
+            registry.withdraw_definition(&definition);
+            reconsider_group(registry, &definition).await;
+        }
+        Err(failure) => tracing::warn!(%failure, "a definition cannot be read"),
+    }
+}
+
+/// A definition gave names back: others in its group may have waited for them.
+async fn reconsider_group(registry: &Registry, freed: &Value) {
+    let page = registry.store.range(store::Range { prefix: &prefix(), ..store::Range::default() }).await;
+    for entry in page.map(|page| page.entries).unwrap_or_default() {
+        let Ok(definition) = read(&entry) else { continue };
+        if definition["spec"]["group"] == freed["spec"]["group"]
+            && crds::waits_for_names(&definition)
+            && let Err(failure) = reconsider(registry, &entry, definition).await
+        {
+            tracing::warn!(%failure, "the names of a definition cannot be judged again");
+        }
+    }
+}
+
+/// Judges the names of one definition again. Somebody else's write in between is seen by `follow`.
+async fn reconsider(registry: &Registry, entry: &Entry, mut definition: Value) -> Result<(), Failure> {
+    let catalog = registry.catalog.load_full();
+    let Some(resource) = catalog.find(CRD_GROUP, "v1", CRD_PLURAL) else { return Ok(()) };
+    crds::establish(&mut definition, &catalog, &registry.now());
+    let name = object::name(&definition).to_owned();
+    let subject = Subject { resource, namespace: "", name: &name };
+    let record = Record::read(entry)?;
+    let revised = Revised { object: definition, managed: record.managed.clone() };
+    registry.commit(subject, entry, &record, revised, WriteOptions::default()).await?;
+    Ok(())
+}

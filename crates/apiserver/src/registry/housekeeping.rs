@@ -1,0 +1,78 @@
+//! What has to be done from time to time: forgetting old history, removing old events. Must not
+//! know requests.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{StreamExt as _, TryStreamExt as _};
+use serde_json::Value;
+
+use super::deletion::DeleteOptions;
+use super::{Registry, Subject, present};
+use crate::failure::{Failure, Reason};
+use crate::object::{self, Record};
+use capstan_base::time::{Timestamp, parse_rfc3339};
+use capstan_store::{Range, Revision};
+
+const EVERY: Duration = Duration::from_secs(60);
+/// History younger than this many rounds is kept.
+const ROUNDS_KEPT: usize = 6;
+/// Age of an event that may go, in seconds.
+const EVENT_LIFE_S: i64 = 3_600;
+const EXPIRED_AT_ONCE: usize = 64;
+
+/// Runs until dropped.
+pub async fn run(registry: Arc<Registry>) {
+    let mut noted: VecDeque<Revision> = VecDeque::new();
+    loop {
+        tokio::time::sleep(EVERY).await;
+        if let Err(failure) = round(&registry, &mut noted).await {
+            tracing::warn!(%failure, "housekeeping will try again");
+        }
+    }
+}
+
+async fn round(registry: &Arc<Registry>, noted: &mut VecDeque<Revision>) -> Result<(), Failure> {
+    noted.push_back(registry.store.revision().await?);
+    if noted.len() > ROUNDS_KEPT
+        && let Some(oldest) = noted.pop_front()
+    {
+        registry.store.compact(oldest).await?;
+    }
+    expire_events(registry).await
+}
+
+/// Removes events that did not recur for an hour, many at once so that they share commits.
+async fn expire_events(registry: &Registry) -> Result<(), Failure> {
+    let catalog = registry.catalog.load_full();
+    let Some(resource) = catalog.find("", "v1", "events") else { return Ok(()) };
+    let now = registry.clock.now();
+    let page = registry.store.range(Range { prefix: &resource.prefix, ..Range::default() }).await?;
+    futures::stream::iter(&page.entries)
+        .map(Ok)
+        .try_for_each_concurrent(EXPIRED_AT_ONCE, |entry| async move {
+            let event = present(resource, &Record::read(entry)?)?;
+            if !is_old(&event, now) {
+                return Ok(());
+            }
+            let (namespace, name) = (object::text(&event, "namespace"), object::name(&event));
+            // One that is renewed meanwhile stays.
+            let unchanged = Some(entry.modified.to_string());
+            let options = DeleteOptions { resource_version: unchanged, ..DeleteOptions::default() };
+            match registry.delete(Subject { resource, namespace, name }, &options).await {
+                Err(failure) if !matches!(failure.reason, Reason::NotFound | Reason::Conflict) => {
+                    Err(failure)
+                }
+                _ => Ok(()),
+            }
+        })
+        .await
+}
+
+fn is_old(event: &Value, now: Timestamp) -> bool {
+    let seen = [&event["lastTimestamp"], &event["series"]["lastObservedTime"], &event["eventTime"]];
+    let seen = seen.into_iter().chain([&event["metadata"]["creationTimestamp"]]);
+    let newest = seen.filter_map(|time| parse_rfc3339(time.as_str()?)).max();
+    newest.is_some_and(|at| (now - at).num_seconds() > EVENT_LIFE_S)
+}

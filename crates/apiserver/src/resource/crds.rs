@@ -1,0 +1,352 @@
+//! CustomResourceDefinitions: what the server fills in and checks, when one is established, and the
+//! resources it makes served. Must not know stores or requests.
+//!
+//! Source: apiextensions-apiserver `pkg/apis/apiextensions/{v1/defaults.go,validation}`,
+//! `pkg/controller/{status/naming_controller.go,establish}`,
+//! `pkg/apiserver/customresource_handler.go`, v0.36.
+//! Intended differences: names are accepted and the definition is established in the same write; a version
+//! that cannot be converted without losing fields is not served.
+
+use std::hash::Hasher as _;
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use super::strategy::{Custom, LazySchema, Strategy};
+use super::{Catalog, Resource, ScalePaths, compare_versions};
+use crate::object;
+use crate::schema::{Schema, crd};
+use crate::table::Columns;
+use k8s_machinery::validation::cause::Cause;
+
+/// Keeps a definition until its objects are gone. Added by the first delete.
+pub const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
+
+/// Fills in names and conversion, and what the status starts from.
+pub fn prepare(definition: &mut Value) {
+    crd::default(definition);
+    let names = json!({ "plural": "", "kind": "" });
+    definition["status"] = json!({ "conditions": [], "acceptedNames": names, "storedVersions": [] });
+    note_storage_version(definition);
+}
+
+/// The same for an update; the status follows a changed spec.
+pub fn prepare_update(definition: &mut Value, old: &Value) {
+    crd::default(definition);
+    if definition["spec"] != old["spec"] {
+        note_storage_version(definition);
+    }
+}
+
+/// Versions are only ever added here: who migrated the objects may remove one.
+fn note_storage_version(definition: &mut Value) {
+    let stored = storage_version(definition).to_owned();
+    let versions = &mut definition["status"]["storedVersions"];
+    if !versions.is_array() {
+        *versions = json!([]);
+    }
+    if let Some(list) = versions.as_array_mut()
+        && !stored.is_empty()
+        && !list.iter().any(|version| *version == stored.as_str())
+    {
+        list.push(stored.into());
+    }
+}
+
+fn storage_version(definition: &Value) -> &str {
+    let versions = definition["spec"]["versions"].as_array();
+    let stored = versions.into_iter().flatten().find(|version| version["storage"] == true);
+    stored.and_then(|version| version["name"].as_str()).unwrap_or_default()
+}
+
+/// Accepts the names that no other definition in the group has, and sets `NamesAccepted` and `Established`.
+/// Names that were accepted before stay until better ones are free.
+pub fn establish(definition: &mut Value, catalog: &Catalog, now: &str) {
+    let wanted = &definition["spec"]["names"];
+    let group = definition["spec"]["group"].as_str().unwrap_or_default();
+    let mut accepted = definition["status"]["acceptedNames"].as_object().cloned().unwrap_or_default();
+    let mut conflict = None;
+    for (field, reason) in [
+        ("plural", "PluralConflict"),
+        ("singular", "SingularConflict"),
+        ("shortNames", "ShortNamesConflict"),
+        ("kind", "KindConflict"),
+        ("listKind", "ListKindConflict"),
+    ] {
+        let before = texts(accepted.get(field).unwrap_or(&Value::Null));
+        let taken = |name: &String| {
+            !before.contains(name)
+                && if field.ends_with("ind") {
+                    catalog.has_kind(group, name)
+                } else {
+                    catalog.has_name(group, name)
+                }
+        };
+        let complaints: Vec<String> = texts(&wanted[field])
+            .iter()
+            .filter(|name| taken(name))
+            .map(|name| format!("\"{name}\" is already in use"))
+            .collect();
+        match complaints.as_slice() {
+            [] => take(&mut accepted, field, &wanted[field]),
+            [one] => conflict = Some((reason, one.clone())),
+            several => conflict = Some((reason, format!("[{}]", several.join(", ")))),
+        }
+    }
+    take(&mut accepted, "categories", &wanted["categories"]);
+    definition["status"]["acceptedNames"] = Value::Object(accepted);
+    let names = match &conflict {
+        None => condition("NamesAccepted", "True", "NoConflicts", "no conflicts found", now),
+        Some((reason, message)) => condition("NamesAccepted", "False", reason, message, now),
+    };
+    set_condition(definition, names);
+    // Once established it stays so, whatever happens to its names.
+    if conflict.is_none() && !is_true(definition, "Established") {
+        let message = "the initial names have been accepted";
+        set_condition(definition, condition("Established", "True", "InitialNamesAccepted", message, now));
+    } else if !has_condition(definition, "Established") {
+        let message = "not all names are accepted";
+        set_condition(definition, condition("Established", "False", "NotAccepted", message, now));
+    }
+}
+
+fn take(accepted: &mut Map<String, Value>, field: &str, value: &Value) {
+    if value.is_null() {
+        accepted.remove(field);
+    } else {
+        accepted.insert(field.to_owned(), value.clone());
+    }
+}
+
+/// Would names that are free now change what this definition has?
+#[must_use]
+pub fn waits_for_names(definition: &Value) -> bool {
+    definition["spec"]["names"] != definition["status"]["acceptedNames"]
+}
+
+fn condition(type_: &str, status: &str, reason: &str, message: &str, now: &str) -> Value {
+    json!({ "type": type_, "status": status, "reason": reason, "message": message, "lastTransitionTime": now })
+}
+
+/// Adds or replaces a condition; its time only moves with its status.
+pub fn set_condition(definition: &mut Value, mut condition: Value) {
+    let status = &mut definition["status"];
+    if !status["conditions"].is_array() {
+        status["conditions"] = json!([]);
+    }
+    let Some(list) = status["conditions"].as_array_mut() else { return };
+    match list.iter_mut().find(|old| old["type"] == condition["type"]) {
+        Some(old) => {
+            if old["status"] == condition["status"] {
+                condition["lastTransitionTime"] = old["lastTransitionTime"].clone();
+            }
+            *old = condition;
+        }
+        None => list.push(condition),
+    }
+}
+
+/// Says that objects are being removed, or that none are left.
+pub fn set_terminating(definition: &mut Value, in_progress: bool, now: &str) {
+    let (status, reason, message) = if in_progress {
+        ("True", "InstanceDeletionInProgress", "CustomResource deletion is in progress")
+    } else {
+        ("False", "InstanceDeletionCompleted", "removed all instances")
+    };
+    set_condition(definition, condition("Terminating", status, reason, message, now));
+}
+
+fn is_true(definition: &Value, type_: &str) -> bool {
+    conditions(definition).any(|c| c["type"] == type_ && c["status"] == "True")
+}
+
+fn has_condition(definition: &Value, type_: &str) -> bool {
+    conditions(definition).any(|c| c["type"] == type_)
+}
+
+fn conditions(definition: &Value) -> impl Iterator<Item = &Value> {
+    definition["status"]["conditions"].as_array().into_iter().flatten()
+}
+
+/// One text or a list of them.
+fn texts(list: &Value) -> Vec<String> {
+    let items = list.as_array().map_or(std::slice::from_ref(list), Vec::as_slice);
+    items.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect()
+}
+
+/// Names that a definition holds in its group, whether it is served or not: of resources, and of kinds.
+#[must_use]
+pub fn held_names(definition: &Value) -> (Vec<String>, Vec<String>) {
+    let names = &definition["status"]["acceptedNames"];
+    let of = |fields: &[&str]| {
+        let all = fields.iter().flat_map(|field| texts(&names[*field]));
+        all.filter(|name| !name.is_empty()).collect()
+    };
+    (of(&["plural", "singular", "shortNames"]), of(&["kind", "listKind"]))
+}
+
+/// The resources a definition makes served, one per version; none before it is established.
+#[must_use]
+pub fn resources(definition: &Value) -> Vec<Arc<Resource>> {
+    if !is_true(definition, "Established") {
+        return Vec::new();
+    }
+    let storage = storage_version(definition);
+    let served = versions(definition).filter(|version| version["served"] == true);
+    served
+        .filter(|version| converts_without_loss(definition, version))
+        .map(|version| Arc::new(resource(definition, version, storage)))
+        .collect()
+}
+
+fn versions(definition: &Value) -> impl Iterator<Item = &Value> {
+    definition["spec"]["versions"].as_array().into_iter().flatten()
+}
+
+/// Conversion only renames the version (webhooks are not called). That loses nothing when both versions
+/// have the same fields; any other version would drop fields without a word, so it is not served.
+fn converts_without_loss(definition: &Value, version: &Value) -> bool {
+    let stored = versions(definition).find(|version| version["storage"] == true);
+    stored.is_some_and(|stored| {
+        let schema = |version: &Value| fields_of(&version["schema"]["openAPIV3Schema"]);
+        stored["name"] == version["name"]
+            || (definition["spec"]["conversion"]["strategy"] != "Webhook"
+                && schema(stored) == schema(version))
+    })
+}
+
+/// A schema without its descriptions.
+fn fields_of(schema: &Value) -> Value {
+    let Some(map) = schema.as_object() else { return schema.clone() };
+    let kept = map.iter().filter(|(key, value)| *key != "description" || !value.is_string());
+    let below = |key: &str, value: &Value| match (key, value) {
+        ("properties", Value::Object(fields)) => {
+            fields.iter().map(|(name, field)| (name.clone(), fields_of(field))).collect()
+        }
+        ("allOf" | "anyOf" | "oneOf", Value::Array(branches)) => branches.iter().map(fields_of).collect(),
+        ("items" | "additionalProperties" | "not", _) => fields_of(value),
+        _ => value.clone(),
+    };
+    kept.map(|(key, value)| (key.clone(), below(key, value))).collect()
+}
+
+/// What the writer of a definition should know although it is accepted.
+#[must_use]
+pub fn warnings(definition: &Value, old: Option<&Value>) -> Vec<String> {
+    let mut warnings = crd::warnings(definition, old);
+    let spec = &definition["spec"];
+    let left_out = versions(definition)
+        .filter(|version| version["served"] == true && !converts_without_loss(definition, version));
+    warnings.extend(left_out.map(|version| {
+        format!(
+            "{}/{} {} is not served: its fields differ from those of the storage version {}, and this server does not \
+             call conversion webhooks",
+            spec["group"].as_str().unwrap_or_default(),
+            version["name"].as_str().unwrap_or_default(),
+            spec["names"]["kind"].as_str().unwrap_or_default(),
+            storage_version(definition),
+        )
+    }));
+    warnings
+}
+
+/// Do both mean the same to clients?
+#[must_use]
+pub fn same(a: &Resource, b: &Resource) -> bool {
+    let (Strategy::Custom(x), Strategy::Custom(y)) = (&a.strategy, &b.strategy) else { return false };
+    x.version_tag == y.version_tag && a.terminating == b.terminating && a.storage_version == b.storage_version
+}
+
+fn resource(definition: &Value, version: &Value, storage: &str) -> Resource {
+    let spec = &definition["spec"];
+    let names = &definition["status"]["acceptedNames"];
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (group, plural) = (text(&spec["group"]), text(&names["plural"]));
+    let name = text(&version["name"]);
+    let deprecation = (version["deprecated"] == true).then(|| deprecation(definition, version));
+    Resource {
+        prefix: format!("/registry/{group}/{plural}/"),
+        version: name,
+        singular: text(&names["singular"]),
+        kind: text(&names["kind"]),
+        list_kind: text(&names["listKind"]),
+        short_names: texts(&names["shortNames"]),
+        categories: texts(&names["categories"]),
+        namespaced: spec["scope"] == "Namespaced",
+        storage_version: storage.to_owned(),
+        has_status: version["subresources"].get("status").is_some(),
+        scale: scale(&version["subresources"]["scale"]),
+        strategy: Strategy::Custom(custom(definition, version)),
+        columns: Columns::custom(version),
+        deprecation,
+        terminating: object::is_terminating(definition),
+        group,
+        plural,
+    }
+}
+
+/// The warning that every request to a deprecated version gets.
+fn deprecation(definition: &Value, version: &Value) -> String {
+    if let Some(said) = version["deprecationWarning"].as_str() {
+        return said.to_owned();
+    }
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (group, kind) = (text(&definition["spec"]["group"]), text(&definition["spec"]["names"]["kind"]));
+    let name = text(&version["name"]);
+    let better = versions(definition)
+        .filter(|other| other["served"] == true && other["deprecated"] != true)
+        .map(|other| text(&other["name"]))
+        .filter(|other| compare_versions(other, &name).is_lt())
+        .min_by(|a, b| compare_versions(a, b));
+    let instead = better.map(|better| format!("; use {group}/{better} {kind}")).unwrap_or_default();
+    format!("{group}/{name} {kind} is deprecated{instead}")
+}
+
+fn scale(paths: &Value) -> Option<ScalePaths> {
+    let pointer = |field: &str| paths[field].as_str().map(|path| path.replace('.', "/"));
+    Some(ScalePaths {
+        spec_replicas: pointer("specReplicasPath")?,
+        status_replicas: pointer("statusReplicasPath")?,
+        selector: pointer("labelSelectorPath"),
+    })
+}
+
+fn custom(definition: &Value, version: &Value) -> Custom {
+    let kind = definition["spec"]["names"]["kind"].as_str().unwrap_or_default().to_owned();
+    let name = version["name"].as_str().unwrap_or_default().to_owned();
+    // As text until it is needed: a tenth of what it takes as a value.
+    let schema = version["schema"]["openAPIV3Schema"].to_string();
+    let schema_tag = tag(&(&name, &schema));
+    let rest: Vec<String> = version
+        .as_object()
+        .into_iter()
+        .flatten()
+        .filter(|(field, _)| *field != "schema")
+        .map(|(field, value)| format!("{field}={value}"))
+        .collect();
+    let selectable = version["selectableFields"].as_array().into_iter().flatten();
+    Custom {
+        schema_tag,
+        version_tag: tag(&(schema_tag, rest, definition["status"]["acceptedNames"].to_string())),
+        selectable_fields: selectable
+            .filter_map(|field| Some(field["jsonPath"].as_str()?.trim_start_matches('.').to_owned()))
+            .collect(),
+        schema: LazySchema::new(move || compile(&kind, &name, &schema)),
+        definition: object::name(definition).to_owned(),
+    }
+}
+
+fn compile(kind: &str, version: &str, schema: &str) -> Result<Schema, Vec<Cause>> {
+    const AT: &str = "spec.validation.openAPIV3Schema";
+    let schema: Value =
+        serde_json::from_str(schema).map_err(|e| vec![Cause::invalid(AT, &Value::Null, &e.to_string())])?;
+    Schema::stored(kind, version, &schema, AT)
+}
+
+/// Never 0, which is the tag of built-in kinds.
+fn tag(content: &impl std::hash::Hash) -> u32 {
+    let mut hasher = rustc_hash::FxHasher::default();
+    content.hash(&mut hasher);
+    let hash = hasher.finish();
+    u32::try_from((hash ^ (hash >> 32)) & 0xffff_ffff).unwrap_or(1).max(1)
+}

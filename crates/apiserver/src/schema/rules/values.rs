@@ -1,0 +1,166 @@
+//! From JSON to the values rules compute with, as the schema says: only declared fields, dates as
+//! timestamps, base64 as bytes. Evaluates nothing.
+//!
+//! Source: apiserver `pkg/cel/common/{adaptor,valuesunstructured}.go`, v0.36.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use kube::core::cel::cel::Value;
+use kube::core::cel::cel::objects::{Key, Map};
+use serde_json::Value as Json;
+
+use super::kinds;
+use crate::schema::{ListType, Node, Type};
+
+/// The value of `json` under the schema `node`; `whole` objects also show `apiVersion`, `kind` and names.
+pub(super) fn of(node: &Node, whole: bool, json: &Json) -> Value {
+    match json {
+        Json::Null => Value::Null,
+        Json::Bool(flag) => Value::Bool(*flag),
+        Json::Number(number) => match number.as_i64().filter(|_| node.type_ != Type::Number) {
+            Some(number) => Value::Int(number),
+            None => whole_number(node, number.as_f64().unwrap_or(f64::NAN)),
+        },
+        Json::String(text) => of_text(node, text),
+        Json::Array(items) => {
+            let item = |json| match &node.items {
+                Some(items) => of(items, items.embedded, json),
+                None => Value::Null,
+            };
+            Value::List(Arc::new(items.iter().map(item).collect()))
+        }
+        Json::Object(fields) => {
+            let mut map: HashMap<Key, Value> = HashMap::with_capacity(fields.len());
+            let mut put = |key: &str, value| map.insert(Key::String(Arc::new(key.to_owned())), value);
+            for (key, json) in fields {
+                match (key.as_str(), node.properties.get(key), &node.additional) {
+                    ("apiVersion" | "kind", ..) if whole => {
+                        put(key, text(json.as_str().unwrap_or_default()));
+                    }
+                    ("metadata", ..) if whole => {
+                        put(key, metadata(json));
+                    }
+                    (_, Some(child), _) => {
+                        if let Some(name) = kinds::escape(key) {
+                            put(&name, of(child, child.embedded, json));
+                        }
+                    }
+                    (_, None, Some(child)) => {
+                        put(key, of(child, child.embedded, json));
+                    }
+                    (_, None, None) => {}
+                }
+            }
+            Value::Map(Map { map: Arc::new(map) })
+        }
+    }
+}
+
+pub(super) fn text(text: &str) -> Value {
+    Value::String(Arc::new(text.to_owned()))
+}
+
+fn metadata(json: &Json) -> Value {
+    let names = ["name", "generateName"].into_iter();
+    let shown =
+        names.filter_map(|key| Some((Key::String(Arc::new(key.to_owned())), text(json.get(key)?.as_str()?))));
+    Value::Map(Map { map: Arc::new(shown.collect()) })
+}
+
+/// `1.0` is an integer where one is declared.
+fn whole_number(node: &Node, number: f64) -> Value {
+    // Checked to be whole and in range.
+    let whole = || number as i64;
+    let fits = number.fract() == 0.0 && number.abs() < 9.2e18;
+    if fits && matches!(node.type_, Type::Integer | Type::IntOrString) {
+        Value::Int(whole())
+    } else {
+        Value::Float(number)
+    }
+}
+
+fn of_text(node: &Node, content: &str) -> Value {
+    let parsed = match kinds::format(node) {
+        "date-time" => {
+            capstan_base::time::parse_rfc3339(content).map(|at| Value::Timestamp(at.fixed_offset()))
+        }
+        "date" => chrono::NaiveDate::parse_from_str(content, "%Y-%m-%d")
+            .ok()
+            .and_then(|day| day.and_hms_opt(0, 0, 0))
+            .map(|at| Value::Timestamp(at.and_utc().fixed_offset())),
+        "duration" => go_duration(content).map(Value::Duration),
+        "byte" => base64::engine::general_purpose::STANDARD
+            .decode(content)
+            .ok()
+            .map(|bytes| Value::Bytes(Arc::new(bytes))),
+        _ => None,
+    };
+    parsed.unwrap_or_else(|| text(content))
+}
+
+/// `1h30m`, `-1.5s`.
+fn go_duration(text: &str) -> Option<chrono::Duration> {
+    let (sign, mut rest) = match text.strip_prefix('-') {
+        Some(rest) => (-1.0, rest),
+        None => (1.0, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let mut nanoseconds = 0.0;
+    while !rest.is_empty() && rest != "0" {
+        let number = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let (count, after) = rest.split_at(number);
+        let unit = after.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(after.len());
+        let factor = match after[..unit].trim() {
+            "ns" => 1.0,
+            "us" | "µs" | "μs" => 1e3,
+            "ms" => 1e6,
+            "s" => 1e9,
+            "m" => 60e9,
+            "h" => 3600e9,
+            "d" => 86_400e9,
+            "w" => 604_800e9,
+            _ => return None,
+        };
+        nanoseconds += count.parse::<f64>().ok()? * factor;
+        rest = &after[unit..];
+    }
+    // A duration beyond 290 years is not a duration.
+    Some(chrono::Duration::nanoseconds((sign * nanoseconds) as i64))
+}
+
+/// The old value with its sets and keyed lists in the order of the new one, so that comparing the two
+/// ignores order where the schema says that order means nothing.
+pub(super) fn align(node: &Node, old: &Json, new: &Json) -> Json {
+    match (old, new) {
+        (Json::Object(old), Json::Object(new)) => {
+            let aligned = |(key, value): (&String, &Json)| {
+                let below = node.properties.get(key).or(node.additional.as_deref());
+                let value = match (below, new.get(key)) {
+                    (Some(below), Some(new)) => align(below, value, new),
+                    _ => value.clone(),
+                };
+                (key.clone(), value)
+            };
+            Json::Object(old.iter().map(aligned).collect())
+        }
+        (Json::Array(old), Json::Array(new)) if node.list != ListType::Atomic => {
+            let same = |a: &Json, b: &Json| match &node.list {
+                ListType::Map(keys) => keys.iter().all(|key| a.get(key) == b.get(key)),
+                _ => a == b,
+            };
+            let mut left: Vec<&Json> = old.iter().collect();
+            let mut ordered = Vec::with_capacity(old.len());
+            for item in new {
+                if let Some(at) = left.iter().position(|old| same(old, item)) {
+                    let found = left.remove(at);
+                    ordered
+                        .push(node.items.as_deref().map_or_else(|| found.clone(), |n| align(n, found, item)));
+                }
+            }
+            ordered.extend(left.into_iter().cloned());
+            Json::Array(ordered)
+        }
+        _ => old.clone(),
+    }
+}

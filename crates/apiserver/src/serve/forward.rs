@@ -1,0 +1,161 @@
+//! Port-forwards: a connection that is turned over to a port of a pod, by WebSocket. Owns the frames; must not know what is sent
+//! in them. Not here: SPDY, and the tunnel of SPDY through a WebSocket that kubectl asks for.
+//!
+//! Source: kubernetes `pkg/kubelet/cri/streaming/portforward/websocket.go`, v1.35 (channels of `v4.channel.k8s.io`).
+
+use futures::{SinkExt as _, StreamExt as _};
+use http::{HeaderValue, Request, Response, header};
+use hyper::body::Incoming;
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+use tokio_tungstenite::tungstenite::protocol::Role;
+use tokio_tungstenite::tungstenite::{Bytes, Error, Message};
+
+use crate::response::{Body, ForwardedPort, Turnover};
+
+/// The channels of the one port that is forwarded.
+const DATA: u8 = 0;
+const ERROR: u8 = 1;
+const BUFFER_BYTES: usize = 16 * 1024;
+
+/// What a request needs to be turned over, should its answer say so.
+pub struct Upgrade {
+    key: HeaderValue,
+    upgraded: OnUpgrade,
+}
+
+impl Upgrade {
+    /// `None`: the request does not ask for a WebSocket.
+    pub fn of(request: &mut Request<Incoming>) -> Option<Self> {
+        let key = request.headers().get(header::SEC_WEBSOCKET_KEY)?.clone();
+        Some(Self { key, upgraded: hyper::upgrade::on(request) })
+    }
+
+    /// Completes the head of an answer that turns the connection over. `None`: it does not.
+    pub fn accepted(self, response: &mut Response<Body>) -> Option<Forwarding> {
+        let turnover = response.extensions_mut().remove::<Turnover>()?;
+        let port = turnover.0.lock().take()?;
+        let accept = HeaderValue::from_str(&derive_accept_key(self.key.as_bytes())).ok()?;
+        let headers = response.headers_mut();
+        headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
+        headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+        headers.insert(header::SEC_WEBSOCKET_ACCEPT, accept);
+        Some(Forwarding { upgraded: self.upgraded, port })
+    }
+}
+
+/// A connection whose head is sent.
+pub struct Forwarding {
+    upgraded: OnUpgrade,
+    port: ForwardedPort,
+}
+
+impl Forwarding {
+    /// Passes bytes on until either side ends.
+    pub async fn run(self) {
+        let passed = async {
+            let upgraded = self.upgraded.await.map_err(|error| error.to_string())?;
+            let socket = WebSocketStream::from_raw_socket(TokioIo::new(upgraded), Role::Server, None).await;
+            pass(socket, self.port).await.map_err(|error| error.to_string())
+        };
+        if let Err(error) = passed.await {
+            tracing::debug!("a port-forward ended: {error}");
+        }
+    }
+}
+
+fn message(channel: u8, bytes: &[u8]) -> Message {
+    Message::Binary(Bytes::from([&[channel], bytes].concat()))
+}
+
+async fn pass(
+    mut socket: WebSocketStream<impl AsyncRead + AsyncWrite + Unpin>,
+    forwarded: ForwardedPort,
+) -> Result<(), Error> {
+    let ForwardedPort { port, connection } = forwarded;
+    // Each channel begins with the port.
+    for channel in [DATA, ERROR] {
+        socket.send(message(channel, &port.to_le_bytes())).await?;
+    }
+    let mut stream = match connection {
+        Ok(stream) => stream,
+        Err(why) => {
+            socket.send(message(ERROR, why.as_bytes())).await?;
+            return socket.close(None).await;
+        }
+    };
+    let mut buffer = vec![0; BUFFER_BYTES];
+    loop {
+        tokio::select! {
+            read = stream.read(&mut buffer) => match read {
+                Ok(count) if count > 0 => socket.send(message(DATA, &buffer[..count])).await?,
+                _ => return socket.close(None).await,
+            },
+            sent = socket.next() => match sent {
+                Some(Ok(Message::Binary(bytes))) if bytes.first() == Some(&DATA) => {
+                    if stream.write_all(&bytes[1..]).await.is_err() {
+                        return socket.close(None).await;
+                    }
+                }
+                Some(Ok(Message::Close(_))) | None => return Ok(()),
+                Some(Ok(_)) => {}
+                Some(Err(error)) => return Err(error),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio_tungstenite::tungstenite::Utf8Bytes;
+
+    use super::*;
+
+    async fn pair() -> (WebSocketStream<tokio::io::DuplexStream>, WebSocketStream<tokio::io::DuplexStream>) {
+        let (ours, theirs) = tokio::io::duplex(BUFFER_BYTES);
+        let server = WebSocketStream::from_raw_socket(ours, Role::Server, None).await;
+        (server, WebSocketStream::from_raw_socket(theirs, Role::Client, None).await)
+    }
+
+    async fn bytes(client: &mut WebSocketStream<tokio::io::DuplexStream>) -> Vec<u8> {
+        match client.next().await.expect("a message").expect("a frame") {
+            Message::Binary(bytes) => bytes.to_vec(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn bytes_go_both_ways_and_the_end_is_passed_on() {
+        let (server, mut client) = pair().await;
+        let (near, mut far) = tokio::io::duplex(64);
+        let task = tokio::spawn(pass(server, ForwardedPort { port: 2379, connection: Ok(Box::new(near)) }));
+        assert_eq!(bytes(&mut client).await, [0, 0x4b, 9]);
+        assert_eq!(bytes(&mut client).await, [1, 0x4b, 9]);
+        client.send(message(DATA, b"ping")).await.expect("sent");
+        client.send(message(ERROR, b"not for the pod")).await.expect("sent");
+        client.send(Message::Text(Utf8Bytes::from_static("nor this"))).await.expect("sent");
+        let mut asked = [0; 4];
+        far.read_exact(&mut asked).await.expect("bytes");
+        assert_eq!(&asked, b"ping");
+        far.write_all(b"pong").await.expect("written");
+        assert_eq!(bytes(&mut client).await, b"\0pong");
+        drop(far);
+        assert!(matches!(client.next().await, Some(Ok(Message::Close(_)))));
+        task.await.expect("no panic").expect("it ended well");
+    }
+
+    #[tokio::test]
+    async fn a_port_that_nobody_listens_at_is_told_in_the_other_channel() {
+        let (server, mut client) = pair().await;
+        let refused = ForwardedPort { port: 1, connection: Err("connection refused".to_owned()) };
+        let task = tokio::spawn(pass(server, refused));
+        for expected in [&b"\0\x01\0"[..], b"\x01\x01\0", b"\x01connection refused"] {
+            assert_eq!(bytes(&mut client).await, expected);
+        }
+        assert!(matches!(client.next().await, Some(Ok(Message::Close(_)))));
+        task.await.expect("no panic").expect("it ended well");
+    }
+}

@@ -1,0 +1,9 @@
+//! The ground: the only doors to clock, chance, untrusted text, key material, private files and TOML files. Knows no
+//! Kubernetes and nothing of capstan.
+
+pub mod key_pair;
+pub mod private_file;
+pub mod rng;
+pub mod text;
+pub mod time;
+pub mod toml_file;

@@ -1,0 +1,256 @@
+//! A plan in one or two lines, for a preview and for the line under a tree. Owns the words and what is left out;
+//! must not judge.
+
+use super::course::NAMES;
+use super::{Held, NextStep, ObjectPlan, State};
+use capi_rules::status::conditions::wording::plural;
+
+/// Different steps that are named.
+const PARTS_MAX: usize = 5;
+/// Names in one list, and blockers.
+const NAMES_MAX: usize = 4;
+const BLOCKERS_MAX: usize = 2;
+
+/// The shape of a step of which it is not known what becomes of the Machine.
+const OPEN: &str = "update or replace Machine";
+
+/// Steps of the same shape after each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Part {
+    /// `delete Machine`, or the whole action where it cannot be gathered.
+    shape: String,
+    /// Of those that can be gathered; placeholders of new Machines are not in it.
+    names: Vec<String>,
+    count: usize,
+}
+
+impl ObjectPlan {
+    /// Its state and what follows, such as `next: create 1 Machine, wait for it, delete Machine a; the same
+    /// 2 more times, for b and c`.
+    #[must_use]
+    pub fn brief(&self) -> String {
+        let (steps, held) = (self.steps_in_words(), self.held_in_words());
+        match (self.state, steps.is_empty(), held.is_empty()) {
+            (State::Paused | State::Unknown, ..) => held,
+            (_, true, true) => "nothing to do".to_owned(),
+            (_, false, true) => format!("next: {steps}"),
+            (_, true, false) => held,
+            (State::Acting, false, false) => format!("next: {steps}; {held}"),
+            (_, false, false) => format!("{held}; then: {steps}"),
+        }
+    }
+
+    /// The steps that are due and what follows them; empty when there are none.
+    #[must_use]
+    pub fn steps_in_words(&self) -> String {
+        words_of(&gathered(self.next.iter().chain(&self.then).filter(|step| !step.is_bookkeeping)))
+    }
+
+    /// What its brief depends on: it has no names of new Machines.
+    pub fn brief_assumptions(&self) -> impl Iterator<Item = &str> {
+        self.assumptions.iter().map(String::as_str).filter(|assumption| *assumption != NAMES)
+    }
+
+    /// What holds (more of) them back; empty when nothing does.
+    #[must_use]
+    pub fn held_in_words(&self) -> String {
+        let head = match self.state {
+            State::Paused => "paused",
+            State::Unknown => "not planned",
+            _ if self.blockers.iter().any(|held| !held.on_its_way) => "blocked because",
+            _ => "waits",
+        };
+        // What is on its way is left out beside what is not.
+        let is_bad = self.blockers.iter().any(|held| !held.on_its_way);
+        let named: Vec<&Held> = self.blockers.iter().filter(|held| !(is_bad && held.on_its_way)).collect();
+        let sentences: Vec<&str> =
+            named.iter().take(BLOCKERS_MAX).map(|held| held.sentence.as_str()).collect();
+        let more = match named.len().saturating_sub(BLOCKERS_MAX) {
+            0 => String::new(),
+            more => format!(" (and {more} more)"),
+        };
+        let colon = if head.ends_with("because") { "" } else { ":" };
+        if named.is_empty() { String::new() } else { format!("{head}{colon} {}{more}", sentences.join("; ")) }
+    }
+}
+
+fn gathered<'a>(steps: impl Iterator<Item = &'a NextStep>) -> Vec<Part> {
+    let mut parts: Vec<Part> = Vec::new();
+    for step in steps {
+        let part = part_of(step);
+        match parts.last_mut() {
+            Some(last) if last.shape == part.shape => {
+                last.names.extend(part.names);
+                last.count += part.count;
+            }
+            _ => parts.push(part),
+        }
+    }
+    parts
+}
+
+fn part_of(step: &NextStep) -> Part {
+    let action = step.action.as_str();
+    if let Some(name) = NextStep::open_machine(action) {
+        return Part { shape: OPEN.to_owned(), names: vec![name.to_owned()], count: step.count };
+    }
+    let (shape, names) =
+        match (action.strip_prefix("create Machine "), action.strip_prefix("delete Machine ")) {
+            (Some(_), _) => ("create Machine".to_owned(), Vec::new()),
+            (None, Some(name)) => ("delete Machine".to_owned(), vec![name.to_owned()]),
+            (None, None) => (action.to_owned(), Vec::new()),
+        };
+    Part { shape, names, count: step.count }
+}
+
+/// In words, with a part that comes again and again only once.
+fn words_of(parts: &[Part]) -> String {
+    for start in 0..parts.len().min(3) {
+        let (head, rest) = parts.split_at(start);
+        let Some(period) = period_of(rest) else { continue };
+        let (once, again) = rest.split_at(period);
+        let times = again.len() / period;
+        let names: Vec<&str> = again.iter().flat_map(|part| &part.names).map(String::as_str).collect();
+        let whom = if names.is_empty() { String::new() } else { format!(", for {}", listed(&names)) };
+        let count = if times == 1 { "once more".to_owned() } else { format!("{times} more times") };
+        let parts: Vec<Part> = head.iter().chain(once).cloned().collect();
+        return format!("{}; the same {count}{whom}", in_order(&parts));
+    }
+    in_order(parts)
+}
+
+/// The length of what is repeated to the end; `None` when nothing is.
+fn period_of(parts: &[Part]) -> Option<usize> {
+    let alike = |a: &Part, b: &Part| a.shape == b.shape && a.count == b.count;
+    (1..=parts.len() / 2).find(|period| {
+        parts.len().is_multiple_of(*period)
+            && parts.iter().zip(parts.iter().skip(*period)).all(|(a, b)| alike(a, b))
+    })
+}
+
+fn in_order(parts: &[Part]) -> String {
+    let mut out = String::new();
+    for (at, part) in parts.iter().take(PARTS_MAX).enumerate() {
+        if at > 0 {
+            let after_creation = parts[at - 1].shape == "create Machine";
+            let it = if parts[at - 1].count == 1 { "it" } else { "them" };
+            out.push_str(&if after_creation { format!(", wait for {it}, ") } else { ", ".to_owned() });
+        }
+        out.push_str(&part.words());
+    }
+    match parts.len().saturating_sub(PARTS_MAX) {
+        0 => out,
+        1 => format!("{out}, and 1 more step"),
+        more => format!("{out}, and {more} more steps"),
+    }
+}
+
+impl Part {
+    fn words(&self) -> String {
+        let Self { shape, names, count } = self;
+        if shape == OPEN {
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            let (kind, it) = if names.len() == 1 { ("Machine", "it") } else { ("Machines", "them") };
+            return format!("update {kind} {} in place, or replace {it}", listed(&names));
+        }
+        match (shape.split_once(' '), names.is_empty()) {
+            (Some(("create", kind)), true) if kind == "Machine" => match count {
+                1 => "create 1 Machine".to_owned(),
+                _ => format!("create {count} {}", plural(kind)),
+            },
+            (Some((verb, kind)), false) => {
+                let names: Vec<&str> = names.iter().map(String::as_str).collect();
+                let kind = if names.len() == 1 { kind.to_owned() } else { plural(kind) };
+                format!("{verb} {kind} {}", listed(&names))
+            }
+            _ if *count > 1 => format!("{shape} ({count} times)"),
+            _ => shape.clone(),
+        }
+    }
+}
+
+/// `a, b and c`.
+fn listed(names: &[&str]) -> String {
+    match names {
+        [] => String::new(),
+        [only] => (*only).to_owned(),
+        [first @ .., last] if names.len() <= NAMES_MAX => format!("{} and {last}", first.join(", ")),
+        more => format!("{} and {} more", more[..NAMES_MAX - 1].join(", "), more.len() + 1 - NAMES_MAX),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use capi_types::key::ObjectKey;
+
+    fn step(action: &str) -> NextStep {
+        NextStep {
+            action: action.to_owned(),
+            count: 1,
+            rule: "r".to_owned(),
+            reason: String::new(),
+            is_bookkeeping: false,
+        }
+    }
+
+    fn held(sentence: &str, on_its_way: bool) -> Held {
+        Held { rule: "r".to_owned(), sentence: sentence.to_owned(), on_its_way, evidence: Vec::new() }
+    }
+
+    fn brief(next: &[&str], then: &[&str], blockers: Vec<Held>) -> String {
+        let mut plan = ObjectPlan::new("KubeadmControlPlane", &ObjectKey::new("n", "cp"), "c");
+        plan.next = next.iter().map(|action| step(action)).collect();
+        plan.then = then.iter().map(|action| step(action)).collect();
+        plan.blockers = blockers;
+        plan.judged().brief()
+    }
+
+    #[test]
+    fn what_comes_again_and_again_is_said_once() {
+        let create = |n: usize| format!("create Machine cp-new{n} (joins)");
+        let (one, two, three) = (create(1), create(2), create(3));
+        let rollout =
+            ["delete Machine a", two.as_str(), "delete Machine b", three.as_str(), "delete Machine c"];
+        assert_eq!(
+            brief(&[&one], &rollout, Vec::new()),
+            "next: create 1 Machine, wait for it, delete Machine a; the same 2 more times, for b and c"
+        );
+        assert_eq!(
+            brief(&["delete Machine z"], &[&one, "delete Machine a", &two, "delete Machine b"], Vec::new()),
+            "next: delete Machine z, create 1 Machine, wait for it, delete Machine a; the same once more, for b"
+        );
+        assert_eq!(brief(&[&one, &two], &[], Vec::new()), "next: create 2 Machines");
+        assert_eq!(
+            brief(&["delete Machine a", "delete Machine b"], &[], Vec::new()),
+            "next: delete Machines a and b"
+        );
+    }
+
+    #[test]
+    fn machines_whose_way_is_not_known_stand_together() {
+        let open = |name: &str| NextStep::either(name, "").action;
+        let (a, b) = (open("a"), open("b"));
+        assert_eq!(
+            brief(&[], &[&a, &b], vec![held("c is updated", true)]),
+            "waits: c is updated; then: update Machines a and b in place, or replace them"
+        );
+        assert_eq!(brief(&[&a], &[], Vec::new()), "next: update Machine a in place, or replace it");
+    }
+
+    #[test]
+    fn what_is_on_its_way_is_left_out_beside_what_is_not() {
+        assert_eq!(brief(&[], &[], Vec::new()), "nothing to do");
+        assert_eq!(brief(&[], &[], vec![held("x is coming", true)]), "waits: x is coming");
+        assert_eq!(
+            brief(&[], &["delete Machine a"], vec![held("x is coming", true)]),
+            "waits: x is coming; then: delete Machine a"
+        );
+        assert_eq!(
+            brief(&[], &[], vec![held("x is coming", true), held("y is broken", false)]),
+            "blocked because y is broken"
+        );
+        let three = vec![held("a", false), held("b", false), held("c", false)];
+        assert_eq!(brief(&[], &[], three), "blocked because a; b (and 1 more)");
+    }
+}

@@ -1,0 +1,120 @@
+//! What the plan of a MachineDeployment says of updates in place: which Machines move to its current MachineSet, and which
+//! are replaced. Must not decide it.
+
+use std::collections::BTreeMap;
+
+use super::course::{self, Course, Leaving};
+use super::in_place::{Cost, Known, MachineUpdate, SURGE, Updates, Way, agreed_move, offered};
+use super::{ObjectPlan, State};
+use capi_rules::observe::dump::Dump;
+use capi_rules::observe::{self, Member};
+use capi_rules::plan::machine_deployment::{self as planned, Observed};
+use capi_rules::plan::machine_set::in_order;
+use capi_rules::status::in_place::{Covered, InPlace, Verdict};
+use capi_rules::status::machines::name;
+use capi_types::hook::Hook;
+use capstan_base::time::Timestamp;
+
+/// Adds what is expected of its Machines, where an extension is registered and Machines change.
+pub(super) fn fill(plan: &mut ObjectPlan, dump: &Dump, known: &Known, observed: &Observed, now: Timestamp) {
+    let handlers = offered(dump, Hook::CanUpdateMachineSet);
+    let is_held = observed.deployment.metadata.deletion_timestamp.is_some()
+        || observed.deployment.spec.paused == Some(true);
+    if (handlers.is_empty() && !observed.in_place.is_on()) || is_held {
+        return;
+    }
+    let on = Observed { in_place: InPlace::On(BTreeMap::new()), ..observed.clone() };
+    let candidates: Vec<String> = planned::in_place::questions(&on, now)
+        .into_iter()
+        .filter_map(|question| question.old.metadata.name)
+        .collect();
+    if candidates.is_empty() {
+        return;
+    }
+    let leaving = leaving(dump, observed, now);
+    let go = |in_place: InPlace| {
+        let observed = Observed { in_place, ..observed.clone() };
+        let steps = planned::plan(&observed, now).steps;
+        course::of_deployment(&observed, &steps, leaving.clone(), now)
+    };
+    let can = |set: &String| (set.clone(), Ok(Verdict::InPlace { covered: Vec::new() }));
+    let in_place = go(InPlace::On(candidates.iter().map(can).collect()));
+    let replaced = go(InPlace::Off);
+    let expected = go(observed.in_place.clone());
+    let is_asked = known.is_asked() && observed.in_place.is_on();
+    let is_decided = |set: &String| is_asked || is_agreed(observed, set);
+    let is_known = plan.state != State::Blocked && candidates.iter().all(is_decided);
+    let machines = if plan.state != State::Blocked {
+        let undecided = candidates.iter().filter(|set| !is_decided(set));
+        let open: Vec<&String> = undecided.filter_map(|set| leaving.get(set)).flatten().collect();
+        let decided = expected.ways.iter().filter(|(name, ..)| !open.contains(&name));
+        let mut all: Vec<MachineUpdate> = decided.map(|way| update(way, observed, &leaving)).collect();
+        let left = unknown(&candidates, observed, &leaving);
+        let is_left = |update: &MachineUpdate| all.iter().all(|known| known.machine != update.machine);
+        let left: Vec<MachineUpdate> = left.into_iter().filter(is_left).collect();
+        all.extend(left);
+        all
+    } else {
+        unknown(&candidates, observed, &leaving)
+    };
+    let cost = |course: &Course| Cost {
+        wanted: usize::try_from(observed.deployment.spec.replicas.unwrap_or(1)).unwrap_or(0),
+        lowest: course.lowest,
+        has_members: false,
+    };
+    let availability = cost(&expected).sentence(cost(&in_place), cost(&replaced), is_known);
+    let updates = Updates { machines, handlers, asked: is_asked, availability };
+    plan.assumptions.extend(known.assumptions(&updates));
+    plan.updates = Some(updates);
+}
+
+/// Its controllers know already that it hands its Machines over.
+fn is_agreed(observed: &Observed, set: &str) -> bool {
+    let live = observed.sets.iter().find(|live| live.metadata.name.as_deref() == Some(set));
+    let covers = matches!(observed.in_place.of(set), Some(Ok(Verdict::InPlace { .. })));
+    covers && live.is_some_and(|live| agreed_move(live).is_some())
+}
+
+fn update(way_of: &(String, Way, String), observed: &Observed, leaving: &Leaving) -> MachineUpdate {
+    let (machine, way, reason) = way_of;
+    let set = leaving.iter().find(|(_, machines)| machines.contains(machine)).map(|(set, _)| set.as_str());
+    let (mut covered, mut reason): (Vec<Covered>, String) = (Vec::new(), reason.clone());
+    match set.and_then(|set| observed.in_place.of(set)) {
+        Some(Ok(Verdict::InPlace { covered: by })) if *way == Way::InPlace => covered = by.clone(),
+        Some(Ok(Verdict::InPlace { .. })) => SURGE.clone_into(&mut reason),
+        Some(Ok(Verdict::Replace(why))) => reason = why.to_string(),
+        Some(Err(_)) | None => {}
+    }
+    MachineUpdate { machine: machine.clone(), way: *way, reason, covered }
+}
+
+fn unknown(candidates: &[String], observed: &Observed, leaving: &Leaving) -> Vec<MachineUpdate> {
+    let of_set = |set: &String| {
+        let reason = match observed.in_place.of(set) {
+            Some(Err(why)) => why.clone(),
+            _ => format!("it is of MachineSet {set}, which does not have the template any more"),
+        };
+        let machines = leaving.get(set).into_iter().flatten();
+        machines
+            .map(|machine| MachineUpdate {
+                machine: machine.clone(),
+                way: Way::Unknown,
+                reason: reason.clone(),
+                covered: Vec::new(),
+            })
+            .collect::<Vec<_>>()
+    };
+    candidates.iter().flat_map(of_set).collect()
+}
+
+/// The Machines of each MachineSet in the order in which they go.
+fn leaving(dump: &Dump, observed: &Observed, now: Timestamp) -> Leaving {
+    let mut all = Leaving::new();
+    for set in &observed.sets {
+        let machines: Vec<_> =
+            observe::machines_of_set(dump, set).into_iter().map(Member::into_object).collect();
+        let names = in_order(set, &machines, now).iter().map(|machine| name(machine).to_owned()).collect();
+        all.insert(set.metadata.name.clone().unwrap_or_default(), names);
+    }
+    all
+}

@@ -1,0 +1,129 @@
+//! One thing to do: what is written for it, why it is due, and what its failure means. Data only; must not know
+//! how it is performed.
+
+use std::fmt;
+
+use super::{Reason, Rule, Write};
+use crate::status::machine::Failed;
+use capi_types::hook::Hook;
+use capi_types::key::ObjectRef;
+use capi_types::names::annotation;
+
+/// One thing to do and why. Every planner answers with these; `controllers::apply` performs them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    /// As people read it, such as `create Machine x (joins)`. `None`: as its writes read.
+    pub title: Option<String>,
+    /// In order, up to the first that fails.
+    pub writes: Vec<Write>,
+    pub reason: Reason,
+    /// It only keeps metadata (owners, finalizers, annotations): no Machine comes, goes or changes by it.
+    pub is_bookkeeping: bool,
+    pub on_failure: OnFailure,
+}
+
+/// What follows when a write of a step fails. By default the plan ends there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OnFailure {
+    /// The step needs no other and no other needs it: it is tried also after another step failed.
+    pub is_independent: bool,
+    /// What the step created is deleted again.
+    pub is_undone: bool,
+    pub event: Option<Complaint>,
+    /// Where the status of the planned object shows the failure.
+    pub shown: Option<Shown>,
+}
+
+/// A warning event about a failure. Its message is what was tried, and the error.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Complaint {
+    pub about: ObjectRef,
+    pub reason: &'static str,
+    /// Such as `Failed to create MachineSet ns/x`.
+    pub tried: String,
+}
+
+/// A failure that a status shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// In the `Deleting` condition of a Cluster.
+    ClusterDeletion,
+    /// In the `Deleting` condition of a Machine.
+    MachineDeletion(Failed),
+}
+
+impl Step {
+    /// One write that needs no other words than its own.
+    #[must_use]
+    pub fn new(write: Write, why: impl Rule) -> Self {
+        Self {
+            title: None,
+            is_bookkeeping: write.is_of_metadata(),
+            writes: vec![write],
+            on_failure: why.on_failure(),
+            reason: why.into(),
+        }
+    }
+
+    /// Several writes for one thing; `None` when there are none.
+    #[must_use]
+    pub fn of(writes: Vec<Write>, why: impl Rule) -> Option<Self> {
+        let mut writes = writes.into_iter();
+        let mut step = Self::new(writes.next()?, why);
+        step.writes.extend(writes);
+        step.is_bookkeeping = step.writes.iter().all(Write::is_of_metadata);
+        Some(step)
+    }
+
+    /// The same, with an event when it fails.
+    #[must_use]
+    pub fn or_complain(mut self, about: ObjectRef, reason: &'static str, tried: String) -> Self {
+        self.on_failure.event = Some(Complaint { about, reason, tried });
+        self
+    }
+
+    /// Does one of its writes create or delete a Machine?
+    #[must_use]
+    pub fn is_about_machines(&self) -> bool {
+        let comes_or_goes = |write: &Write| match write {
+            Write::Create { object, .. } | Write::Delete { object } => object.gvk.kind == "Machine",
+            _ => false,
+        };
+        self.writes.iter().any(comes_or_goes) || self.updated_machine().is_some()
+    }
+
+    /// The Machine that it hands to its controller, to be updated where it stands.
+    #[must_use]
+    pub fn updated_machine(&self) -> Option<&str> {
+        self.writes.iter().find_map(|write| match write {
+            Write::Patch { object, body } if object.gvk.kind == "Machine" => {
+                let hooks = body["metadata"]["annotations"][annotation::PENDING_HOOKS].as_str()?;
+                hooks.contains(Hook::UpdateMachine.as_str()).then_some(object.key.name.as_str())
+            }
+            _ => None,
+        })
+    }
+
+    /// The Machine that it deletes.
+    #[must_use]
+    pub fn deleted_machine(&self) -> Option<&str> {
+        self.writes.iter().find_map(|write| match write {
+            Write::Delete { object } if object.gvk.kind == "Machine" => Some(object.key.name.as_str()),
+            _ => None,
+        })
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.title {
+            Some(title) => f.write_str(title)?,
+            None => {
+                for (index, write) in self.writes.iter().enumerate() {
+                    write!(f, "{}{write}", if index > 0 { ", " } else { "" })?;
+                }
+            }
+        }
+        write!(f, ": {}", self.reason)
+    }
+}

@@ -1,0 +1,321 @@
+//! What is true of a Cluster: phase, counters and conditions over its control plane, its workers and
+//! its infrastructure. Owns judgement; must not know how the facts were read or what happens next.
+//! Source: cluster-api `core/reconcilers/cluster/cluster_controller_status.go`, v1.14.0.
+
+mod complete;
+mod control_plane;
+mod counters;
+pub mod deletion;
+mod descendants;
+mod summary;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use chrono::TimeDelta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+
+pub use complete::is_complete;
+
+use super::machine::Probe;
+use crate::status::conditions::new_condition::NewCondition;
+use crate::status::conditions::setter::{Draft, not_paused};
+use crate::status::contract::External;
+use crate::status::contract::mirror::Mirrored;
+use crate::status::machines::{Member, is_control_plane, is_pool_machine};
+use capi_types::cluster::{Cluster, ClusterInitialization, ClusterStatus, Endpoint};
+use capi_types::condition::Status;
+use capi_types::key::group_of;
+use capi_types::machine::{Machine, ReadinessGate};
+use capi_types::machine_deployment::MachineDeployment;
+use capi_types::machine_pool::MachinePool;
+use capi_types::machine_set::MachineSet;
+use capi_types::names::CORE_GROUP;
+use capstan_base::time::{Timestamp, rfc3339};
+
+/// Condition types that the Cluster controller owns: all but `TopologyReconciled`.
+pub const OWNED: [&str; 16] = [
+    "Paused",
+    "Available",
+    "RemoteConnectionProbe",
+    "InfrastructureReady",
+    "ControlPlaneInitialized",
+    "ControlPlaneAvailable",
+    "WorkersAvailable",
+    "RollingOut",
+    "Remediating",
+    "ScalingDown",
+    "ScalingUp",
+    "ControlPlaneMachinesReady",
+    "WorkerMachinesReady",
+    "ControlPlaneMachinesUpToDate",
+    "WorkerMachinesUpToDate",
+    "Deleting",
+];
+
+/// A probe that succeeded longer ago than this has failed.
+pub const CONNECTION_GRACE: TimeDelta = TimeDelta::seconds(50);
+
+/// Everything a Cluster is judged by.
+#[derive(Clone, Debug, Default)]
+pub struct Observed {
+    /// As it is now, this run's own writes included.
+    pub cluster: Cluster,
+    pub infrastructure: External,
+    pub control_plane: External,
+    pub probe: Probe,
+    /// Means nothing when `descendants_failed`.
+    pub descendants: Descendants,
+    /// They could not be listed.
+    pub descendants_failed: bool,
+    /// Gates of the Cluster's class; the Cluster's own come instead of them.
+    pub class_gates: Vec<ReadinessGate>,
+    /// Runtime extensions are asked before a topology Cluster goes (feature gates `RuntimeSDK` and
+    /// `ClusterTopology`).
+    pub asks_hooks: bool,
+    /// What of a deletion failed in this run.
+    pub failed: bool,
+    pub kubeconfig: Kubeconfig,
+}
+
+/// The Secret with the administrator's kubeconfig of a Cluster that has no control plane object to make it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Kubeconfig {
+    #[default]
+    NotAsked,
+    Found,
+    Missing {
+        /// The Secret of the authority that signs it exists.
+        has_authority: bool,
+    },
+    Unreadable(String),
+}
+
+/// Everything in the namespace that carries the cluster's label, each list ordered by name.
+#[derive(Clone, Debug, Default)]
+pub struct Descendants {
+    pub machine_deployments: Vec<Arc<MachineDeployment>>,
+    pub machine_sets: Vec<Arc<MachineSet>>,
+    pub machine_pools: Vec<Arc<MachinePool>>,
+    pub machines: Vec<Arc<Machine>>,
+}
+
+impl Descendants {
+    #[must_use]
+    pub fn control_plane_machines(&self) -> Vec<&Machine> {
+        self.machines.iter().map(Arc::as_ref).filter(|m| is_control_plane(m)).collect()
+    }
+
+    /// Those of a MachinePool, too.
+    #[must_use]
+    pub fn all_worker_machines(&self) -> Vec<&Machine> {
+        self.machines.iter().map(Arc::as_ref).filter(|m| !is_control_plane(m)).collect()
+    }
+}
+
+/// The Machines of a cluster by their part in it, each read once for all that is judged by them.
+struct Census<'a> {
+    control_plane: Vec<Member<'a>>,
+    /// Without Machines of a MachinePool.
+    workers: Vec<Member<'a>>,
+}
+
+impl<'a> Census<'a> {
+    fn of(machines: &'a [Arc<Machine>]) -> Self {
+        let mut census = Self { control_plane: Vec::new(), workers: Vec::with_capacity(machines.len()) };
+        for machine in machines {
+            if is_control_plane(machine) {
+                census.control_plane.push(Member::of(machine));
+            } else if !is_pool_machine(machine) {
+                census.workers.push(Member::of(machine));
+            }
+        }
+        census
+    }
+
+    /// All Machines but those of a MachinePool.
+    fn without_pools(&self) -> impl Iterator<Item = &Member<'a>> {
+        self.control_plane.iter().filter(|m| !is_pool_machine(m.machine)).chain(&self.workers)
+    }
+}
+
+impl Observed {
+    #[must_use]
+    pub fn is_deleting(&self) -> bool {
+        self.cluster.metadata.deletion_timestamp.is_some()
+    }
+
+    /// Is the kubeconfig made by the Cluster's own controller? Not before there is an endpoint.
+    #[must_use]
+    pub fn makes_kubeconfig(&self) -> bool {
+        let stands_alone = self.cluster.spec.control_plane_ref.is_none();
+        stands_alone && !self.is_deleting() && self.looks() && has_endpoint(&self.cluster)
+    }
+
+    #[must_use]
+    pub fn has_topology(&self) -> bool {
+        self.cluster.spec.topology.is_some()
+    }
+
+    /// What belongs to the Cluster; `None` when that is not known.
+    #[must_use]
+    pub fn known_descendants(&self) -> Option<&Descendants> {
+        (self.looks() && !self.descendants_failed).then_some(&self.descendants)
+    }
+
+    /// Before a topology has made both references, descendants are not looked for, nor is the one object
+    /// that is referred to already.
+    #[must_use]
+    pub fn looks(&self) -> bool {
+        let spec = &self.cluster.spec;
+        let generated = spec.infrastructure_ref.is_some() && spec.control_plane_ref.is_some();
+        !self.has_topology() || generated || self.is_deleting()
+    }
+
+    /// The same without what is not looked at.
+    fn as_looked_at(&self) -> Cow<'_, Self> {
+        if self.looks() {
+            return Cow::Borrowed(self);
+        }
+        Cow::Owned(Self {
+            infrastructure: self.infrastructure.clone().unread(),
+            control_plane: self.control_plane.clone().unread(),
+            ..self.clone()
+        })
+    }
+
+    /// Is `object` owned by this Cluster (not through another object)? By group, kind and name.
+    #[must_use]
+    pub fn owns<K: kube::Resource>(&self, object: &K) -> bool {
+        let name = self.cluster.metadata.name.as_deref().unwrap_or_default();
+        let mine = |r: &OwnerReference| {
+            group_of(&r.api_version) == CORE_GROUP && r.kind == "Cluster" && r.name == name
+        };
+        object.meta().owner_references.iter().flatten().any(mine)
+    }
+}
+
+/// `status.initialization`, empty when there is none.
+#[must_use]
+pub fn initialization(cluster: &Cluster) -> ClusterInitialization {
+    cluster.status.as_ref().and_then(|s| s.initialization.clone()).unwrap_or_default()
+}
+
+/// Host and port are both set.
+#[must_use]
+pub fn has_endpoint(cluster: &Cluster) -> bool {
+    let valid =
+        |e: &Endpoint| e.host.as_ref().is_some_and(|h| !h.is_empty()) && e.port.is_some_and(|p| p != 0);
+    cluster.spec.control_plane_endpoint.as_ref().is_some_and(valid)
+}
+
+/// The status of a Cluster that is not paused.
+#[must_use]
+pub fn status(o: &Observed, now: Timestamp) -> ClusterStatus {
+    let o = o.as_looked_at();
+    let o = o.as_ref();
+    let mut status = o.cluster.status.clone().unwrap_or_default();
+    learn(&mut status, o);
+    let flags = status.initialization.clone().unwrap_or_default();
+    status.phase = Some(phase(o, &flags, status.phase.as_deref()).to_owned());
+    let census = o.known_descendants().map(|descendants| Census::of(&descendants.machines));
+    counters::fill(&mut status, o, census.as_ref());
+
+    let mut draft = Draft::new(std::mem::take(&mut status.conditions), o.cluster.metadata.generation, now);
+    draft.set(not_paused());
+    if let Some(probe) = remote_connection_probe(o, &draft, now) {
+        draft.set(probe);
+    }
+    draft.set(infrastructure_ready(o, &flags));
+    draft.set(control_plane::available(o, &flags));
+    if let Some(initialized) = control_plane::initialized(o, census.as_ref(), &draft) {
+        draft.set(initialized);
+    }
+    descendants::judge(&mut draft, o, census.as_ref(), now);
+    draft.set(deletion::condition(o));
+    draft.set(summary::available(o, draft.list()));
+    status.conditions = draft.finish();
+    status
+}
+
+/// What infrastructure and control plane report, copied. Flags only ever turn true.
+fn learn(status: &mut ClusterStatus, o: &Observed) {
+    let mut flags = initialization(&o.cluster);
+    match &o.infrastructure {
+        External::NotSet if !o.is_deleting() && !o.has_topology() => {
+            flags.infrastructure_provisioned = Some(true);
+        }
+        External::Found(infrastructure) if !infrastructure.is_deleting() => {
+            let was = flags.infrastructure_provisioned == Some(true);
+            let is = infrastructure.provisioned() || (was && !infrastructure.provisioned_is_malformed());
+            // Nothing is copied from an object that is not as its contract demands.
+            if let (true, Ok(domains)) = (is, infrastructure.failure_domains()) {
+                flags.infrastructure_provisioned = Some(true);
+                status.failure_domains = domains;
+            }
+        }
+        _ => {}
+    }
+    let control_plane = o.control_plane.found().filter(|c| !c.is_deleting());
+    if control_plane.is_some_and(crate::status::contract::Provided::control_plane_initialized) {
+        flags.control_plane_initialized = Some(true);
+    }
+    if flags != ClusterInitialization::default() {
+        status.initialization = Some(flags);
+    }
+}
+
+/// Each later line that applies overrules the earlier ones; without any, what is stored stays.
+fn phase<'a>(o: &Observed, flags: &ClusterInitialization, stored: Option<&'a str>) -> &'a str {
+    let spec = &o.cluster.spec;
+    let stored = stored.filter(|phase| !phase.is_empty()).unwrap_or("Pending");
+    let rules = [
+        (spec.infrastructure_ref.is_some() || spec.control_plane_ref.is_some(), "Provisioning"),
+        (flags.infrastructure_provisioned == Some(true) && has_endpoint(&o.cluster), "Provisioned"),
+        (o.is_deleting(), "Deleting"),
+    ];
+    rules.into_iter().filter(|(applies, _)| *applies).map(|(_, phase)| phase).next_back().unwrap_or(stored)
+}
+
+/// `None`: what is there stays.
+fn remote_connection_probe(o: &Observed, draft: &Draft, now: Timestamp) -> Option<NewCondition<'static>> {
+    const TYPE: &str = "RemoteConnectionProbe";
+    if o.probe.not_established_yet {
+        let first = draft.find(TYPE).is_none();
+        return first.then(|| {
+            NewCondition::new(TYPE, Status::False, "ProbeFailed", "Remote connection not established yet")
+        });
+    }
+    let failed = |message: String| NewCondition::new(TYPE, Status::False, "ProbeFailed", message);
+    Some(match o.probe.last_success {
+        None => failed("Remote connection probe failed".to_owned()),
+        Some(at) if now - at > CONNECTION_GRACE => {
+            failed(format!("Remote connection probe failed, probe last succeeded at {}", rfc3339(at)))
+        }
+        Some(_) => NewCondition::new(TYPE, Status::True, "ProbeSucceeded", ""),
+    })
+}
+
+fn infrastructure_ready<'a>(o: &'a Observed, flags: &ClusterInitialization) -> NewCondition<'a> {
+    const TYPE: &str = "InfrastructureReady";
+    if o.infrastructure == External::NotSet && o.has_topology() {
+        return waiting_for_topology(TYPE, Status::False, o.is_deleting());
+    }
+    Mirrored {
+        target: TYPE,
+        source_type: "Ready",
+        initialized: flags.infrastructure_provisioned == Some(true),
+        not_yet: "NotReady",
+        field: "status.initialization.provisioned",
+        owner_deleting: o.is_deleting(),
+        gone: " while the cluster still exists",
+    }
+    .of(&o.infrastructure)
+}
+
+fn waiting_for_topology(type_: &str, status: Status, deleting: bool) -> NewCondition<'_> {
+    let message = if deleting { "" } else { "Waiting for cluster topology to be reconciled" };
+    NewCondition::new(type_, status, "ObjectDoesNotExist", message)
+}

@@ -1,0 +1,197 @@
+//! CustomResourceDefinitions of the typed kinds, made from the types: names, columns, subresources,
+//! contract labels and structural schemas. Must not know who serves or installs them.
+
+mod rules;
+mod schema;
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceColumnDefinition, CustomResourceDefinition, CustomResourceValidation, JSONSchemaProps,
+};
+use kube::CustomResourceExt;
+use kube::core::object::{HasSpec, HasStatus};
+use schemars::JsonSchema;
+use serde_json::{Value, json};
+
+use super::bootstrap::{KubeadmConfig, KubeadmConfigTemplate};
+use super::cluster::Cluster;
+use super::columns::{self, Column};
+use super::control_plane::{KubeadmControlPlane, KubeadmControlPlaneTemplate};
+use super::dev::{DevCluster, DevClusterTemplate, DevMachine, DevMachineTemplate};
+use super::dev_pool::DevMachinePool;
+use super::extension_config::ExtensionConfig;
+use super::machine::Machine;
+use super::machine_deployment::MachineDeployment;
+use super::machine_drain_rule::MachineDrainRule;
+use super::machine_health_check::MachineHealthCheck;
+use super::machine_pool::MachinePool;
+use super::machine_set::MachineSet;
+use super::names;
+
+use schema::Schemas;
+
+/// Whether an object without `spec` is accepted, as upstream has it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Spec {
+    Required,
+    /// And so is `metadata`, which upstream requires for this kind alone.
+    RequiredWithMetadata,
+    Optional,
+}
+
+/// One definition per typed kind, in the order of [`super::served`]. Each call builds them anew,
+/// which takes some milliseconds.
+#[must_use]
+pub fn all() -> Vec<CustomResourceDefinition> {
+    let schemas = &mut Schemas::default();
+    vec![
+        live::<Cluster>(schemas, Spec::Required),
+        live::<MachineDeployment>(schemas, Spec::Required),
+        live::<MachineSet>(schemas, Spec::Required),
+        live::<Machine>(schemas, Spec::Required),
+        live::<MachinePool>(schemas, Spec::Required),
+        live::<MachineHealthCheck>(schemas, Spec::Required),
+        inert::<MachineDrainRule>(schemas, Spec::RequiredWithMetadata),
+        live::<ExtensionConfig>(schemas, Spec::Required),
+        live::<KubeadmControlPlane>(schemas, Spec::Required),
+        inert::<KubeadmControlPlaneTemplate>(schemas, Spec::Optional),
+        live::<KubeadmConfig>(schemas, Spec::Optional),
+        inert::<KubeadmConfigTemplate>(schemas, Spec::Optional),
+        live::<DevCluster>(schemas, Spec::Optional),
+        inert::<DevClusterTemplate>(schemas, Spec::Optional),
+        live::<DevMachine>(schemas, Spec::Optional),
+        live::<DevMachineTemplate>(schemas, Spec::Optional),
+        live::<DevMachinePool>(schemas, Spec::Optional),
+    ]
+}
+
+/// A kind with a status.
+fn live<K>(schemas: &mut Schemas, spec: Spec) -> CustomResourceDefinition
+where
+    K: CustomResourceExt + HasSpec<Spec: JsonSchema> + HasStatus<Status: JsonSchema>,
+{
+    let properties = json!({ "spec": schemas.of::<K::Spec>(), "status": schemas.of::<K::Status>() });
+    definition(K::crd(), properties, spec)
+}
+
+/// A kind without a status: a template or a rule.
+fn inert<K>(schemas: &mut Schemas, spec: Spec) -> CustomResourceDefinition
+where
+    K: CustomResourceExt + HasSpec<Spec: JsonSchema>,
+{
+    let properties = json!({ "spec": schemas.of::<K::Spec>() });
+    definition(K::crd(), properties, spec)
+}
+
+fn definition(mut crd: CustomResourceDefinition, properties: Value, spec: Spec) -> CustomResourceDefinition {
+    crd.metadata.labels = Some(labels(&crd.spec.group));
+    crd.spec.names.list_kind = Some(format!("{}List", crd.spec.names.kind));
+    let schema = root_schema(&crd.spec.names.kind, properties, spec);
+    for version in &mut crd.spec.versions {
+        version.schema = Some(CustomResourceValidation { open_api_v3_schema: schema.clone() });
+        version.additional_printer_columns = Some(printer_columns(&crd.spec.names.kind));
+    }
+    crd
+}
+
+fn printer_columns(kind: &str) -> Vec<CustomResourceColumnDefinition> {
+    let definition = |column: &Column| CustomResourceColumnDefinition {
+        name: column.name.to_owned(),
+        type_: column.type_.as_str().to_owned(),
+        json_path: column.path.render(),
+        priority: column.wide.then_some(10),
+        ..Default::default()
+    };
+    columns::of(kind).iter().map(definition).collect()
+}
+
+/// The envelope that every object has, around the parts that the types describe.
+fn root_schema(kind: &str, mut properties: Value, spec: Spec) -> Option<JSONSchemaProps> {
+    for (name, type_) in [("apiVersion", "string"), ("kind", "string"), ("metadata", "object")] {
+        properties[name] = json!({ "type": type_ });
+    }
+    let mut schema = json!({ "type": "object", "description": description(kind), "properties": properties });
+    rules::add(&mut schema);
+    match spec {
+        Spec::Required => schema["required"] = json!(["spec"]),
+        Spec::RequiredWithMetadata => schema["required"] = json!(["metadata", "spec"]),
+        Spec::Optional => {}
+    }
+    serde_json::from_value(schema).ok()
+}
+
+/// The text of `kubectl explain` for a kind.
+fn description(kind: &str) -> &'static str {
+    match kind {
+        "Cluster" => {
+            "A Kubernetes cluster: its control plane, its infrastructure, and the network they share."
+        }
+        "Machine" => {
+            "One node of a cluster: the server it runs on, the data it starts from, and the Node it became."
+        }
+        "MachineSet" => "A number of equal Machines, kept at that number.",
+        "MachineDeployment" => "Worker Machines that are replaced step by step when their template changes.",
+        "MachinePool" => "Worker nodes that the infrastructure itself scales as one group.",
+        "MachineHealthCheck" => {
+            "Says when Machines count as unhealthy, and how many may be replaced at a time."
+        }
+        "MachineDrainRule" => "How pods leave the Nodes of Machines that are deleted, and in which order.",
+        "ExtensionConfig" => "A server that extends Cluster API through hooks, and what it offers.",
+        "KubeadmControlPlane" => "Control plane Machines made with kubeadm, with their etcd members.",
+        "KubeadmControlPlaneTemplate" => "What the KubeadmControlPlanes of a ClusterClass are made from.",
+        "KubeadmConfig" => "How kubeadm and cloud-init turn one server into a node.",
+        "KubeadmConfigTemplate" => "What KubeadmConfigs are made from.",
+        "DevCluster" => {
+            "The infrastructure of a cluster for development: containers, or simulated in memory."
+        }
+        "DevClusterTemplate" => "What DevClusters are made from.",
+        "DevMachine" => "A server for development: a container, or simulated in memory.",
+        "DevMachineTemplate" => "What DevMachines are made from.",
+        "DevMachinePool" => "Servers for development that come and go as one group.",
+        _ => "",
+    }
+}
+
+/// The component a definition belongs to, and the contract it fulfils. Kinds of the core group
+/// carry no contract label: the core is what reads the contract. Neither do its extensions.
+fn labels(group: &str) -> BTreeMap<String, String> {
+    let provider = match group {
+        names::CONTROL_PLANE_GROUP => "control-plane-kubeadm",
+        names::BOOTSTRAP_GROUP => "bootstrap-kubeadm",
+        names::INFRASTRUCTURE_GROUP => "infrastructure-docker",
+        _ => "cluster-api",
+    };
+    let mut labels = BTreeMap::from([
+        (names::label::PROVIDER.to_owned(), provider.to_owned()),
+        (names::label::CLUSTERCTL.to_owned(), String::new()),
+    ]);
+    if ![names::CORE_GROUP, names::RUNTIME_GROUP].contains(&group) {
+        labels.insert(names::label::CONTRACT.to_owned(), names::VERSION.to_owned());
+    }
+    labels
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn definitions_and_served_kinds_are_the_same_list() {
+        let defined: Vec<_> = all().into_iter().map(|crd| crd.spec.names.kind).collect();
+        let served: Vec<_> = crate::served().into_iter().map(|kind| kind.gvk.kind).collect();
+        assert_eq!(defined, served);
+    }
+
+    #[test]
+    fn every_definition_has_a_schema_and_an_age_column() {
+        for crd in all() {
+            let version = &crd.spec.versions[0];
+            let schema = version.schema.as_ref().and_then(|s| s.open_api_v3_schema.as_ref());
+            let described = schema.and_then(|schema| schema.description.as_deref()).unwrap_or_default();
+            assert!(described.ends_with('.'), "{}", crd.spec.names.kind);
+            let columns = version.additional_printer_columns.as_deref().unwrap_or_default();
+            assert!(columns.iter().any(|column| column.name == "Age"), "{}", crd.spec.names.kind);
+        }
+    }
+}

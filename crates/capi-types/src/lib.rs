@@ -1,0 +1,81 @@
+//! Objects as data: typed Cluster API v1beta2 kinds, names, keys, conditions and versions. Owns shapes and
+//! accessors, and the few rules about single values that several layers ask; must not know how objects are
+//! fetched, judged or shown.
+
+pub mod columns;
+pub mod condition;
+pub mod condition_types;
+mod conditioned;
+pub mod key;
+pub mod managed_fields;
+pub mod name_template;
+pub mod names;
+
+pub mod legacy;
+pub mod reference;
+
+pub mod cluster;
+pub mod topology;
+
+pub mod machine;
+pub mod machine_deployment;
+pub mod machine_drain_rule;
+pub mod machine_health_check;
+pub mod machine_pool;
+pub mod machine_set;
+
+pub mod control_plane;
+
+pub mod extension_config;
+pub mod hook;
+
+pub mod bootstrap;
+pub mod kubeadm;
+
+pub mod dev;
+pub mod dev_pool;
+
+pub mod coredns;
+pub mod crds;
+
+use kube::CustomResourceExt;
+
+use key::Gvk;
+
+/// A kind with typed structs here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Served {
+    pub gvk: Gvk,
+    pub short_names: &'static [&'static str],
+}
+
+impl Served {
+    fn of<K: kube::Resource<DynamicType = ()> + CustomResourceExt>() -> Self {
+        let namespaced = K::crd().spec.scope == "Namespaced";
+        Self { gvk: Gvk { namespaced, ..Gvk::of::<K>() }, short_names: K::shortnames() }
+    }
+}
+
+/// Every typed kind: core first, then control plane, bootstrap, infrastructure. All but ExtensionConfigs are namespaced.
+#[must_use]
+pub fn served() -> Vec<Served> {
+    vec![
+        Served::of::<cluster::Cluster>(),
+        Served::of::<machine_deployment::MachineDeployment>(),
+        Served::of::<machine_set::MachineSet>(),
+        Served::of::<machine::Machine>(),
+        Served::of::<machine_pool::MachinePool>(),
+        Served::of::<machine_health_check::MachineHealthCheck>(),
+        Served::of::<machine_drain_rule::MachineDrainRule>(),
+        Served::of::<extension_config::ExtensionConfig>(),
+        Served::of::<control_plane::KubeadmControlPlane>(),
+        Served::of::<control_plane::KubeadmControlPlaneTemplate>(),
+        Served::of::<bootstrap::KubeadmConfig>(),
+        Served::of::<bootstrap::KubeadmConfigTemplate>(),
+        Served::of::<dev::DevCluster>(),
+        Served::of::<dev::DevClusterTemplate>(),
+        Served::of::<dev::DevMachine>(),
+        Served::of::<dev::DevMachineTemplate>(),
+        Served::of::<dev_pool::DevMachinePool>(),
+    ]
+}

@@ -1,0 +1,457 @@
+//! What a person can ask for: one table of actions, with the words, the argument and the kinds of each. The command
+//! line, the dashboard, the journal and `docs/commands.md` read it. Must not know what an action changes in an
+//! object (`edit`), nor what it can break (`risk`).
+
+use std::fmt;
+
+use super::ActionError;
+use super::in_place::InPlaceChange;
+use capstan_base::time::{self, Timestamp};
+
+/// Something that a person asks for, with its argument.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Desired number of Machines, 0 or more.
+    Scale {
+        replicas: i32,
+    },
+    /// `spec.rollout.after` becomes now: every Machine created before is replaced.
+    Restart,
+    /// The same at a stated moment.
+    RolloutAfter {
+        at: Timestamp,
+    },
+    /// Takes away a `spec.rollout.after` that has not come yet.
+    ClearSchedule,
+    /// Kubernetes version with its `v`, for example `v1.36.2`.
+    SetVersion {
+        version: String,
+    },
+    /// A change that extensions carry out where the Machines stand; by default nothing is sent when one would be replaced.
+    UpdateInPlace(Box<InPlaceChange>),
+    Pause,
+    Resume,
+    /// Puts back what the last action from here changed.
+    Undo,
+    /// The annotation for which a MachineHealthCheck counts a Machine as unhealthy.
+    Remediate,
+    Delete,
+}
+
+/// One row of the table.
+#[derive(Debug)]
+pub struct ActionInfo {
+    /// As typed in both places, in the journal and in messages; one word, or a group and a word.
+    pub name: &'static str,
+    /// Other names in the dashboard.
+    pub aliases: &'static [&'static str],
+    /// One sentence.
+    pub help: &'static str,
+    pub argument: Argument,
+    /// The kinds that take the action.
+    pub takers: &'static [&'static str],
+    /// The verb that the access review names.
+    pub access_verb: &'static str,
+}
+
+/// What follows the name of an action, and the action that it makes.
+#[derive(Debug)]
+pub enum Argument {
+    None(Action),
+    Replicas(fn(i32) -> Action),
+    Moment(fn(Timestamp) -> Action),
+    Version(fn(String) -> Action),
+    Change(fn(Box<InPlaceChange>) -> Action),
+}
+
+/// An argument that makes no action. Every message says what to write.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ArgumentError {
+    #[error("`{action}` needs {wanted}, such as {example}")]
+    Missing { action: &'static str, wanted: &'static str, example: &'static str },
+    #[error("`{action}` takes no argument, but `{argument}` follows")]
+    Unexpected { action: &'static str, argument: String },
+    #[error("`{argument}` is not a number of replicas; write 0 or more")]
+    Replicas { argument: String },
+    #[error("`{argument}` is not a moment; write 2026-11-20T22:00:00Z or +2h")]
+    Moment { argument: String },
+    #[error("`{argument}` is not a version like v1.36.2: {reason}")]
+    Version { argument: String, reason: String },
+    #[error("{0}")]
+    Change(String),
+}
+
+/// The table, and the row of each action. A variant without a row does not compile.
+macro_rules! table {
+    ($($variant:pat => $row:ident $fields:tt)*) => {
+        $(static $row: ActionInfo = ActionInfo $fields;)*
+
+        /// Every action, in the order of help.
+        pub static ACTIONS: &[&ActionInfo] = &[$(&$row),*];
+
+        impl Action {
+            /// The action's row of the table.
+            #[must_use]
+            pub fn info(&self) -> &'static ActionInfo {
+                match self {
+                    $($variant => &$row,)*
+                }
+            }
+        }
+    };
+}
+
+/// Names that begin several actions, each with a sentence about all of them.
+pub const GROUPS: &[(&str, &str)] = &[("rollout", "Replace Machines: now, or from a moment on.")];
+
+/// In place of a moment: none any more.
+const CLEAR: &str = "clear";
+
+const ROLLING: &[&str] = &["KubeadmControlPlane", "MachineDeployment"];
+const PAUSABLE: &[&str] =
+    &["Cluster", "KubeadmControlPlane", "MachineDeployment", "MachineSet", "MachinePool", "Machine"];
+
+table! {
+    Action::Scale { .. } => SCALE {
+        name: "scale",
+        aliases: &[],
+        help: "Set the number of replicas.",
+        argument: Argument::Replicas(|replicas| Action::Scale { replicas }),
+        takers: &["KubeadmControlPlane", "MachineDeployment", "MachineSet", "MachinePool"],
+        access_verb: "patch",
+    }
+    Action::Restart => RESTART {
+        name: "rollout restart",
+        aliases: &[],
+        help: "Replace all its Machines, one after another, from now.",
+        argument: Argument::None(Action::Restart),
+        takers: ROLLING,
+        access_verb: "patch",
+    }
+    Action::RolloutAfter { .. } => ROLLOUT_AFTER {
+        name: "rollout after",
+        aliases: &[],
+        help: "Replace all its Machines from a moment on: 2026-11-20T22:00:00Z or +2h.",
+        argument: Argument::Moment(|at| Action::RolloutAfter { at }),
+        takers: ROLLING,
+        access_verb: "patch",
+    }
+    Action::ClearSchedule => ROLLOUT_CLEAR {
+        name: "rollout clear",
+        aliases: &[],
+        help: "Take a scheduled rollout away; `rollout after clear` is the same.",
+        argument: Argument::None(Action::ClearSchedule),
+        takers: ROLLING,
+        access_verb: "patch",
+    }
+    Action::SetVersion { .. } => SET_VERSION {
+        name: "set-version",
+        aliases: &[],
+        help: "Upgrade to a Kubernetes version.",
+        argument: Argument::Version(|version| Action::SetVersion { version }),
+        takers: &["Cluster", "KubeadmControlPlane", "MachineDeployment", "MachinePool"],
+        access_verb: "patch",
+    }
+    Action::UpdateInPlace(_) => UPDATE_IN_PLACE {
+        name: "update-in-place",
+        aliases: &[],
+        help: "Change its Machines where they stand, if extensions can; or nothing.",
+        argument: Argument::Change(Action::UpdateInPlace),
+        takers: ROLLING,
+        access_verb: "patch",
+    }
+    Action::Pause => PAUSE {
+        name: "pause",
+        aliases: &[],
+        help: "Stop its controllers from changing it.",
+        argument: Argument::None(Action::Pause),
+        takers: PAUSABLE,
+        access_verb: "patch",
+    }
+    Action::Resume => RESUME {
+        name: "resume",
+        aliases: &[],
+        help: "Let its controllers change it again.",
+        argument: Argument::None(Action::Resume),
+        takers: PAUSABLE,
+        access_verb: "patch",
+    }
+    Action::Undo => UNDO {
+        name: "undo",
+        aliases: &[],
+        help: "Put back what the last action from here changed on it.",
+        argument: Argument::None(Action::Undo),
+        takers: PAUSABLE,
+        access_verb: "patch",
+    }
+    Action::Remediate => REMEDIATE {
+        name: "remediate",
+        aliases: &[],
+        help: "Have a Machine replaced as if its health check had failed.",
+        argument: Argument::None(Action::Remediate),
+        takers: &["Machine"],
+        access_verb: "patch",
+    }
+    Action::Delete => DELETE {
+        name: "delete",
+        aliases: &["rm"],
+        help: "Delete a Machine; its owner replaces it.",
+        argument: Argument::None(Action::Delete),
+        takers: &["Machine"],
+        access_verb: "delete",
+    }
+}
+
+impl Argument {
+    /// As help shows it; `None` without an argument.
+    #[must_use]
+    pub fn name(&self) -> Option<&'static str> {
+        match self {
+            Self::None(_) => None,
+            Self::Replicas(_) => Some("N"),
+            Self::Moment(_) => Some("WHEN"),
+            Self::Version(_) => Some("VERSION"),
+            Self::Change(_) => Some("NEW"),
+        }
+    }
+
+    /// The option of the command line that means the same, without its dashes.
+    #[must_use]
+    pub fn option(&self) -> Option<&'static str> {
+        match self {
+            Self::None(_) => None,
+            Self::Replicas(_) => Some("replicas"),
+            Self::Moment(_) => Some("at"),
+            Self::Version(_) | Self::Change(_) => Some("to"),
+        }
+    }
+
+    #[must_use]
+    pub fn example(&self) -> &'static str {
+        match self {
+            Self::None(_) => "",
+            Self::Replicas(_) => "3",
+            Self::Moment(_) => "2026-11-20T22:00:00Z, +2h, +30m or +1d",
+            Self::Version(_) => "v1.36.2",
+            Self::Change(_) => "v1.36.2 no-surge, or infrastructure:/spec/PATH=VALUE",
+        }
+    }
+}
+
+impl ActionInfo {
+    /// The action that `argument` makes; it is empty without one. A moment may be from `now` on.
+    ///
+    /// # Errors
+    /// [`ArgumentError`].
+    pub fn parse(&self, argument: &str, now: Timestamp) -> Result<Action, ArgumentError> {
+        let argument = argument.trim();
+        if let (Some(wanted), true) = (self.argument.name(), argument.is_empty()) {
+            let example = self.argument.example();
+            return Err(ArgumentError::Missing { action: self.name, wanted, example });
+        }
+        let typed = || argument.to_owned();
+        match &self.argument {
+            Argument::None(action) if argument.is_empty() => Ok(action.clone()),
+            Argument::None(_) => Err(ArgumentError::Unexpected { action: self.name, argument: typed() }),
+            Argument::Replicas(action) => {
+                let replicas = argument.parse().ok().filter(|replicas| *replicas >= 0);
+                replicas.map(action).ok_or_else(|| ArgumentError::Replicas { argument: typed() })
+            }
+            Argument::Moment(_) if argument == CLEAR => Ok(Action::ClearSchedule),
+            Argument::Moment(action) => {
+                let at = time::parse_moment(argument, now);
+                at.map(action).ok_or_else(|| ArgumentError::Moment { argument: typed() })
+            }
+            Argument::Change(action) => {
+                let change = InPlaceChange::parse(argument).map_err(ArgumentError::Change)?;
+                Ok(action(Box::new(change)))
+            }
+            Argument::Version(action) => {
+                let bare = argument.strip_prefix('v').unwrap_or(argument);
+                match semver::Version::parse(bare) {
+                    Ok(_) => Ok(action(format!("v{bare}"))),
+                    Err(e) => Err(ArgumentError::Version { argument: typed(), reason: e.to_string() }),
+                }
+            }
+        }
+    }
+
+    /// Refuses a kind that does not take the action.
+    ///
+    /// # Errors
+    /// [`ActionError::NotApplicable`], with the kinds that do.
+    pub fn check_kind(&self, kind: &str) -> Result<(), ActionError> {
+        if self.takers.contains(&kind) {
+            return Ok(());
+        }
+        let takers = match self.takers {
+            [first @ .., last] if !first.is_empty() => format!("{} and {last}", first.join(", ")),
+            all => all.concat(),
+        };
+        Err(ActionError::NotApplicable { kind: kind.to_owned(), action: self.name, takers })
+    }
+}
+
+impl Action {
+    /// The Kubernetes version that it sets.
+    #[must_use]
+    pub fn version(&self) -> Option<&str> {
+        match self {
+            Self::SetVersion { version } => Some(version),
+            Self::UpdateInPlace(change) => change.version.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// What was done, for the line that reports it.
+    #[must_use]
+    pub fn done(&self) -> String {
+        match self {
+            Self::Scale { replicas } => format!("scaled to {replicas}"),
+            Self::Restart => "rollout begun".to_owned(),
+            Self::RolloutAfter { at } => format!("rollout scheduled for {}", time::rfc3339(*at)),
+            Self::ClearSchedule => "schedule taken away".to_owned(),
+            Self::SetVersion { version } => format!("version set to {version}"),
+            Self::UpdateInPlace(change) => format!("changed: {change}"),
+            Self::Pause => "paused".to_owned(),
+            Self::Resume => "resumed".to_owned(),
+            Self::Undo => "put back".to_owned(),
+            Self::Remediate => "marked for remediation".to_owned(),
+            Self::Delete => "deletion begun".to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Scale { replicas } => write!(f, "scale to {replicas}"),
+            Self::Restart => f.write_str("restart the rollout"),
+            Self::RolloutAfter { at } => write!(f, "roll out after {}", time::rfc3339(*at)),
+            Self::ClearSchedule => f.write_str("take the scheduled rollout away"),
+            Self::SetVersion { version } => write!(f, "set version {version}"),
+            Self::UpdateInPlace(change) => write!(f, "update in place: {change}"),
+            Self::Pause => f.write_str("pause"),
+            Self::Resume => f.write_str("resume"),
+            Self::Undo => f.write_str("undo"),
+            Self::Remediate => f.write_str("remediate"),
+            Self::Delete => f.write_str("delete"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn now() -> Timestamp {
+        time::parse_rfc3339("2026-11-20T10:00:00Z").expect("a moment")
+    }
+
+    #[test]
+    fn every_action_takes_its_argument_or_says_what_it_wants() {
+        let at = now() + chrono::TimeDelta::hours(2);
+        let version = |text: &str| Action::SetVersion { version: text.to_owned() };
+        for (info, argument, expected) in [
+            (&SCALE, "5", Ok(Action::Scale { replicas: 5 })),
+            (&SCALE, " 0 ", Ok(Action::Scale { replicas: 0 })),
+            (&SCALE, "-1", Err("`-1` is not a number of replicas; write 0 or more")),
+            (&SCALE, "many", Err("`many` is not a number of replicas; write 0 or more")),
+            (&SCALE, "", Err("`scale` needs N, such as 3")),
+            (&RESTART, "", Ok(Action::Restart)),
+            (&RESTART, "now", Err("`rollout restart` takes no argument, but `now` follows")),
+            (&ROLLOUT_AFTER, "+2h", Ok(Action::RolloutAfter { at })),
+            (&ROLLOUT_AFTER, "clear", Ok(Action::ClearSchedule)),
+            (&ROLLOUT_CLEAR, "", Ok(Action::ClearSchedule)),
+            (&ROLLOUT_AFTER, "2026-11-20T12:00:00Z", Ok(Action::RolloutAfter { at })),
+            (&ROLLOUT_AFTER, "soon", Err("`soon` is not a moment; write 2026-11-20T22:00:00Z or +2h")),
+            (&SET_VERSION, "v1.36.2", Ok(version("v1.36.2"))),
+            (&SET_VERSION, "1.36.2", Ok(version("v1.36.2"))),
+            (&SET_VERSION, "v1.36.2+k3s1", Ok(version("v1.36.2+k3s1"))),
+            (
+                &SET_VERSION,
+                "latest",
+                Err(
+                    "`latest` is not a version like v1.36.2: unexpected character 'l' while parsing major version number",
+                ),
+            ),
+            (
+                &UPDATE_IN_PLACE,
+                "v1.36.2",
+                Ok(Action::UpdateInPlace(Box::new(InPlaceChange {
+                    version: Some("v1.36.2".to_owned()),
+                    ..InPlaceChange::default()
+                }))),
+            ),
+            (&PAUSE, "", Ok(Action::Pause)),
+            (&RESUME, "", Ok(Action::Resume)),
+            (&REMEDIATE, "", Ok(Action::Remediate)),
+            (&DELETE, "", Ok(Action::Delete)),
+            (&DELETE, "it", Err("`delete` takes no argument, but `it` follows")),
+        ] {
+            let found = info.parse(argument, now()).map_err(|error| error.to_string());
+            assert_eq!(found, expected.map_err(str::to_owned), "{} {argument}", info.name);
+            if let Ok(action) = found {
+                let is_cleared_by_after = (info.name, &action) == ("rollout after", &Action::ClearSchedule);
+                assert!(is_cleared_by_after || action.info().name == info.name, "{action}");
+            }
+        }
+    }
+
+    /// Every kind that an action is taken by or refused to: `x` takes it.
+    #[test]
+    fn every_kind_takes_an_action_or_is_refused_with_those_that_do() {
+        const KINDS: [&str; 7] = [
+            "Cluster",
+            "KubeadmControlPlane",
+            "MachineDeployment",
+            "MachineSet",
+            "MachinePool",
+            "Machine",
+            "ConfigMap",
+        ];
+        let rows = [
+            ("scale", ".xxxx..", "KubeadmControlPlane, MachineDeployment, MachineSet and MachinePool"),
+            ("rollout restart", ".xx....", "KubeadmControlPlane and MachineDeployment"),
+            ("rollout after", ".xx....", "KubeadmControlPlane and MachineDeployment"),
+            ("rollout clear", ".xx....", "KubeadmControlPlane and MachineDeployment"),
+            ("set-version", "xxx.x..", "Cluster, KubeadmControlPlane, MachineDeployment and MachinePool"),
+            ("update-in-place", ".xx....", "KubeadmControlPlane and MachineDeployment"),
+            (
+                "pause",
+                "xxxxxx.",
+                "Cluster, KubeadmControlPlane, MachineDeployment, MachineSet, MachinePool and Machine",
+            ),
+            (
+                "resume",
+                "xxxxxx.",
+                "Cluster, KubeadmControlPlane, MachineDeployment, MachineSet, MachinePool and Machine",
+            ),
+            (
+                "undo",
+                "xxxxxx.",
+                "Cluster, KubeadmControlPlane, MachineDeployment, MachineSet, MachinePool and Machine",
+            ),
+            ("remediate", ".....x.", "Machine"),
+            ("delete", ".....x.", "Machine"),
+        ];
+        assert_eq!(
+            rows.map(|(name, ..)| name).as_slice(),
+            ACTIONS.iter().map(|i| i.name).collect::<Vec<_>>()
+        );
+        for (info, (name, taken, takers)) in ACTIONS.iter().zip(rows) {
+            for (kind, mark) in KINDS.into_iter().zip(taken.chars()) {
+                let found = info.check_kind(kind).map_err(|error| error.to_string());
+                let refusal = format!("{kind} does not take `{name}`; it works on {takers}");
+                assert_eq!(found, if mark == 'x' { Ok(()) } else { Err(refusal) }, "{name} {kind}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_group_of_every_two_words_is_explained() {
+        for group in ACTIONS.iter().filter_map(|info| info.name.split_once(' ')).map(|(group, _)| group) {
+            assert!(GROUPS.iter().any(|(name, _)| *name == group), "{group}");
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! What a person may do to the fleet. Owns the actions, their preview and the order of asking, checking, writing
+//! and journaling. Must not know the terminal: the dashboard and the one-shot commands use the same table of
+//! actions and the same [`Executor`].
+
+pub mod action;
+mod aside;
+pub mod authors;
+mod configuration;
+pub mod diff;
+pub mod edit;
+mod etcd;
+pub mod executor;
+mod fields;
+pub mod in_place;
+pub mod journal;
+mod locks;
+pub mod outlook;
+pub mod preflight;
+mod quorum;
+pub mod related;
+mod remediation;
+pub mod rights;
+pub mod risk;
+mod rules;
+pub mod tried;
+
+pub use action::{ACTIONS, Action, ActionInfo};
+pub use aside::aside;
+pub use authors::{Author, authors};
+pub use configuration::{ChangeOrder, ChangePreview, ConfigurationReader, ConfigurationReading, Underway};
+pub use etcd::EtcdReader;
+pub use executor::Executor;
+pub use locks::{LockPlace, LockReader};
+pub use outlook::{Ahead, ClusterPlans, Outlook, PlanChange, Planner};
+pub use rights::{Grant, Right};
+pub use risk::{Confirmation, Risk};
+pub use tried::Tried;
+
+use capi_types::key::ObjectRef;
+use diff::DiffLine;
+use edit::Edit;
+
+/// One action on one object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    pub target: ObjectRef,
+    pub action: Action,
+    /// The registered extensions are asked which Machines they can update in place. "Update in place" always asks.
+    pub asks_extensions: bool,
+}
+
+impl Request {
+    /// Without questions to extensions.
+    #[must_use]
+    pub fn new(target: ObjectRef, action: Action) -> Self {
+        Self { target, action, asks_extensions: false }
+    }
+}
+
+/// How serious a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    Note,
+    Warning,
+    /// The action is refused.
+    Blocker,
+}
+
+/// What one rule has to say about an action: its name, and a sentence with its evidence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    pub severity: Severity,
+    pub rule: &'static str,
+    pub text: String,
+}
+
+fn finding(severity: Severity, rule: &'static str, text: impl Into<String>) -> Option<Finding> {
+    Some(Finding { severity, rule, text: text.into() })
+}
+
+/// What a person sees before the confirmation.
+#[derive(Clone, Debug)]
+pub struct Preview {
+    pub request: Request,
+    /// One sentence: what will happen.
+    pub summary: String,
+    pub risk: Risk,
+    pub findings: Vec<Finding>,
+    /// Live object against the server's dry-run answer. Empty for a deletion.
+    pub diff: Vec<DiffLine>,
+    /// What happens next without the action and after it.
+    pub outlook: Outlook,
+    /// What will be sent, guarded by the uid and resourceVersion that were read.
+    pub(crate) edit: Edit,
+    /// The patch that takes it back, for the journal.
+    pub(crate) back: Option<serde_json::Value>,
+    pub(crate) uid: String,
+    pub(crate) resource_version: String,
+    /// What must not have changed until the write: see `executor`.
+    pub(crate) shown: serde_json::Value,
+}
+
+impl Preview {
+    /// False when there is a blocker among the findings.
+    #[must_use]
+    pub fn is_allowed(&self) -> bool {
+        self.findings.iter().all(|f| f.severity != Severity::Blocker)
+    }
+}
+
+/// A performed action.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// One sentence for a toast or the command's output.
+    pub text: String,
+    pub resource_version: String,
+}
+
+/// Why an action did not happen. Every message says what was tried, on what, and what to check.
+#[derive(Debug, thiserror::Error)]
+pub enum ActionError {
+    #[error("{kind} does not take `{action}`; it works on {takers}")]
+    NotApplicable { kind: String, action: &'static str, takers: String },
+    #[error("{0}")]
+    Refused(String),
+    #[error(
+        "not allowed: {verb} {target}: {reason}; ask for that right, or check which user the kubeconfig names"
+    )]
+    Forbidden { verb: &'static str, target: String, reason: String },
+    #[error("this capstan is read-only (--read-only); nothing was sent")]
+    ReadOnly,
+    #[error("{target} changed after the preview; look at its new state and try again")]
+    Stale { target: String },
+    #[error("{target} does not exist any more; it was deleted or replaced in the meantime")]
+    Gone { target: String },
+    #[error("there is no {target}: check the name, -n and the context")]
+    NotFound { target: String },
+    #[error(
+        "cannot {action} {target}: the server would not store {field}: {version} has no such field there, or something \
+         that the server asks takes it away; check which Cluster API runs there"
+    )]
+    NotStored { action: &'static str, target: String, field: String, version: String },
+    #[error(
+        "{action} of {target} was accepted, but {field} is not as asked afterwards: something sets it back; look who \
+         writes it, such as a topology, an autoscaler or what applies it from Git"
+    )]
+    NotKept { action: &'static str, target: String, field: String },
+    #[error("cannot {action} {target}: {reason}")]
+    Server { action: &'static str, target: String, reason: String },
+    #[error(
+        "the journal {path} cannot be written ({reason}); nothing was sent, as every action must leave a line there"
+    )]
+    Journal { path: String, reason: String },
+}

@@ -1,0 +1,131 @@
+//! How much an action can break, and the confirmation that this asks for: the same on the command line and in the
+//! dashboard. Must not know how an answer is typed.
+
+use super::Action;
+use super::related::Related;
+
+/// How much an action can break.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Risk {
+    Low,
+    Medium,
+    High,
+}
+
+/// What a person has to answer before an action is performed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Confirmation {
+    /// Enter, or `y`; in the dashboard enter twice.
+    Enter,
+    /// `y` or `yes`; in the dashboard `yes`, as letters move about there.
+    Yes,
+    /// The object's name.
+    Name,
+}
+
+impl Risk {
+    #[must_use]
+    pub fn confirmation(self) -> Confirmation {
+        match self {
+            Self::Low => Confirmation::Enter,
+            Self::Medium => Confirmation::Yes,
+            Self::High => Confirmation::Name,
+        }
+    }
+}
+
+impl Confirmation {
+    /// Whether `answer`, a line without its end, confirms an action on the object `name`. Enter alone is the empty
+    /// line.
+    #[must_use]
+    pub fn accepts(self, answer: &str, name: &str) -> bool {
+        let answer = answer.trim();
+        match self {
+            Self::Enter => matches!(answer, "" | "y" | "yes"),
+            Self::Yes => matches!(answer, "y" | "yes"),
+            Self::Name => answer == name,
+        }
+    }
+}
+
+/// In proportion to what can break.
+#[must_use]
+pub fn risk(action: &Action, related: &Related) -> Risk {
+    if related.is_protected() {
+        return Risk::High;
+    }
+    let control_plane =
+        matches!(related.kind(), "KubeadmControlPlane" | "Cluster") || related.is_control_plane_machine();
+    let current = related.object["spec"]["replicas"].as_i64().unwrap_or(1);
+    match action {
+        Action::Pause | Action::Resume if related.kind() == "Cluster" => Risk::Medium,
+        Action::Pause | Action::Resume | Action::ClearSchedule => Risk::Low,
+        Action::Scale { replicas } if control_plane && i64::from(*replicas) < current => Risk::High,
+        Action::Scale { replicas: 0 } => Risk::High,
+        Action::Scale { replicas } if i64::from(*replicas) < current || control_plane => Risk::Medium,
+        Action::Scale { .. } => Risk::Low,
+        Action::Delete
+        | Action::Remediate
+        | Action::SetVersion { .. }
+        | Action::UpdateInPlace(_)
+        | Action::Restart
+        | Action::RolloutAfter { .. }
+        | Action::Undo => {
+            if control_plane {
+                Risk::High
+            } else {
+                Risk::Medium
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use capi_types::names::label;
+
+    #[test]
+    fn the_risk_is_in_proportion_to_what_can_break() {
+        let md = Related::alone(json!({"kind": "MachineDeployment", "spec": {"replicas": 3}}));
+        let cp = Related::alone(json!({"kind": "KubeadmControlPlane", "spec": {"replicas": 3}}));
+        let marked = json!({"kind": "Cluster", "metadata": {"labels": {label::PROTECTED: "true"}}});
+        let protected = Related { cluster: Some(marked), ..md.clone() };
+        let machine = |labels: serde_json::Value| {
+            Related::alone(json!({"kind": "Machine", "metadata": {"labels": labels}}))
+        };
+        for (action, related, expected) in [
+            (Action::Scale { replicas: 5 }, &md, Risk::Low),
+            (Action::Scale { replicas: 2 }, &md, Risk::Medium),
+            (Action::Scale { replicas: 0 }, &md, Risk::High),
+            (Action::Scale { replicas: 5 }, &cp, Risk::Medium),
+            (Action::Scale { replicas: 1 }, &cp, Risk::High),
+            (Action::Restart, &md, Risk::Medium),
+            (Action::Restart, &cp, Risk::High),
+            (Action::Pause, &cp, Risk::Low),
+            (Action::Pause, &protected, Risk::High),
+            (Action::Scale { replicas: 5 }, &protected, Risk::High),
+            (Action::Remediate, &machine(json!({})), Risk::Medium),
+            (Action::Remediate, &machine(json!({"cluster.x-k8s.io/control-plane": ""})), Risk::High),
+        ] {
+            assert_eq!(risk(&action, related), expected, "{action}");
+        }
+    }
+
+    #[test]
+    fn each_risk_has_its_confirmation() {
+        for (risk, accepted) in [
+            (Risk::Low, ["", "y", "yes\n"].as_slice()),
+            (Risk::Medium, &["y\n", " yes "]),
+            (Risk::High, &["cp\n"]),
+        ] {
+            for answer in ["", "y", "yes\n", "y\n", " yes ", "cp\n", "n", "cp-0"] {
+                let found = risk.confirmation().accepts(answer, "cp");
+                let answers: Vec<&str> = accepted.iter().map(|a| a.trim()).collect();
+                assert_eq!(found, answers.contains(&answer.trim()), "{risk:?} {answer:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Changes that are only tried on objects that were read: what they would be, and whether Cluster API would take them. Owns
+//! how a change is put on a dump; must not know how it was written, nor what follows from it.
+
+use kube::Resource as _;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use capi_rules::admission::Webhooks;
+use capi_rules::observe::dump::Dump;
+use capi_types::cluster::Cluster;
+use capi_types::control_plane::KubeadmControlPlane;
+use capi_types::key::{ObjectKey, ObjectRef, group_of};
+use capi_types::machine::Machine;
+use capi_types::machine_deployment::MachineDeployment;
+use capi_types::machine_health_check::MachineHealthCheck;
+use capi_types::machine_set::MachineSet;
+use k8s_machinery::admission::{Admission as _, Found, Known, Need, Refusal, Request};
+use k8s_machinery::merge;
+
+/// What is tried on a Cluster: changes of its objects, and Machines that fail.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Tried {
+    pub changes: Vec<TriedChange>,
+    /// Machines by name, whose Nodes stop to report at the beginning.
+    pub failing: Vec<String>,
+}
+
+/// One change of one object.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TriedChange {
+    /// Where it came from, for sentences about it.
+    pub origin: String,
+    /// Group, kind and key; the group may be empty when the kind is known.
+    pub object: ObjectRef,
+    pub edit: TriedEdit,
+}
+
+/// How an object is changed.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TriedEdit {
+    /// A merge patch.
+    Merge(Value),
+    /// One field, by its path.
+    Set { path: Vec<String>, value: Value },
+}
+
+/// Why a change does not apply.
+#[derive(Debug, thiserror::Error)]
+pub enum TriedError {
+    #[error("{origin}: there is no {kind} {key} among the objects")]
+    Missing { origin: String, kind: String, key: ObjectKey },
+    #[error("{origin}: {object} has no place for a field at {path}")]
+    NoPlace { origin: String, object: String, path: String },
+    #[error("{origin}: {object} would not be valid: {error}")]
+    Invalid { origin: String, object: String, error: serde_json::Error },
+    #[error("{origin}: {path} is not a field of a {kind}")]
+    NotAField { origin: String, path: String, kind: String },
+    #[error("{origin}: Cluster API refuses it: {refusal}")]
+    Refused { origin: String, refusal: Refusal },
+}
+
+/// The words that stand for a field, in the order of help.
+pub const SHORT_WORDS: [&str; 4] = ["surge", "unavailable", "replicas", "version"];
+
+/// The change that a word stands for in a kind; `None` when the kind has no such field.
+#[must_use]
+pub fn short_edit(kind: &str, word: &str, value: &Value) -> Option<TriedEdit> {
+    let is_deployment = kind == "MachineDeployment";
+    if !is_deployment && kind != "KubeadmControlPlane" {
+        return None;
+    }
+    let rolling = |field: &str| {
+        let strategy = json!({"type": "RollingUpdate", "rollingUpdate": {field: value}});
+        json!({"rollout": {"strategy": strategy}})
+    };
+    let spec = match word {
+        "surge" => rolling("maxSurge"),
+        "unavailable" if is_deployment => rolling("maxUnavailable"),
+        "replicas" => json!({"replicas": value}),
+        "version" if is_deployment => json!({"template": {"spec": {"version": value}}}),
+        "version" => json!({"version": value}),
+        _ => return None,
+    };
+    Some(TriedEdit::Merge(json!({"spec": spec})))
+}
+
+/// Puts changes on the objects of a dump, in order.
+///
+/// # Errors
+/// An object that is not there, a field that does not exist, a value of another type, or what Cluster API refuses.
+pub fn apply(dump: &mut Dump, changes: &[TriedChange]) -> Result<(), TriedError> {
+    for change in changes {
+        put_on(dump, change)?;
+    }
+    Ok(())
+}
+
+fn put_on(dump: &mut Dump, change: &TriedChange) -> Result<(), TriedError> {
+    let TriedChange { origin, object, edit } = change;
+    let (group, kind) = (object.gvk.group.as_str(), object.gvk.kind.as_str());
+    let Some(old) = dump.raw(group, kind, &object.key).cloned() else {
+        let (kind, key) = (kind.to_owned(), object.key.clone());
+        return Err(TriedError::Missing { origin: origin.clone(), kind, key });
+    };
+    let named = || format!("{kind} {}", object.key);
+    let mut new = old.clone();
+    match edit {
+        TriedEdit::Merge(patch) => merge::apply(&mut new, patch),
+        TriedEdit::Set { path, value } => set(&mut new, path, value.clone())
+            .map_err(|at| TriedError::NoPlace { origin: origin.clone(), object: named(), path: at })?,
+    }
+    check_fields(origin, kind, &object.key, edit, &new)?;
+    let request = Request { group, kind, old: Some(&old), dry_run: false };
+    let refused = |refusal| TriedError::Refused { origin: origin.clone(), refusal };
+    Webhooks.mutate(&request, &mut new).map_err(refused)?;
+    let known = known(dump, Webhooks.needs(&request, &new));
+    Webhooks.check(&request, &new, &known).map_err(refused)?;
+    if new["spec"] != old["spec"] {
+        let generation = old["metadata"]["generation"].as_i64().unwrap_or(1);
+        new["metadata"]["generation"] = (generation + 1).into();
+    }
+    dump.replace(new);
+    Ok(())
+}
+
+/// What the rules look at besides the object.
+fn known(dump: &Dump, needs: Vec<Need>) -> Known {
+    let mut known = Known::default();
+    for need in needs {
+        let is_sought = |key: &ObjectKey| {
+            (need.namespace.is_empty() || key.namespace == need.namespace)
+                && (need.name.is_empty() || key.name == need.name)
+        };
+        let found = if dump.has_kind(&need.group, &need.kind) {
+            let all = dump.all(&need.group, &need.kind);
+            Found::Objects(all.filter(|(key, _)| is_sought(key)).map(|(_, value)| value.clone()).collect())
+        } else {
+            Found::NotServed
+        };
+        known.add(need, found);
+    }
+    known
+}
+
+/// `Err`: the path of what is neither a map nor a list with such an entry.
+fn set(target: &mut Value, path: &[String], value: Value) -> Result<(), String> {
+    let Some((first, rest)) = path.split_first() else {
+        *target = value;
+        return Ok(());
+    };
+    if target.is_null() {
+        *target = Value::Object(serde_json::Map::new());
+    }
+    let next = match target {
+        Value::Object(map) if rest.is_empty() && value.is_null() => {
+            map.remove(first);
+            return Ok(());
+        }
+        Value::Object(map) => map.entry(first.clone()).or_insert(Value::Null),
+        Value::Array(list) => {
+            let at: Option<usize> = first.parse().ok();
+            at.and_then(|at| list.get_mut(at)).ok_or_else(|| first.clone())?
+        }
+        _ => return Err(first.clone()),
+    };
+    set(next, rest, value).map_err(|at| format!("{first}.{at}"))
+}
+
+/// A wrong name or a wrong value is found for kinds that have types here.
+fn check_fields(
+    origin: &str,
+    kind: &str,
+    key: &ObjectKey,
+    edit: &TriedEdit,
+    new: &Value,
+) -> Result<(), TriedError> {
+    let core = Machine::group(&());
+    let is_core = new["apiVersion"].as_str().is_some_and(|version| group_of(version) == core);
+    let seen = match kind {
+        "Cluster" if is_core => as_typed::<Cluster>(new),
+        "MachineDeployment" => as_typed::<MachineDeployment>(new),
+        "MachineSet" => as_typed::<MachineSet>(new),
+        "Machine" => as_typed::<Machine>(new),
+        "MachineHealthCheck" => as_typed::<MachineHealthCheck>(new),
+        "KubeadmControlPlane" => as_typed::<KubeadmControlPlane>(new),
+        _ => return Ok(()),
+    };
+    let object = || format!("{kind} {key}");
+    let invalid = |error| TriedError::Invalid { origin: origin.to_owned(), object: object(), error };
+    let seen = seen.map_err(invalid)?;
+    let lost = match edit {
+        TriedEdit::Merge(patch) => lost(patch, &seen, ""),
+        TriedEdit::Set { path, value } => {
+            let gone = path.iter().try_fold(&seen, |at, part| match at {
+                Value::Array(list) => part.parse::<usize>().ok().and_then(|at| list.get(at)),
+                other => other.get(part),
+            });
+            (gone.is_none() && !value.is_null()).then(|| path.join("."))
+        }
+    };
+    match lost {
+        Some(path) => Err(TriedError::NotAField { origin: origin.to_owned(), path, kind: kind.to_owned() }),
+        None => Ok(()),
+    }
+}
+
+fn as_typed<K: DeserializeOwned + Serialize>(value: &Value) -> serde_json::Result<Value> {
+    serde_json::to_value(serde_json::from_value::<K>(value.clone())?)
+}
+
+/// The first path of `patch` that the object does not have.
+fn lost(patch: &Value, seen: &Value, path: &str) -> Option<String> {
+    let Value::Object(fields) = patch else { return None };
+    fields.iter().find_map(|(name, below)| {
+        let here = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+        match seen.get(name) {
+            None if below.is_null() => None,
+            None if below.as_object().is_some_and(serde_json::Map::is_empty) => None,
+            None => Some(here),
+            Some(found) => lost(below, found, &here),
+        }
+    })
+}

@@ -1,0 +1,358 @@
+//! Judges rows among what is around them: gathers the facts, keeps the counts of what is below, and judges
+//! again what a change or the time may have turned. One change costs one walk up; time costs what is due.
+//! Must not know the rules.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{Hash as _, Hasher as _};
+use std::sync::Arc;
+
+use super::evidence::type_and_reason;
+use super::index::{Index, Slot, cluster_key, worst};
+use super::judge::{Basis, Context, Cover, Judgement, Rank, Starts, judge};
+use super::row::{Kind, Row, RowId};
+use super::shown::EvidenceKey;
+use super::usual::{Limits, PoolKey, Samples, Step};
+use capi_rules::status::selector;
+use capi_rules::status::verdict::Verdict;
+use capi_types::condition::Status;
+use capi_types::names::label;
+
+/// What one change may turn is settled after so many rounds: parts, owners, control plane, cluster.
+const ROUNDS_MAX: usize = 6;
+
+impl Index {
+    /// Judges everything that changed since the last time. Returns the clusters in which what is shown turned.
+    pub(super) fn settle(&mut self) -> Vec<RowId> {
+        let mut clusters = BTreeSet::new();
+        for _ in 0..ROUNDS_MAX {
+            if self.dirty.is_empty() {
+                break;
+            }
+            let mut round: Vec<RowId> = std::mem::take(&mut self.dirty).into_iter().collect();
+            // Parts before what they are part of.
+            round.sort_by_key(|id| std::cmp::Reverse(self.row(*id).map(|row| row.kind)));
+            for id in round {
+                self.dirty.remove(&id);
+                clusters.extend(self.judge_again(id));
+            }
+        }
+        clusters.into_iter().collect()
+    }
+
+    /// Judges what is due by then.
+    pub(super) fn advance(&mut self, now_s: u32) -> Vec<RowId> {
+        let is_first = self.now_s() == 0;
+        self.set_now(now_s);
+        if is_first {
+            let all: Vec<RowId> = self.rows().map(|(id, _)| id).collect();
+            self.dirty.extend(all);
+        }
+        while let Some((due_s, id)) = self.due.first().copied().filter(|(due_s, _)| *due_s <= self.now_s()) {
+            self.due.remove(&(due_s, id));
+            self.dirty.insert(id);
+        }
+        self.settle()
+    }
+
+    /// The next moment at which something may turn by itself.
+    pub(super) fn next_due_s(&self) -> Option<u32> {
+        self.due.first().map(|(due_s, _)| *due_s)
+    }
+
+    /// As it was judged last.
+    pub(super) fn judgement(&self, id: RowId) -> Option<Judgement> {
+        self.slot(id).map(|slot| slot.judged.as_deref().copied().unwrap_or(Judgement::WELL))
+    }
+
+    /// It turned between calm and not calm again and again, and has not been quiet since.
+    pub(super) fn is_flapping(&self, id: RowId) -> bool {
+        self.slot(id).is_some_and(|slot| slot.shown.is_flapping(self.now_s()))
+    }
+
+    fn judge_now(&self, id: RowId) -> Option<Judgement> {
+        let slot = self.slot(id)?;
+        Some(judge(&slot.row, &self.context(id, slot)))
+    }
+
+    /// Returns the cluster if what is shown of the row turned.
+    fn judge_again(&mut self, id: RowId) -> Option<RowId> {
+        let (now_s, is_live) = (self.now_s(), self.is_live);
+        let mut judgement = self.judge_now(id)?;
+        let slot = self.slot_mut(id)?;
+        let undated = matches!(judgement.why, Basis::Behind | Basis::Counters);
+        if undated && slot.undated_s == 0 {
+            slot.undated_s = now_s;
+            judgement = self.judge_now(id)?;
+        } else if !undated {
+            slot.undated_s = 0;
+        }
+        let slot = self.slot_mut(id)?;
+        let was_s = std::mem::replace(&mut slot.judged_s, now_s);
+        slot.judged = (judgement != Judgement::WELL).then(|| Box::new(judgement));
+        let (before, was_fresh) = (slot.shown.verdict(), slot.shown.is_new_fault(was_s));
+        let shown_due_s = slot.shown.take(&judgement, evidence_key(&slot.row, judgement), now_s, is_live);
+        let turned = before != slot.shown.verdict();
+        // It may stand before other causes from now on.
+        let is_settled = was_fresh && !slot.shown.is_new_fault(now_s);
+        let effect = if judgement.rank <= Rank::Echo { Verdict::Ok } else { judgement.verdict };
+        let was = std::mem::replace(&mut slot.effect, effect);
+        let due_s = [judgement.due_s, shown_due_s].into_iter().filter(|s| *s != 0).min().unwrap_or(0);
+        let old_due_s = std::mem::replace(&mut slot.due_s, due_s);
+        let row = slot.row.clone();
+        self.due.remove(&(old_due_s, id));
+        if due_s != 0 {
+            self.due.insert((due_s, id));
+        }
+        let after = self.slot(id)?.shown.verdict();
+        if turned {
+            self.count_shown(&row, before, after);
+        }
+        if was != effect {
+            self.count_effect(&row, was, effect, now_s);
+            self.mark_above(id, &row);
+        }
+        self.sample(id, &row);
+        if turned || is_settled { self.cluster_of(&row) } else { None }
+    }
+
+    /// The row has explained what it explains only since a moment ago.
+    pub(super) fn is_fresh(&self, id: RowId) -> bool {
+        self.slot(id).is_some_and(|slot| slot.shown.is_fresh(self.now_s()))
+    }
+
+    /// Notes that what is above `row` may be judged otherwise.
+    pub(super) fn mark_above(&mut self, id: RowId, row: &Row) {
+        let mut owner = row.owner.as_ref().and_then(|owner| self.find(row.source, owner.uid));
+        for _ in 0..3 {
+            let Some(above) = owner.filter(|above| *above != id) else { break };
+            self.dirty.insert(above);
+            owner = self
+                .row(above)
+                .and_then(|row| row.owner.as_ref().map(|owner| (row.source, owner.uid)))
+                .and_then(|(source, uid)| self.find(source, uid));
+        }
+        self.dirty.extend(self.cluster_of(row).filter(|cluster| *cluster != id));
+        let is_control_plane =
+            row.kind == Kind::ControlPlane || row.machine().is_some_and(|m| m.control_plane);
+        if is_control_plane {
+            // Sets may wait for it.
+            let sets = self.members(row, Kind::MachineSet).to_vec();
+            self.dirty.extend(sets);
+        }
+    }
+
+    /// Notes that everything of a cluster may be judged otherwise.
+    pub(super) fn mark_members(&mut self, row: &Row) {
+        let kinds = [Kind::ControlPlane, Kind::MachineDeployment, Kind::MachineSet, Kind::Machine];
+        let all: Vec<RowId> = kinds.iter().flat_map(|kind| self.members(row, *kind)).copied().collect();
+        self.dirty.extend(all);
+    }
+
+    fn context(&self, id: RowId, slot: &Slot) -> Context {
+        let row = &slot.row;
+        let cluster = self.cluster_of(row).and_then(|id| self.row(id));
+        let true_since = |type_: &str| {
+            let c = cluster.and_then(|cluster| cluster.condition(type_));
+            c.filter(|c| c.status == Status::True).map_or(0, |c| c.since_s)
+        };
+        let facts = cluster.and_then(|cluster| cluster.cluster_facts());
+        let (below, below_s) = self.below(id, row);
+        let cover = self.cover(row);
+        Context {
+            now_s: self.now_s(),
+            has_contact: cluster
+                .and_then(|cluster| cluster.condition("RemoteConnectionProbe"))
+                .is_none_or(|c| c.status != Status::False),
+            is_initialized: facts.is_none_or(|facts| facts.control_plane_initialized),
+            initialized_s: true_since("ControlPlaneInitialized"),
+            infrastructure_s: true_since("InfrastructureReady"),
+            is_provisioned: facts.is_none_or(|facts| facts.infrastructure_provisioned),
+            below,
+            below_s,
+            control_plane: self.control_plane(row),
+            lacks_control_plane: self.lacks_control_plane(row),
+            is_held: self.is_held(row),
+            undated_s: slot.undated_s,
+            written_s: self.written_s(row.source, row.kind),
+            cover,
+            limits: self.limits(row, cover),
+        }
+    }
+
+    /// The worst of what acts or is broken below, and when that last changed.
+    fn below(&self, id: RowId, row: &Row) -> (Verdict, u32) {
+        if row.kind == Kind::Cluster {
+            return self
+                .members_of
+                .get(&cluster_key(row))
+                .map_or((Verdict::Ok, 0), |m| (worst(&m.effects), m.below_s));
+        }
+        let Some(owned) = self.owned.get(&(row.source, row.uid)) else { return (Verdict::Ok, 0) };
+        let mut found = (worst(&owned.effects), owned.below_s);
+        if row.kind == Kind::MachineDeployment {
+            for (set, row) in self.children(id).filter_map(|set| Some((set, self.row(set)?))) {
+                let (verdict, at_s) = self.below(set, row);
+                found = (found.0.max(verdict), found.1.max(at_s));
+            }
+        }
+        found
+    }
+
+    fn control_plane(&self, row: &Row) -> Verdict {
+        if row.kind != Kind::MachineSet {
+            return Verdict::Unknown;
+        }
+        let Some((id, plane)) =
+            self.members(row, Kind::ControlPlane).first().and_then(|id| Some((*id, self.row(*id)?)))
+        else {
+            return Verdict::Unknown;
+        };
+        let moves = plane.condition("RollingOut").is_some_and(|c| c.status == Status::True)
+            || plane.replica_facts().is_some_and(|f| f.versions.iter().any(|v| v.version != plane.version));
+        let own = if moves { Verdict::Progressing } else { Verdict::Ok };
+        own.max(self.last_own_verdict(id)).max(self.below(id, plane).0)
+    }
+
+    /// Does a Cluster name a control plane that is not among its rows?
+    fn lacks_control_plane(&self, row: &Row) -> bool {
+        let named = row.cluster_facts().and_then(|facts| facts.control_plane_ref.as_ref());
+        let Some(named) = named else { return false };
+        let name = named.name.as_deref().unwrap_or(&row.name);
+        let is_it =
+            |plane: &Arc<Row>| *plane.name == *name && plane.is_of(&named.kind.group, &named.kind.kind);
+        !self.members(row, Kind::ControlPlane).iter().filter_map(|id| self.row(*id)).any(is_it)
+    }
+
+    /// Does a person hold back the rollout that the row belongs to?
+    pub(super) fn is_held(&self, row: &Row) -> bool {
+        match row.kind {
+            Kind::Cluster => {
+                let all = self.members(row, Kind::MachineDeployment).iter().filter_map(|id| self.row(*id));
+                all.into_iter().any(|deployment| self.holds(deployment))
+            }
+            Kind::MachineDeployment => self.holds(row),
+            Kind::MachineSet => self.above(row).is_some_and(|deployment| self.holds(deployment)),
+            Kind::Machine => {
+                let deployment = self.above(row).and_then(|set| self.above(set));
+                deployment.is_some_and(|deployment| self.holds(deployment))
+            }
+            _ => false,
+        }
+    }
+
+    /// Its owner.
+    fn above(&self, row: &Row) -> Option<&Row> {
+        let owner = self.find(row.source, row.owner.as_ref()?.uid)?;
+        self.row(owner).map(Arc::as_ref)
+    }
+
+    fn holds(&self, deployment: &Row) -> bool {
+        deployment.kind == Kind::MachineDeployment
+            && (deployment.paused
+                || deployment.replica_facts().is_some_and(|f| {
+                    f.on_delete || f.rollout_after_s.is_some_and(|after_s| after_s > self.now_s())
+                }))
+    }
+
+    /// What the MachineHealthChecks of its cluster say of a Machine that is not well. Costs nothing without any.
+    pub(super) fn cover(&self, row: &Row) -> Cover {
+        let mut cover = Cover::default();
+        let is_well = ["Available", "HealthCheckSucceeded"]
+            .iter()
+            .all(|type_| row.condition(type_).is_none_or(|c| c.status == Status::True));
+        if row.kind != Kind::Machine || is_well {
+            return cover;
+        }
+        let mut labels = None;
+        for check in self.members(row, Kind::Other).iter().filter_map(|id| self.row(*id)) {
+            let Some(facts) = check.health_check() else { continue };
+            let pairs = || row.labels.0.iter().map(|(key, value)| (key.to_string(), value.to_string()));
+            let labels: &BTreeMap<_, _> = labels.get_or_insert_with(|| pairs().collect());
+            if selector::matches(&facts.selector, Some(labels)) {
+                cover.add(row, check);
+            }
+        }
+        if row.machine().is_some_and(|machine| machine.node.is_some()) {
+            cover.startup_s = 0;
+        }
+        cover
+    }
+
+    /// Limits of the steps of a Machine, from the first group with enough samples: its owner's, its cluster's.
+    pub(super) fn limits(&self, row: &Row, cover: Cover) -> [Option<Limits>; 4] {
+        let Some(machine) = row.machine() else { return [None; 4] };
+        if row.condition("Available").is_some_and(|c| c.status == Status::True) {
+            return [None; 4];
+        }
+        let kind = machine.infrastructure_ref.as_ref().map_or("", |r| r.kind.kind.as_ref());
+        let prior_s = self.usual.prior_s(row.source, kind, machine.control_plane);
+        let owner = row.owner.as_ref().and_then(|o| self.owned.get(&(row.source, o.uid)));
+        let siblings = owner.and_then(|owned| owned.samples.as_deref());
+        let cluster = self.members_of.get(&cluster_key(row));
+        let others = cluster.and_then(|m| m.samples[usize::from(machine.control_plane)].as_deref());
+        let mut limits = Step::ALL.map(|step| {
+            let groups = [siblings, others];
+            let known = groups.into_iter().flatten().map(|group| &group[step as usize]);
+            let known = known.clone().find(|s| s.count() >= 3).or_else(|| known.clone().next());
+            match (known, step) {
+                (Some(samples), _) if samples.count() >= 3 => Some(samples.limits(prior_s)),
+                (Some(samples), Step::Total) => Some(samples.limits(prior_s)),
+                (None, Step::Total) => Some(Samples::default().limits(prior_s)),
+                _ => None,
+            }
+        });
+        let [_, _, node, total] = limits;
+        limits[Step::Node as usize] = cover.node_limits(node, total);
+        limits
+    }
+
+    /// Learns from a Machine that is ready for the first time.
+    fn sample(&mut self, id: RowId, row: &Arc<Row>) {
+        let Some(machine) = row.machine() else { return };
+        let Some(ready) = row.condition("Ready").filter(|c| c.status == Status::True) else { return };
+        let context = match self.slot(id) {
+            Some(slot) if !slot.is_sampled && !row.is_deleting() => self.context(id, slot),
+            _ => return,
+        };
+        if let Some(slot) = self.slot_mut(id) {
+            slot.is_sampled = true;
+        }
+        let is_first = machine.control_plane && row.created_s <= context.initialized_s;
+        let starts =
+            Starts::of(row, context.infrastructure_s, if is_first { 0 } else { context.initialized_s });
+        let Some(durations) = starts.durations(ready.since_s) else { return };
+        let kind = machine.infrastructure_ref.as_ref().map_or("", |r| r.kind.kind.as_ref());
+        let prior_s = self.usual.prior_s(row.source, kind, machine.control_plane);
+        if self.is_live {
+            self.usual.add(row.source, kind, machine.control_plane, durations[Step::Total as usize]);
+            if let Some(pool) = pool_key(row) {
+                self.usual.add_to_pool(pool, kind, durations, prior_s);
+            }
+        }
+        let owned = row.owner.as_ref().and_then(|o| self.owned.get_mut(&(row.source, o.uid)));
+        let siblings = owned.map(|owned| owned.samples.get_or_insert_default());
+        let members = self.members_of.get_mut(&cluster_key(row));
+        let others = members.map(|m| m.samples[usize::from(machine.control_plane)].get_or_insert_default());
+        for group in [siblings, others].into_iter().flatten() {
+            for (samples, duration_s) in group.iter_mut().zip(durations) {
+                samples.add(duration_s, prior_s);
+            }
+        }
+    }
+}
+
+/// The pool of a Machine: its MachineDeployment, else what owns it.
+fn pool_key(row: &Row) -> Option<PoolKey> {
+    let deployment = row.labels.0.iter().find(|(key, _)| key.as_ref() == label::DEPLOYMENT_NAME);
+    let owner = row.owner.as_ref().map(|owner| owner.name.as_ref());
+    let pool = deployment.map(|(_, name)| name.as_ref()).or(owner)?.into();
+    let (source, _, cluster) = cluster_key(row);
+    Some((source, row.namespace.as_ref().into(), cluster.as_ref().into(), pool))
+}
+
+/// Equal for judgements that rest on a condition of the same type.
+fn evidence_key(row: &Row, judgement: Judgement) -> EvidenceKey {
+    let mut hasher = rustc_hash::FxHasher::default();
+    type_and_reason(row, judgement.why).0.hash(&mut hasher);
+    EvidenceKey::try_from(hasher.finish() >> 32).unwrap_or_default()
+}

@@ -1,0 +1,317 @@
+//! Why a cluster is not well: what explains its verdict, worst first, objects with the same trouble counted
+//! together; and the chain of objects from the cluster down to one of them. Must not know how they are drawn.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use super::Fleet;
+use super::evidence::{type_and_reason, words};
+use super::explanation::Explanation;
+use super::judge::{Basis, Judgement, Rank};
+use super::marks::Mark;
+use super::row::{ConditionText, Kind, Row, RowId, moment};
+use capi_rules::status::conditions::wording::plural;
+use capi_rules::status::verdict::Verdict;
+use capstan_base::time::Timestamp;
+
+/// So many slow objects at once, and more than half of those with the same trouble, have something in common.
+const COMMON_MIN: usize = 3;
+
+/// One step of a cause chain: an object and the evidence on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hop {
+    pub id: RowId,
+    /// Of the object with what is under it.
+    pub verdict: Verdict,
+    /// Type of the condition that is the evidence, if it is a condition.
+    pub condition: Option<Box<str>>,
+    /// The evidence in a few words, one line.
+    pub words: String,
+    /// Since when the evidence holds, where the object says so.
+    pub since: Option<Timestamp>,
+}
+
+/// One explanation of a verdict: every object that has the same trouble.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cause {
+    pub verdict: Verdict,
+    /// The object that stands for the others: that with the earliest evidence.
+    pub leaf: RowId,
+    /// How many objects have this trouble, the leaf included.
+    pub count: usize,
+    /// `16 Machines: VM is starting`, or the name of the leaf in front where it is alone; one line.
+    pub words: String,
+    /// The earliest evidence, where an object says so.
+    pub since: Option<Timestamp>,
+}
+
+impl Fleet {
+    /// Everything that explains the verdict of `id`, worst first. Empty when it is well. A fault is explained by
+    /// faults, progress by what acts; what repeats another object or waits its turn counts only where nothing
+    /// else does.
+    #[must_use]
+    pub fn causes(&self, id: RowId) -> Vec<Cause> {
+        self.groups(id).iter().map(|group| self.cause_of(id, group)).collect()
+    }
+
+    /// From `id` down to the leaf that explains its verdict best. Empty when it is well. The last hop is
+    /// the cause; a chain of one hop means that the object itself is.
+    #[must_use]
+    pub fn cause(&self, id: RowId) -> Vec<Hop> {
+        self.groups(id).first().map(|group| self.chain(id, group.leaf)).unwrap_or_default()
+    }
+
+    /// Since when the first cause holds; `None` where no object says so, and for what is well.
+    pub(super) fn cause_since(&self, id: RowId) -> Option<Timestamp> {
+        moment(self.groups(id).first()?.since_s)
+    }
+
+    /// From `id` down to `leaf`, one hop for each owner between them.
+    #[must_use]
+    pub fn chain(&self, id: RowId, leaf: RowId) -> Vec<Hop> {
+        let mut chain: Vec<RowId> = vec![leaf];
+        while let Some(last) = chain.last().copied().filter(|last| *last != id) {
+            let above = self.owner_of(last).filter(|above| !chain.contains(above));
+            chain.push(above.unwrap_or(id));
+        }
+        chain.reverse();
+        chain.into_iter().filter_map(|id| self.hop(id)).collect()
+    }
+
+    /// The first cause of a cluster's verdict in a few words, and how many more there are. Empty when it is well.
+    /// Without contact: the same of what was seen last.
+    #[must_use]
+    pub fn what_is_wrong(&self, id: RowId) -> String {
+        let groups = self.groups(id);
+        let words = groups.first().map(|first| self.cause_of(id, first).words).unwrap_or_default();
+        let words = if groups.len() > 1 { format!("{words} (+{} more)", groups.len() - 1) } else { words };
+        match (self.index.is_lost(id), self.index.last_verdict(id)) {
+            (false, _) => words,
+            (true, Verdict::Ok) => "was ok".to_owned(),
+            (true, last) => format!("was {last}: {words}"),
+        }
+    }
+
+    /// What the evidence on the object means in plain words, what is usual, and what to do about it.
+    #[must_use]
+    pub fn explanation(&self, id: RowId) -> Option<&Explanation> {
+        let (row, judgement) = (self.row(id)?, self.judgement(id)?);
+        let (type_, reason) = type_and_reason(row, judgement.why);
+        self.explanations().find(type_, reason)
+    }
+
+    /// It does what it should and has not taken longer than such objects do: nobody needs to look at anything.
+    #[must_use]
+    pub fn goes_as_usual(&self, id: RowId) -> bool {
+        self.judgement(id).is_some_and(|own| own.verdict == Verdict::Progressing && own.slow.is_none())
+    }
+
+    /// Kind and condition type of what explains the verdict best, whatever people marked; empty when it is well.
+    pub(super) fn first_cause(&self, id: RowId) -> String {
+        let groups = self.groups(id);
+        let first = groups.iter().min_by_key(|group| group.weight());
+        first.map(|first| format!("{} {}", first.kind.1, first.type_)).unwrap_or_default()
+    }
+
+    /// The mark that ends first, where each object that explains the verdict has one; acknowledgements before shelves.
+    pub(super) fn mark_of_causes(&self, id: RowId) -> Option<&Mark> {
+        let groups = self.groups(id);
+        let marks: Option<Vec<&Mark>> = groups.iter().map(|group| group.mark).collect();
+        marks?.into_iter().min_by_key(|mark| ends(mark))
+    }
+
+    /// What is as bad as the verdict, and other faults beside a fault: who has to act before what is broken,
+    /// what is broken before what is late, that before what acts. What is as bad and new stands behind what is not,
+    /// for a moment. Of equal ones a part before what it is part of,
+    /// then the earliest, then the greatest number, then the first in the order of the tree. What people want quiet stands
+    /// behind all others.
+    fn groups(&self, id: RowId) -> Vec<Group<'_>> {
+        let target = self.index.last_verdict(id);
+        if target == Verdict::Ok {
+            return Vec::new();
+        }
+        let least = target.min(Verdict::Unknown);
+        let mut groups: Vec<Group<'_>> = Vec::new();
+        for candidate in std::iter::once(id).chain(self.below(id)) {
+            if self.index.last_own_verdict(candidate) < least {
+                continue;
+            }
+            let Some(group) = self.group_of(candidate) else { continue };
+            match groups.iter_mut().find(|known| known.is_same(&group)) {
+                Some(known) => known.take(group),
+                None => groups.push(group),
+            }
+        }
+        groups.sort_by_key(|group| (group.mark.is_some(), group.weight()));
+        let explaining = groups.iter().any(|group| group.rank > Rank::Echo);
+        groups.retain(|group| group.rank > Rank::Echo || !explaining);
+        if !explaining {
+            groups.truncate(1);
+        }
+        groups
+    }
+
+    fn group_of(&self, id: RowId) -> Option<Group<'_>> {
+        let (row, judgement, verdict) = (self.row(id)?, self.judgement(id)?, self.index.last_own_verdict(id));
+        let (type_, reason) = type_and_reason(row, judgement.why);
+        let text = match judgement.why {
+            Basis::Condition(at) => row.conditions.get(at).map(|c| &c.text),
+            _ => None,
+        };
+        // What is shown still, or not yet, is explained by anything else first.
+        let rank = if judgement.verdict == verdict { judgement.rank } else { Rank::Queued };
+        let since_s = evidence_since_s(row, judgement);
+        let kind = (row.kind, row.gvk.kind.as_str());
+        let slow = usize::from(judgement.slow.is_some());
+        Some(Group {
+            verdict,
+            is_fresh: self.index.is_fresh(id),
+            rank,
+            kind,
+            type_,
+            reason,
+            text,
+            is_one_text: true,
+            leaf: id,
+            count: 1,
+            slow,
+            since_s,
+            mark: self.own_mark(id),
+        })
+    }
+
+    fn cause_of(&self, id: RowId, group: &Group<'_>) -> Cause {
+        let leaf = self.words_of(group.leaf);
+        let explained = || self.explanations().find(group.type_, group.reason);
+        let words = match (group.count, self.row(group.leaf)) {
+            (1, Some(row)) if group.leaf != id => format!("{}: {leaf}", row.name),
+            (1, _) => leaf,
+            (count, _) if group.is_one_text => format!("{count} {}: {leaf}", plural(group.kind.1)),
+            (count, _) => {
+                let common = explained().map_or_else(
+                    || format!("{}: {}", group.type_, group.reason),
+                    |explanation| explanation.means.trim_end_matches('.').to_owned(),
+                );
+                format!("{count} {}: {common}", plural(group.kind.1))
+            }
+        };
+        let words = match group.slow {
+            slow if slow >= COMMON_MIN && 2 * slow > group.count => {
+                format!("{words} ({slow} of {} longer than usual: quota, image or network?)", group.count)
+            }
+            _ => words,
+        };
+        let (verdict, leaf, count) = (group.verdict, group.leaf, group.count);
+        Cause { verdict, leaf, count, words, since: moment(group.since_s) }
+    }
+
+    /// Everything below an object, in the order of the tree.
+    fn below(&self, id: RowId) -> Box<dyn Iterator<Item = RowId> + '_> {
+        let kinds =
+            [Kind::ControlPlane, Kind::MachineDeployment, Kind::MachinePool, Kind::MachineSet, Kind::Machine];
+        match self.row(id).map(|row| row.kind) {
+            Some(Kind::Cluster) => {
+                Box::new(kinds.into_iter().flat_map(move |kind| self.members(id, kind).iter().copied()))
+            }
+            _ => Box::new(self.index.children(id).flat_map(|child| {
+                let below: Box<dyn Iterator<Item = RowId> + '_> =
+                    Box::new(std::iter::once(child).chain(self.below(child)));
+                below
+            })),
+        }
+    }
+
+    fn hop(&self, id: RowId) -> Option<Hop> {
+        let (row, judgement) = (self.row(id)?, self.judgement(id)?);
+        let condition = if let Basis::Condition(at) = judgement.why { row.conditions.get(at) } else { None };
+        Some(Hop {
+            id,
+            verdict: self.verdict(id),
+            condition: condition.map(|c| c.type_.as_ref().into()),
+            words: self.words_of(id),
+            since: moment(evidence_since_s(row, judgement)),
+        })
+    }
+
+    /// The evidence on one object in a few words.
+    fn words_of(&self, id: RowId) -> String {
+        let Some((row, judgement)) = self.row(id).zip(self.judgement(id)) else { return String::new() };
+        if judgement.why == Basis::Nothing && self.index.last_own_verdict(id) != Verdict::Ok {
+            "well again, not for long yet".to_owned()
+        } else {
+            words(row, judgement, self.now_s())
+        }
+    }
+}
+
+/// Objects with the same trouble.
+struct Group<'a> {
+    verdict: Verdict,
+    /// All of them are new.
+    is_fresh: bool,
+    rank: Rank,
+    kind: (Kind, &'a str),
+    type_: &'a str,
+    reason: &'a str,
+    text: Option<&'a Arc<ConditionText>>,
+    /// All of them have the same message.
+    is_one_text: bool,
+    leaf: RowId,
+    count: usize,
+    /// How many of them take longer than usual.
+    slow: usize,
+    /// The earliest evidence, seconds since the epoch; 0: not known.
+    since_s: u32,
+    /// All of them are marked; this one ends first.
+    mark: Option<&'a Mark>,
+}
+
+impl Group<'_> {
+    fn is_same(&self, other: &Self) -> bool {
+        (self.verdict, self.kind, self.type_, self.reason)
+            == (other.verdict, other.kind, other.type_, other.reason)
+    }
+
+    fn take(&mut self, other: Self) {
+        self.count += other.count;
+        self.slow += other.slow;
+        self.is_fresh &= other.is_fresh;
+        self.mark = self.mark.zip(other.mark).map(|(a, b)| if ends(b) < ends(a) { b } else { a });
+        self.is_one_text &= self.text == other.text;
+        let is_better =
+            (Reverse(other.rank), earliest(other.since_s)) < (Reverse(self.rank), earliest(self.since_s));
+        if is_better {
+            (self.leaf, self.text) = (other.leaf, other.text);
+        }
+        self.rank = self.rank.max(other.rank);
+        self.since_s = earliest(self.since_s).min(earliest(other.since_s));
+        if self.since_s == u32::MAX {
+            self.since_s = 0;
+        }
+    }
+
+    fn weight(&self) -> impl Ord + use<> {
+        let worst = (Reverse(self.verdict), self.is_fresh, Reverse(self.rank), Reverse(self.kind.0));
+        (worst, earliest(self.since_s), Reverse(self.count))
+    }
+}
+
+/// What is only seen is less quiet than what is shelved.
+fn ends(mark: &Mark) -> (bool, u32) {
+    (mark.is_shelf(), mark.until_s)
+}
+
+/// A moment that is not known comes last.
+fn earliest(since_s: u32) -> u32 {
+    if since_s == 0 { u32::MAX } else { since_s }
+}
+
+/// Since when the evidence holds: what is overdue counts from its beginning, not from its limit.
+pub(super) fn evidence_since_s(row: &Row, judgement: Judgement) -> u32 {
+    match judgement.why {
+        Basis::Condition(at) => row.conditions.get(at).map_or(0, |c| c.since_s),
+        Basis::Deleting => row.deleting_since_s,
+        Basis::NotReported => row.created_s,
+        _ => judgement.since_s,
+    }
+}

@@ -1,0 +1,107 @@
+//! What a judgement rests on, in a few words. Owns the words; must not know which objects are near, nor how the
+//! words are drawn.
+
+use super::judge::{Basis, Judgement};
+use super::pending::pending;
+use super::row::{Condition, Counters, Misshapen, Row};
+use capi_types::condition_types::condition_type;
+
+/// The evidence for a judgement in a few words; empty for "nothing".
+pub(super) fn words(row: &Row, judgement: Judgement, now_s: u32) -> String {
+    let evidence = evidence(row, judgement);
+    match judgement.slow {
+        Some(slow) => {
+            let taken_s = now_s.saturating_sub(slow.since_s);
+            format!("{evidence}, {taken_s} s, usual {}-{} s", slow.low_s, slow.high_s)
+        }
+        None => evidence,
+    }
+}
+
+fn evidence(row: &Row, judgement: Judgement) -> String {
+    match judgement.why {
+        Basis::Nothing => String::new(),
+        Basis::Condition(at) => row.conditions.get(at).map(of_condition).unwrap_or_default(),
+        Basis::NotReported => "no status reported yet".to_owned(),
+        Basis::ControlPlaneNotRead => control_plane_not_read(row),
+        Basis::Deleting => "deleting".to_owned(),
+        Basis::Behind => {
+            format!("status is behind spec (generation {} of {})", row.observed_generation, row.generation)
+        }
+        Basis::Counters => row.counters().map_or_else(String::new, of_counters),
+        Basis::Phase => row.phase.to_string(),
+        Basis::Pending => format!("paused, {} pending", pending(row)),
+        Basis::Misshapen => {
+            let part = if row.misshapen == Misshapen::Spec { "spec" } else { "status" };
+            format!("cannot be decoded: its {part} is not an object")
+        }
+    }
+}
+
+/// Type and reason of the evidence; what is not a condition has the type `Status`.
+pub(super) fn type_and_reason(row: &Row, why: Basis) -> (&str, &str) {
+    match why {
+        Basis::Nothing => ("", ""),
+        Basis::Condition(at) => row.conditions.get(at).map_or(("", ""), |c| (&c.type_, &c.reason)),
+        Basis::NotReported => ("Status", "NotReported"),
+        Basis::ControlPlaneNotRead => ("Status", "ControlPlaneNotRead"),
+        Basis::Deleting => ("Deleting", "Deleting"),
+        Basis::Behind => ("Status", "Behind"),
+        Basis::Counters => ("Status", "CountersDiffer"),
+        Basis::Phase => ("Status", "Phase"),
+        Basis::Pending => ("Status", "Pending"),
+        Basis::Misshapen => ("Status", "Misshapen"),
+    }
+}
+
+fn control_plane_not_read(row: &Row) -> String {
+    let named = row.cluster_facts().and_then(|facts| facts.control_plane_ref.as_ref());
+    let words =
+        named.map(|named| format!("{} {}", named.kind.kind, named.name.as_deref().unwrap_or(&row.name)));
+    format!("{} was not read", words.unwrap_or_else(|| "the control plane".to_owned()))
+}
+
+fn of_condition(c: &Condition) -> String {
+    let message = first_words(&c.message);
+    let speaks_for_itself = condition_type(&c.type_).is_some_and(|type_| type_.message_names_type);
+    if speaks_for_itself && !message.is_empty() {
+        message.to_owned()
+    } else {
+        format!("{}: {}", c.type_, if message.is_empty() { &c.reason } else { message })
+    }
+}
+
+/// The first line of a message that is not only a heading, without its bullet.
+fn first_words(message: &str) -> &str {
+    let lines =
+        || message.lines().map(|l| l.trim_start_matches([' ', '*']).trim_end()).filter(|l| !l.is_empty());
+    lines().find(|l| !l.ends_with(':')).or_else(|| lines().next()).unwrap_or_default()
+}
+
+fn of_counters(c: Counters) -> String {
+    let desired = c.desired.unwrap_or_default();
+    let differs =
+        |n: Option<u32>, word: &str| n.filter(|n| *n != desired).map(|n| format!("{n}/{desired} {word}"));
+    differs(c.current, "replicas")
+        .or_else(|| differs(c.up_to_date, "up to date"))
+        .or_else(|| differs(c.ready, "ready"))
+        .or_else(|| differs(c.available, "available"))
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_line_that_says_something() {
+        for (message, expected) in [
+            ("", ""),
+            ("plain", "plain"),
+            ("* Machine a:\n  * EtcdMemberHealthy: no member", "EtcdMemberHealthy: no member"),
+            ("* Machine a:", "Machine a:"),
+        ] {
+            assert_eq!(first_words(message), expected);
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! What MachineHealthChecks make of a Machine: how long its Node may take, which of its conditions may not last, and
+//! whether anybody replaces it. Must not know which checks there are, nor how they are kept.
+
+use crate::fleet::row::Row;
+use crate::fleet::usual::Limits;
+use capi_types::condition::Status;
+
+/// What all checks that cover one Machine say together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cover {
+    /// Its Node is there after so long, counted as the step is; 0: that is not looked at.
+    pub startup_s: u32,
+    /// The first condition that lasts too long.
+    pub ending: Option<Ending>,
+    /// Too many Machines are unhealthy: none is replaced.
+    pub is_short_circuited: bool,
+}
+
+/// A condition that is borne for a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ending {
+    /// Index into the row's conditions.
+    pub at: usize,
+    pub since_s: u32,
+    pub timeout_s: u32,
+}
+
+impl Cover {
+    /// Takes in what one more check says of this Machine.
+    pub fn add(&mut self, machine: &Row, check: &Row) {
+        let Some(facts) = check.health_check() else { return };
+        // 0: the check does not look at that time.
+        let times = [self.startup_s, facts.startup_timeout_s];
+        self.startup_s = times.into_iter().filter(|time_s| *time_s != 0).min().unwrap_or(0);
+        self.is_short_circuited |=
+            check.condition("RemediationAllowed").is_some_and(|c| c.status == Status::False);
+        let lasting = facts.unhealthy.iter().filter_map(|unhealthy| {
+            let at = machine.conditions.iter().position(|c| c.type_ == unhealthy.type_)?;
+            let c = &machine.conditions[at];
+            let is_it = c.since_s != 0 && c.status.as_str() == unhealthy.status.as_ref();
+            is_it.then_some(Ending { at, since_s: c.since_s, timeout_s: unhealthy.timeout_s })
+        });
+        let end_s = |ending: &Ending| ending.since_s.saturating_add(ending.timeout_s);
+        self.ending = lasting.chain(self.ending).min_by_key(end_s);
+    }
+
+    /// The limits of the step in which the Node appears; `total` stands in where nothing is known of that step.
+    #[must_use]
+    pub fn node_limits(&self, known: Option<Limits>, total: Option<Limits>) -> Option<Limits> {
+        let end_s = self.startup_s;
+        if end_s == 0 {
+            return known;
+        }
+        let usual = known.or(total)?;
+        Some(Limits {
+            low_s: usual.low_s.min(end_s),
+            high_s: usual.high_s.min(end_s),
+            slow_s: usual.slow_s.min(end_s / 2),
+            stuck_s: usual.stuck_s.min(end_s),
+        })
+    }
+}

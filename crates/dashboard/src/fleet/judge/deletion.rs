@@ -1,0 +1,112 @@
+//! Rules for what is being deleted. What belongs to a deletion (an unhealthy Node, a member that leaves) is
+//! never counted; how long it takes is.
+
+use super::{Basis, DELETION_S, Judgement, RETRIED_S, Rank, Rules, Slow};
+use crate::fleet::row::Kind;
+use capi_rules::status::conditions::wording::{BUDGET, DELAY_CAUSE, OVERDUE};
+use capi_rules::status::verdict::Verdict;
+use capi_types::condition::Status;
+
+/// A Machine that has not finished a step of its deletion by then takes longer than usual.
+const SLOW_S: u32 = 5 * 60;
+/// So much longer than its timeout a forced step may take.
+const FORCED_S: u32 = 60;
+
+impl Rules<'_> {
+    pub(super) fn deleting(&mut self) {
+        let condition = self.find("Deleting").filter(|(_, c)| c.status == Status::True);
+        let why = condition.map_or(Basis::Deleting, |(at, _)| Basis::Condition(at));
+        let start_s = self.row.deleting_since_s;
+        let reason = condition.map_or("", |(_, c)| c.reason.as_ref());
+        if self.is_paused() {
+            let rank = Rank::Hold;
+            // A Machine that a rollout replaces waits while the rollout is paused, which is not a fault.
+            let is_of_rollout = self.status("UpToDate") == Some(Status::False);
+            return self.claim(Judgement {
+                verdict: if is_of_rollout { Verdict::Progressing } else { Verdict::Blocked },
+                why,
+                rank,
+                since_s: start_s,
+                delay_s: RETRIED_S,
+                ..Judgement::WELL
+            });
+        }
+        if reason == "InternalError"
+            && let Some((at, _)) = condition
+        {
+            return self.fault(Verdict::Degraded, at, RETRIED_S);
+        }
+        let rank = if reason.ends_with("Deletion") && self.row.kind != Kind::Machine {
+            Rank::Echo
+        } else {
+            Rank::Acting
+        };
+        let stage_s = self.stage_s(reason).unwrap_or(start_s);
+        let (limit_s, after) = self.patience(reason);
+        self.until(stage_s, limit_s, why, rank, after);
+        if !self.is_forced(reason) {
+            // Whatever the stage: a deletion as a whole is never calm for longer.
+            self.until(start_s, DELETION_S, why, rank, Verdict::Degraded);
+        }
+        if self.found.verdict == Verdict::Progressing && self.has_passed(stage_s, SLOW_S) {
+            self.found.slow = Some(Slow { since_s: stage_s, low_s: 0, high_s: SLOW_S });
+        }
+        self.overdue();
+    }
+
+    /// When the stage of a Machine's deletion began, where the Machine keeps it.
+    fn stage_s(&self, reason: &str) -> Option<u32> {
+        let deletion = self.row.machine()?.deletion.as_ref()?;
+        let at_s = match reason {
+            "WaitingForPreDrainHook" => deletion.pre_drain_s,
+            "DrainingNode" => deletion.drain_s,
+            "WaitingForVolumeDetach" => deletion.detach_s,
+            "WaitingForPreTerminateHook" => deletion.pre_terminate_s,
+            _ => 0,
+        };
+        Some(at_s).filter(|at_s| *at_s != 0)
+    }
+
+    /// The time after which the stage ends whatever happens; 0: it has none.
+    fn timeout_s(&self, reason: &str) -> u32 {
+        let Some(deletion) = self.row.machine().and_then(|machine| machine.deletion.as_ref()) else {
+            return 0;
+        };
+        match reason {
+            "DrainingNode" => deletion.drain_timeout_s,
+            "WaitingForVolumeDetach" => deletion.detach_timeout_s,
+            _ => 0,
+        }
+    }
+
+    fn is_forced(&self, reason: &str) -> bool {
+        self.timeout_s(reason) > 0
+    }
+
+    /// How long the stage may take, and what it is then.
+    fn patience(&self, reason: &str) -> (u32, Verdict) {
+        match reason {
+            _ if self.is_forced(reason) => {
+                (self.timeout_s(reason).saturating_add(FORCED_S), Verdict::Degraded)
+            }
+            "DrainingNode" if self.is_held_by_budget() => (SLOW_S, Verdict::Blocked),
+            "WaitingForPreDrainHook" | "WaitingForPreTerminateHook" | "WaitingForBeforeDeleteHook" => {
+                (DELETION_S, Verdict::Blocked)
+            }
+            _ => (DELETION_S, Verdict::Degraded),
+        }
+    }
+
+    fn is_held_by_budget(&self) -> bool {
+        self.find("Deleting").is_some_and(|(_, c)| c.message.contains(BUDGET))
+    }
+
+    /// Upstream names the likely cause once a deletion takes longer than it should.
+    fn overdue(&mut self) {
+        if let Some((at, ready)) = self.find("Ready")
+            && [DELAY_CAUSE, OVERDUE].iter().any(|text| ready.message.contains(text))
+        {
+            self.fault(Verdict::Blocked, at, 0);
+        }
+    }
+}

@@ -1,0 +1,549 @@
+//! Commands that move, open, show and hide. None of them leaves this program.
+
+use super::Outcome;
+use crate::actions::LockPlace;
+use crate::fleet::{Item, Relative, RowId};
+use crate::tui::cursor::Motion;
+use crate::tui::effect::{Effect, LockSubject};
+use crate::tui::layout::layout;
+use crate::tui::model::{Model, Tone};
+use crate::tui::overlay::Overlay;
+use crate::tui::overlay::help::Help;
+use crate::tui::overlay::prompt::Prompt;
+use crate::tui::overlay::refusal::Refusal;
+use crate::tui::screen::chosen::Chosen;
+use crate::tui::screen::details::{DetailsScreen, Tab};
+use crate::tui::screen::etcd::EtcdScreen;
+use crate::tui::screen::fleet::sorts;
+use crate::tui::screen::locks::{LockFeed, LocksScreen, MigrationScreen};
+use crate::tui::screen::related::{NODE_ELSEWHERE, Way};
+use crate::tui::screen::rollout::RolloutScreen;
+use crate::tui::screen::rollouts::RolloutsScreen;
+use crate::tui::screen::simulation::SimulationScreen;
+use crate::tui::screen::tree::{Fold, TreeScreen};
+use crate::tui::screen::{Context, Screen};
+use capstan_base::text::did_you_mean;
+
+const NOTHING: Outcome = Ok(Vec::new());
+
+pub fn clusters(model: &mut Model) -> Outcome {
+    model.screens.truncate(1);
+    Ok(model.follow())
+}
+
+/// The named cluster, or the one that the selected object belongs to.
+pub fn tree(model: &mut Model, name: &str) -> Outcome {
+    let cluster = cluster_meant(model, name)?;
+    let mut screen = TreeScreen::of(&model.fleet, cluster).ok_or("the cluster is gone")?;
+    if let Some(folds) = model.folds.get(&screen.cluster().1) {
+        screen.set_folds(folds.clone());
+    }
+    if !name.is_empty() {
+        model.screens.truncate(1);
+    }
+    Ok(model.open(Screen::Tree(Box::new(screen))))
+}
+
+/// The rollout of the cluster that the selected object belongs to.
+pub fn rollout(model: &mut Model) -> Outcome {
+    if let Screen::Rollout(_) = model.screen() {
+        return NOTHING;
+    }
+    let id = model.selected().ok_or("no cluster is selected")?.row();
+    let cluster = model.fleet.cluster_of(id).ok_or("the object belongs to no cluster that is known")?;
+    let screen = RolloutScreen::of(&model.fleet, cluster).ok_or("the cluster is gone")?;
+    let effects = model.open(Screen::Rollout(Box::new(screen)));
+    model.refresh();
+    Ok(effects)
+}
+
+/// The etcd of the named cluster, or of the one that the selected object belongs to.
+pub fn etcd(model: &mut Model, name: &str) -> Outcome {
+    if matches!(model.screen(), Screen::Etcd(_)) && name.is_empty() {
+        return NOTHING;
+    }
+    let cluster = cluster_meant(model, name)?;
+    let screen = EtcdScreen::of(&model.fleet, cluster).ok_or("the cluster is gone")?;
+    if !name.is_empty() {
+        model.screens.truncate(1);
+    }
+    Ok(model.open(Screen::Etcd(Box::new(screen))))
+}
+
+/// The locks of the named cluster; without a name those of the cluster that the screen is about, in lists of clusters
+/// those of the server.
+pub fn leases(model: &mut Model, name: &str) -> Outcome {
+    if matches!(model.screen(), Screen::Locks(_)) && name.is_empty() {
+        return NOTHING;
+    }
+    let feed = lock_feed(model, name)?;
+    Ok(model.open(Screen::Locks(Box::new(LocksScreen::of(feed)))))
+}
+
+/// The leader migration of the same place.
+pub fn leader_migration(model: &mut Model, name: &str) -> Outcome {
+    if matches!(model.screen(), Screen::Migration(_)) && name.is_empty() {
+        return NOTHING;
+    }
+    let feed = lock_feed(model, name)?;
+    Ok(model.open(Screen::Migration(Box::new(MigrationScreen::of(feed)))))
+}
+
+fn lock_feed(model: &Model, name: &str) -> Result<LockFeed, String> {
+    if let Some(feed) = model.screen().lock_feed().filter(|_| name.is_empty()) {
+        return Ok(feed.clone());
+    }
+    let is_list = matches!(model.screen(), Screen::Fleet(_) | Screen::Rollouts(_));
+    if is_list && name.is_empty() {
+        let of_row = model.selected_row().and_then(|id| model.fleet.row(id)).map(|row| row.source);
+        let source = of_row.or_else(|| model.fleet.sources().next().map(|(id, _)| id));
+        let source = source.ok_or("nothing is connected yet")?;
+        return Ok(LockFeed::of(LockSubject { source, place: LockPlace::Server }));
+    }
+    let cluster = cluster_meant(model, name)?;
+    let row = model.fleet.row(cluster).ok_or("the cluster is gone")?;
+    Ok(LockFeed::of(LockSubject { source: row.source, place: LockPlace::Workload(row.key()) }))
+}
+
+/// The named cluster run ahead of time, or the one that the selected object belongs to; on its screen, from now.
+pub fn simulate(model: &mut Model, name: &str) -> Outcome {
+    if let Screen::Simulation(open) = model.screen_mut()
+        && name.is_empty()
+    {
+        open.run_again();
+        return NOTHING;
+    }
+    let cluster = cluster_meant(model, name)?;
+    let selected = model.selected_row().filter(|_| name.is_empty());
+    let screen = SimulationScreen::of(&model.fleet, cluster, selected).ok_or("the cluster is gone")?;
+    if !name.is_empty() {
+        model.screens.truncate(1);
+    }
+    Ok(model.open(Screen::Simulation(Box::new(screen))))
+}
+
+/// Tries a change in the open simulation; without one, none.
+pub fn what_if(model: &mut Model, typed: &str) -> Outcome {
+    let Model { fleet, screens, .. } = model;
+    if let Some(Screen::Simulation(open)) = screens.last_mut() {
+        open.try_change(fleet, typed)?;
+    }
+    NOTHING
+}
+
+/// The chart and the steps of the other forecast.
+pub fn other_forecast(model: &mut Model) -> Outcome {
+    if let Screen::Simulation(open) = model.screen_mut() {
+        open.turn();
+    }
+    NOTHING
+}
+
+/// The named cluster, or the one that the selected object belongs to.
+pub(super) fn cluster_meant(model: &Model, name: &str) -> Result<RowId, String> {
+    if !name.is_empty() {
+        return cluster_named(model, name);
+    }
+    let id = model.selected().ok_or("no cluster is selected")?.row();
+    model.fleet.cluster_of(id).ok_or_else(|| "the object belongs to no cluster that is known".to_owned())
+}
+
+/// Every cluster that rolls.
+pub fn rollouts(model: &mut Model) -> Outcome {
+    if let Screen::Rollouts(_) = model.screen() {
+        return NOTHING;
+    }
+    model.screens.truncate(1);
+    Ok(model.open(Screen::Rollouts(RolloutsScreen::default())))
+}
+
+/// A cluster by `name` or `namespace/name`.
+fn cluster_named(model: &Model, name: &str) -> Result<RowId, String> {
+    let rows = || model.fleet.clusters().iter().filter_map(|id| Some((*id, model.fleet.row(*id)?)));
+    let found: Vec<RowId> = rows()
+        .filter(|(_, row)| row.name.as_ref() == name || format!("{}/{}", row.namespace, row.name) == name)
+        .map(|(id, _)| id)
+        .collect();
+    match found.as_slice() {
+        [one] => Ok(*one),
+        [] => {
+            let hint = did_you_mean(name, rows().map(|(_, row)| row.name.as_ref()));
+            Err(format!("there is no cluster `{name}`{hint}"))
+        }
+        several => Err(format!("{} clusters are called `{name}`; write NAMESPACE/NAME", several.len())),
+    }
+}
+
+/// Details of the selected object; on the details screen, another tab.
+pub fn details(model: &mut Model, tab: Tab) -> Outcome {
+    if let Screen::Details(open) = model.screen_mut() {
+        open.set_tab(tab);
+        return NOTHING;
+    }
+    let item = model.selected().ok_or("nothing is selected")?;
+    if matches!((model.screen(), item), (Screen::Tree(_), Item::Group { .. })) {
+        // A heading has no details: it opens to what stands below it.
+        return fold(model, Fold::Toggle);
+    }
+    open_details(model, item, tab)
+}
+
+fn open_details(model: &mut Model, item: Item, tab: Tab) -> Outcome {
+    if matches!(item, Item::Reference { which: Relative::Node, .. }) {
+        return Err(NODE_ELSEWHERE.to_owned());
+    }
+    let screen = DetailsScreen::of(&model.fleet, item, tab).ok_or("a heading has no details")?;
+    Ok(model.open(Screen::Details(Box::new(screen))))
+}
+
+pub fn owner(model: &mut Model) -> Outcome {
+    let item = model.selected().ok_or("nothing is selected")?;
+    let owner = match item {
+        Item::Row(id) => model.fleet.owner_of(id).or_else(|| model.fleet.cluster_of(id).filter(|c| *c != id)),
+        Item::Group { of, .. } | Item::Reference { of, .. } => Some(of),
+    };
+    open_details(model, Item::Row(owner.ok_or("nothing owns this object")?), Tab::Overview)
+}
+
+/// To the next related object, or the one before.
+pub fn link(model: &mut Model, forward: bool) -> Outcome {
+    let is_chosen = model.on_screen(|screen, context| match screen {
+        Screen::Details(open) => open.choose_link(context.fleet, forward),
+        _ => false,
+    });
+    if is_chosen { NOTHING } else { Err("nothing is known that it is related to".to_owned()) }
+}
+
+/// Opens the related object that is chosen; chooses the first one where none is.
+pub fn follow(model: &mut Model) -> Outcome {
+    let chosen = match model.screen() {
+        Screen::Details(open) => open.chosen_link(&model.fleet),
+        _ => None,
+    };
+    let Some(related) = chosen else { return link(model, true) };
+    match related.way {
+        Way::Item(item) => open_details(model, item, Tab::Overview),
+        Way::Object(target) => Ok(model.open(Screen::Details(Box::new(DetailsScreen::of_target(target))))),
+        Way::None(why) => Err(why.to_owned()),
+    }
+}
+
+/// To the object that explains the selected one's state best; where that is open, to the next one.
+pub fn why(model: &mut Model) -> Outcome {
+    if let Screen::Details(open) = model.screen()
+        && let Some((of, at)) = open.explains(&model.fleet)
+    {
+        return next_cause(model, of, at + 1);
+    }
+    let id = model.selected().ok_or("nothing is selected")?.row();
+    let screen =
+        DetailsScreen::of_cause(&model.fleet, id, 0).ok_or("it is well: there is nothing to explain")?;
+    if matches!(model.screen(), Screen::Details(_)) && screen.row() == Some(id) {
+        return Err("nothing below it explains it better".to_owned());
+    }
+    Ok(model.open(Screen::Details(Box::new(screen))))
+}
+
+/// Another cause in the place of the one that is open; after the last one, the first.
+fn next_cause(model: &mut Model, of: RowId, at: usize) -> Outcome {
+    let causes = model.fleet.causes(of).len();
+    if causes == 1 {
+        return Err("this is the only cause".to_owned());
+    }
+    let next = if at < causes { at } else { 0 };
+    let screen = DetailsScreen::of_cause(&model.fleet, of, next).ok_or("it is well by now")?;
+    model.close_screen();
+    Ok(model.open(Screen::Details(Box::new(screen))))
+}
+
+/// Every warning whole; the line above the foot has room for one.
+pub fn notices(model: &mut Model) -> Outcome {
+    let explanation = crate::tui::screen::foot::explanation(&model.fleet);
+    if explanation.is_empty() {
+        return Err("there is nothing to tell: everything could be read".to_owned());
+    }
+    model.notice("What could not be read", explanation);
+    NOTHING
+}
+
+/// Undoes the last narrowing: the filter, else the screen.
+pub fn back(model: &mut Model) -> Outcome {
+    if !model.screen().filter().is_empty() {
+        model.screen_mut().set_filter("");
+        return NOTHING;
+    }
+    if model.screen_mut().chosen_mut().is_some_and(Chosen::clear) {
+        return NOTHING;
+    }
+    if model.close_screen() { Ok(model.follow()) } else { NOTHING }
+}
+
+pub fn leave(model: &mut Model) -> Outcome {
+    if model.close_screen() { Ok(model.follow()) } else { quit() }
+}
+
+pub fn step(model: &mut Model, motion: Motion) -> Outcome {
+    model.move_by(motion);
+    NOTHING
+}
+
+/// With words: narrows a list to them, finds them in a text. Without: opens the line for them.
+pub fn filter(model: &mut Model, words: &str) -> Outcome {
+    let (before, hint) = match model.overlays.last() {
+        None if matches!(
+            model.screen(),
+            Screen::Rollout(_) | Screen::Locks(_) | Screen::Migration(_) | Screen::Change(_)
+        ) =>
+        {
+            refuse(model, "there is nothing to search here".to_owned());
+            return NOTHING;
+        }
+        None => (model.screen().filter().to_owned(), hint_of(model.screen())),
+        Some(Overlay::Help(help)) => (help.filter().to_owned(), ""),
+        Some(_) => {
+            refuse(model, "there is nothing to search here".to_owned());
+            return NOTHING;
+        }
+    };
+    if words.is_empty() {
+        model.overlays.push(Overlay::Prompt(Prompt::filter(&before, hint)));
+    } else {
+        model.set_filter(words);
+    }
+    NOTHING
+}
+
+/// What may be typed besides words, for lists of objects.
+fn hint_of(screen: &Screen) -> &'static str {
+    match screen {
+        Screen::Fleet(_) => "!word  ~regex  version:1.34  l:key=value  Available=False>10m  age<2h",
+        Screen::Tree(_) => "!word  ~regex  version:1.34  l:key=value  NodeReady=False>10m  age<2h",
+        _ => "",
+    }
+}
+
+/// A line in place of a prompt: the letters that follow act no more than they would in the prompt.
+fn refuse(model: &mut Model, why: String) {
+    model.overlays.push(Overlay::Refusal(Refusal::new(why)));
+}
+
+/// To the next place with the words that are looked for, or the one before.
+pub fn find(model: &mut Model, forward: bool) -> Outcome {
+    if model.screen().filter().is_empty() {
+        return Err("nothing is looked for; / begins".to_owned());
+    }
+    if let Screen::Details(details) = model.screen_mut() {
+        details.find(forward);
+    }
+    NOTHING
+}
+
+pub fn sort(model: &mut Model, column: &str) -> Outcome {
+    let Some((_, by)) = sorts(true).find(|(word, _)| word == column) else {
+        let words: Vec<String> = sorts(true).map(|(word, _)| word).collect();
+        let hint = did_you_mean(column, words.iter().map(String::as_str));
+        return Err(format!("there is no column `{column}`{hint}; known: {}", words.join(", ")));
+    };
+    with_fleet(model, |sort| sort.by = by)
+}
+
+pub fn sort_next(model: &mut Model) -> Outcome {
+    if let Screen::Tree(tree) = model.screen_mut() {
+        tree.sort_next();
+        return NOTHING;
+    }
+    let all: Vec<_> = sorts(model.wide).map(|(_, by)| by).collect();
+    with_fleet(model, |sort| {
+        let next = all.iter().position(|by| *by == sort.by).map_or(0, |at| at + 1);
+        sort.by = all[next % all.len()];
+    })
+}
+
+pub fn sort_reverse(model: &mut Model) -> Outcome {
+    with_fleet(model, |sort| sort.reverse = !sort.reverse)
+}
+
+fn with_fleet(model: &mut Model, change: impl FnOnce(&mut crate::fleet::Sort)) -> Outcome {
+    let Screen::Fleet(fleet) = model.screen_mut() else { return NOTHING };
+    let mut sort = fleet.sort();
+    change(&mut sort);
+    fleet.set_sort(sort);
+    NOTHING
+}
+
+/// Upstream's wide columns in every list, or its default ones.
+pub fn wide(model: &mut Model) -> Outcome {
+    model.wide = !model.wide;
+    model.refresh();
+    let shown = layout(model.area).is_none_or(|parts| match model.screen() {
+        Screen::Fleet(fleet) => fleet.shows_wide(parts.body),
+        Screen::Tree(tree) => tree.shows_wide(parts.body),
+        _ => false,
+    });
+    if model.wide && !shown {
+        model.say(Tone::Info, "there is no room for more columns here; the details have them all");
+    }
+    NOTHING
+}
+
+pub fn faults(model: &mut Model) -> Outcome {
+    match model.screen_mut() {
+        Screen::Fleet(fleet) => {
+            fleet.toggle_faults();
+        }
+        Screen::Tree(tree) => tree.toggle_faults(),
+        _ => {}
+    }
+    NOTHING
+}
+
+fn with_tree(model: &mut Model, change: impl FnOnce(&mut TreeScreen, &Context<'_>)) -> Outcome {
+    model.on_screen(|screen, context| {
+        if let Screen::Tree(tree) = screen {
+            change(tree, context);
+        }
+    });
+    if let Screen::Tree(tree) = model.screen() {
+        let (cluster, folds) = (tree.cluster().1, tree.folds().clone());
+        model.folds.insert(cluster, folds.touched(model.now.timestamp()));
+    }
+    NOTHING
+}
+
+/// To the next row or part that is at fault, or the one before; round at the end.
+pub fn fault(model: &mut Model, forward: bool) -> Outcome {
+    let is_found = model.on_screen(|screen, context| match screen {
+        Screen::Fleet(fleet) => fleet.go_to_fault(context, forward),
+        Screen::Tree(tree) => tree.go_to_fault(context, forward),
+        _ => false,
+    });
+    if is_found { NOTHING } else { Err("nothing here is at fault".to_owned()) }
+}
+
+pub fn fold(model: &mut Model, fold: Fold) -> Outcome {
+    if let Screen::Change(change) = model.screen_mut() {
+        change.fold(fold);
+        return NOTHING;
+    }
+    with_tree(model, |tree, context| tree.fold(context, fold))
+}
+
+pub fn fold_all(model: &mut Model, open: bool) -> Outcome {
+    if let Screen::Change(change) = model.screen_mut() {
+        change.fold_all(open);
+        return NOTHING;
+    }
+    with_tree(model, |tree, context| tree.fold_all(context.fleet, open))
+}
+
+pub fn objects(model: &mut Model) -> Outcome {
+    with_tree(model, |tree, _| {
+        tree.toggle_references();
+    })
+}
+
+pub fn turn(model: &mut Model, step: isize) -> Outcome {
+    match model.screen_mut() {
+        Screen::Details(details) => details.turn(step),
+        Screen::Change(change) => change.turn(step),
+        _ => {}
+    }
+    NOTHING
+}
+
+/// The YAML or the edits when they are open, else the name of what is selected.
+pub fn copy(model: &mut Model) -> Outcome {
+    if let Screen::Migration(migration) = model.screen() {
+        let edits = migration.edits(model.now).ok_or("this stage has no edits to copy")?;
+        model.say(Tone::Info, "the edits were sent to the terminal's clipboard");
+        return Ok(vec![Effect::Copy(edits)]);
+    }
+    let text = match model.screen() {
+        Screen::Details(details) => details.open_yaml().map(|yaml| ("the YAML".to_owned(), yaml)),
+        Screen::Change(change) => change.copied().map(|text| (text.clone(), text)),
+        _ => None,
+    };
+    let (what, text) = match text {
+        Some(copied) => copied,
+        None => {
+            let id = model.selected().ok_or("nothing is selected")?;
+            let name = model.fleet.line(id).map(|line| line.name.to_owned()).ok_or("the object is gone")?;
+            (name.clone(), name)
+        }
+    };
+    model.say(Tone::Info, format!("{what} was sent to the terminal's clipboard"));
+    Ok(vec![Effect::Copy(text)])
+}
+
+pub fn prompt(model: &mut Model, begun: &str) -> Outcome {
+    let why = super::named(begun).and_then(|command| super::refusal(model, command));
+    if let Some(why) = why {
+        refuse(model, why);
+        return NOTHING;
+    }
+    // What is typed is meant for what is selected now.
+    model.screen_mut().choose();
+    let line = match super::configuration::begun(model, begun) {
+        Some(edit) => edit,
+        None if begun.is_empty() => String::new(),
+        None => format!("{begun} "),
+    };
+    model.overlays.push(Overlay::Prompt(Prompt::command(&line)));
+    super::complete_prompt(model);
+    NOTHING
+}
+
+pub fn help(model: &mut Model) -> Outcome {
+    if let Some(Overlay::Help(_)) = model.overlays.last() {
+        model.overlays.pop();
+        return NOTHING;
+    }
+    let help = Help::new(super::help::groups(model));
+    model.overlays.push(Overlay::Help(help));
+    NOTHING
+}
+
+pub fn close(model: &mut Model) -> Outcome {
+    let can_close = match model.overlays.last() {
+        Some(Overlay::Preview(preview)) => preview.can_close(),
+        Some(Overlay::Many(many)) => many.can_close(),
+        _ => true,
+    };
+    if !can_close {
+        return Err("it was sent; the answer is on its way".to_owned());
+    }
+    model.overlays.pop();
+    NOTHING
+}
+
+pub fn theme(_: &mut Model, name: &str) -> Outcome {
+    Ok(vec![Effect::LoadTheme(name.to_owned())])
+}
+
+pub fn keymap(_: &mut Model, name: &str) -> Outcome {
+    Ok(vec![Effect::LoadKeymap(name.to_owned())])
+}
+
+/// Another server of the kubeconfig. It opens aside, and what is shown stays until then.
+pub fn context(model: &mut Model, name: &str) -> Outcome {
+    if model.contexts.is_empty() {
+        return Err("there is no kubeconfig behind this".to_owned());
+    }
+    if !model.contexts.iter().any(|known| known == name) {
+        return Err(format!("there is no context `{name}`; it has: {}", model.contexts.join(", ")));
+    }
+    model.say(Tone::Info, format!("opening {name}"));
+    Ok(vec![Effect::OpenContext(name.to_owned())])
+}
+
+pub fn redraw() -> Outcome {
+    Ok(vec![Effect::Redraw])
+}
+
+pub fn suspend() -> Outcome {
+    Ok(vec![Effect::Suspend])
+}
+
+pub fn quit() -> Outcome {
+    Ok(vec![Effect::Quit])
+}

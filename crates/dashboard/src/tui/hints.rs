@@ -1,0 +1,110 @@
+//! Which keys are worth a word on the last line: what works on this screen, on the selected row, with these rights.
+//! Owns the choice and its order; must not know how it is drawn. Why something does not work is in
+//! [`command::discouraged`].
+
+use super::command;
+use super::model::Model;
+use super::screen::{Screen, foot};
+use capi_rules::status::verdict::Verdict;
+
+/// A key and what it does, in a word.
+pub struct Hint {
+    pub keys: String,
+    pub word: &'static str,
+}
+
+/// Lines that are about what is selected, besides actions.
+const ABOUT_SELECTED: [&str; 7] = ["tree", "details", "toggle", "rollout", "owner", "objects", "plan"];
+
+/// What is worth knowing here, the most useful first; and what is never left out: help and the way back.
+#[must_use]
+pub fn hints(model: &Model) -> (Vec<Hint>, Vec<Hint>) {
+    let is_any_selected = model.selected().is_some();
+    let works = |line: &str| {
+        (is_any_selected || !ABOUT_SELECTED.contains(&line))
+            && command::behind(line).is_some_and(|c| command::discouraged(model, c).is_none())
+    };
+    let of = |(line, word): (&str, &'static str)| {
+        let keys = model.look.keymap.keys_for(model.mode(), line).into_iter().next()?;
+        works(line).then_some(Hint { keys, word })
+    };
+    let always = [("help", "help"), ("back", "back"), ("leave", leave_word(model))];
+    let shown = always.into_iter().filter(|(line, _)| *line != "back" || can_go_back(model));
+    (here(model).into_iter().filter_map(of).collect(), shown.filter_map(of).collect())
+}
+
+fn can_go_back(model: &Model) -> bool {
+    model.screens.len() > 1 || !model.screen().filter().is_empty()
+}
+
+fn leave_word(model: &Model) -> &'static str {
+    if model.screens.len() > 1 { "leave" } else { "quit" }
+}
+
+fn here(model: &Model) -> Vec<(&'static str, &'static str)> {
+    let mut all: Vec<(&str, &str)> = match model.screen() {
+        Screen::Fleet(_) if !foot::warnings(&model.fleet).is_empty() => {
+            vec![("notices", "notices"), ("tree", "tree")]
+        }
+        Screen::Fleet(_) => vec![("tree", "tree")],
+        Screen::Tree(_) => vec![("details", "details"), ("toggle", "fold")],
+        Screen::Rollout(_) | Screen::Etcd(_) => vec![("details", "details")],
+        // They are about no object of the fleet.
+        Screen::Locks(_) => {
+            return vec![("page-down", "page"), ("leader-migration", "migration"), ("prompt", "command")];
+        }
+        Screen::Migration(_) => {
+            return vec![
+                ("page-down", "page"),
+                ("copy", "copy edits"),
+                ("leases", "locks"),
+                ("prompt", "command"),
+            ];
+        }
+        Screen::Simulation(_) => vec![("prompt what-if", "what if"), ("other-forecast", "other")],
+        Screen::Rollouts(_) => vec![("rollout", "rollout")],
+        Screen::Change(_) => {
+            return vec![
+                ("next-tab", "next page"),
+                ("prompt set", "set"),
+                ("prompt unset", "unset"),
+                ("apply", "carry out"),
+                ("copy", "copy"),
+                ("toggle", "fold"),
+                ("prompt", "command"),
+            ];
+        }
+        Screen::Details(_) if model.screen().filter().is_empty() => {
+            vec![("next-tab", "next tab"), ("follow", "related")]
+        }
+        Screen::Details(_) => vec![("find-next", "next"), ("find-previous", "previous")],
+    };
+    let row = model.selected_row();
+    if row.is_some_and(|id| model.fleet.verdict(id) != Verdict::Ok) {
+        all.push(("why", "why"));
+    }
+    let cluster = row.and_then(|id| model.fleet.cluster_of(id)).filter(|id| model.fleet.may_roll(*id));
+    if cluster.is_some() && matches!(model.screen(), Screen::Fleet(_) | Screen::Tree(_)) {
+        all.push(("rollout", "rollout"));
+    }
+    let is_text = matches!(model.screen(), Screen::Details(_));
+    if !matches!(model.screen(), Screen::Rollout(_) | Screen::Etcd(_) | Screen::Simulation(_)) {
+        all.push(("filter", if is_text { "search" } else { "filter" }));
+    }
+    let is_paused = row.and_then(|id| model.fleet.row(id)).is_some_and(|row| row.paused);
+    all.extend([
+        ("prompt scale", "scale"),
+        ("rollout restart", "restart"),
+        ("prompt set-version", "version"),
+    ]);
+    all.push(if is_paused { ("resume", "resume") } else { ("pause", "pause") });
+    all.push(("delete", "delete"));
+    all.extend(match model.screen() {
+        Screen::Fleet(_) => [("details", "details"), ("faults", "faults")],
+        Screen::Tree(_) => [("objects", "objects"), ("plan", "plan")],
+        Screen::Details(_) => [("owner", "owner"), ("copy", "copy")],
+        _ => [("plan", "plan"), ("tree", "tree")],
+    });
+    all.push(("prompt", "command"));
+    all
+}

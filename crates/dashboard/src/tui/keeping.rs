@@ -1,0 +1,246 @@
+//! The files of the state folder: what people marked and folded, how long Machines took, and what happened. Owns where they
+//! are, and when they are written: marks at once, folds at the end, the others now and then and at the end. Must not know
+//! what is in them.
+//!
+//! A file with an error is reported and left as it is; nothing is kept in its place until it is repaired or removed.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::folds::{self, AllFolds};
+use crate::fleet::{Fleet, kept};
+use capstan_base::private_file;
+use capstan_base::toml_file::{FileError, Source};
+
+/// Usual times and what happened are written so often, seconds.
+const WRITTEN_EVERY_S: u32 = 600;
+
+/// Which files may be written, and what waits for that.
+#[derive(Clone, Default)]
+pub struct Keeping {
+    folder: Option<PathBuf>,
+    marks: Option<PathBuf>,
+    usual_times: Option<PathBuf>,
+    past: Option<PathBuf>,
+    folds: Option<PathBuf>,
+    /// Folds as they were read.
+    folded: AllFolds,
+    /// When something was written last that is written now and then, seconds since the epoch.
+    written_s: u32,
+    waiting: Waiting,
+}
+
+/// Texts that are not on disk yet, by file: the last one counts.
+#[derive(Clone, Debug, Default)]
+pub struct Waiting(Arc<Files>);
+
+#[derive(Debug, Default)]
+struct Files {
+    texts: Mutex<BTreeMap<PathBuf, String>>,
+    /// One writer at a time.
+    writing: Mutex<()>,
+}
+
+impl Keeping {
+    /// Reads what an earlier run left in `folder`, with a sentence for each file that cannot be used.
+    #[must_use]
+    pub fn open(folder: Option<&Path>, fleet: &mut Fleet) -> (Self, Vec<String>) {
+        let Some(folder) = folder else { return (Self::default(), Vec::new()) };
+        let mut troubles = Vec::new();
+        let mut usable = |name: &str, read: &mut dyn FnMut(&Path) -> Result<(), String>| {
+            let path = folder.join(name);
+            let trouble = read(&path).err();
+            let is_usable = trouble.is_none();
+            troubles.extend(trouble.map(|trouble| {
+                format!("{trouble}; it stays as it is and nothing is kept in it: repair or remove it")
+            }));
+            is_usable.then_some(path)
+        };
+        let marks = usable("marks.toml", &mut |path| {
+            read(path, |source| kept::read_marks(source).map(|marks| fleet.set_marks(marks)))
+        });
+        let usual_times = usable("usual-times.toml", &mut |path| {
+            read(path, |source| kept::read_usual_times(source).map(|times| fleet.set_usual_times(times)))
+        });
+        let past = usable("history.jsonl", &mut |path| {
+            read(path, |source| kept::read_past(source).map(|past| fleet.set_past(past)))
+        });
+        let mut folded = AllFolds::default();
+        let folds = usable("folds.json", &mut |path| folds::load(path).map(|known| folded = known));
+        let folder = Some(folder.to_owned());
+        (Self { folder, marks, usual_times, past, folds, folded, ..Self::default() }, troubles)
+    }
+
+    /// Where all of it is.
+    #[must_use]
+    pub fn folder(&self) -> Option<&Path> {
+        self.folder.as_deref()
+    }
+
+    /// What was opened and closed in trees when the program began.
+    #[must_use]
+    pub fn folded(&self) -> &AllFolds {
+        &self.folded
+    }
+
+    /// Writes which trees were folded otherwise than when the program began.
+    ///
+    /// # Errors
+    /// A sentence: the file could not be written, and why.
+    pub fn save_folds(&self, now: &AllFolds) -> Result<(), String> {
+        let changed = now.iter().filter(|(uid, folds)| self.folded.get(uid) != Some(folds));
+        let changed: AllFolds = changed.map(|(uid, folds)| (*uid, folds.clone())).collect();
+        match &self.folds {
+            Some(path) if !changed.is_empty() => folds::save(path, &changed),
+            _ => Ok(()),
+        }
+    }
+
+    /// Notes what is to be written now. Answers whether there is anything.
+    pub fn collect(&mut self, fleet: &mut Fleet, is_last: bool) -> bool {
+        let mut is_any = false;
+        if let Some(path) = &self.marks
+            && let Some(marks) = fleet.unsaved_marks()
+        {
+            self.waiting.put(path, kept::marks_text(&marks));
+            is_any = true;
+        }
+        if !is_last && fleet.now_s() < self.written_s.saturating_add(WRITTEN_EVERY_S) {
+            return is_any;
+        }
+        self.written_s = fleet.now_s();
+        if let Some(path) = &self.usual_times
+            && let Some(times) = fleet.unsaved_usual_times()
+        {
+            self.waiting.put(path, kept::usual_times_text(&times));
+            is_any = true;
+        }
+        if let Some(path) = &self.past
+            && let Some(past) = fleet.unsaved_past()
+        {
+            self.waiting.put(path, kept::past_text(&past));
+            is_any = true;
+        }
+        is_any
+    }
+
+    #[must_use]
+    pub fn waiting(&self) -> Waiting {
+        self.waiting.clone()
+    }
+}
+
+impl Waiting {
+    fn put(&self, path: &Path, text: String) {
+        self.0.texts.lock().insert(path.to_owned(), text);
+    }
+
+    /// Writes what waits. May take as long as the disk does.
+    ///
+    /// # Errors
+    /// A sentence: which file could not be written, and why.
+    pub fn write(&self) -> Result<(), String> {
+        let _one = self.0.writing.lock();
+        let texts = std::mem::take(&mut *self.0.texts.lock());
+        for (path, text) in texts {
+            let written =
+                private_file::make_folder_of(&path).and_then(|()| private_file::write(&path, &text));
+            written.map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+}
+
+fn read(path: &Path, take: impl FnOnce(&Source) -> Result<(), FileError>) -> Result<(), String> {
+    match private_file::read(path) {
+        Ok(None) => Ok(()),
+        Ok(Some(text)) => {
+            take(&Source::new(path.display().to_string(), text)).map_err(|error| error.to_string())
+        }
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+    use crate::fleet::UsualTime;
+    use crate::fleet::kept::KeptTimes;
+
+    fn time() -> UsualTime {
+        let newest_first = vec![61, 58];
+        UsualTime {
+            source: "prod".into(),
+            infrastructure: "DevMachine".into(),
+            control_plane: false,
+            newest_first,
+        }
+    }
+
+    #[test]
+    fn files_are_private_and_read_again() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let folder = folder.path().join("deep");
+        let (keeping, troubles) = Keeping::open(Some(&folder), &mut Fleet::new());
+        assert!(troubles.is_empty(), "{troubles:?}");
+        let path = folder.join("usual-times.toml");
+        keeping
+            .waiting
+            .put(&path, kept::usual_times_text(&KeptTimes { usual: vec![time()], ..KeptTimes::default() }));
+        keeping.waiting.write().expect("written");
+        let mode = std::fs::metadata(&path).expect("the file").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let (_, troubles) = Keeping::open(Some(&folder), &mut Fleet::new());
+        assert!(troubles.is_empty(), "{troubles:?}");
+    }
+
+    #[test]
+    fn a_file_with_an_error_is_named_and_left_as_it_is() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (name, text) in [
+            ("marks.toml", "[[mark]]\nuid = 7"),
+            ("usual-times.toml", "\u{0}"),
+            ("marks.toml", "mark = []\nmark = []"),
+            ("folds.json", "[]"),
+            ("history.jsonl", "{}"),
+        ] {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).expect("a file");
+            let mut fleet = Fleet::new();
+            let (mut keeping, troubles) = Keeping::open(Some(folder.path()), &mut fleet);
+            let [trouble] = &troubles[..] else { panic!("{troubles:?}") };
+            assert!(trouble.contains(&format!("{name}:")), "{trouble}");
+            assert!(!keeping.collect(&mut fleet, true));
+            assert_eq!(keeping.save_folds(&folded(7)), Ok(()));
+            assert_eq!(std::fs::read_to_string(&path).expect("the file"), text);
+            std::fs::remove_file(&path).expect("removed");
+        }
+    }
+
+    fn folded(at_s: i64) -> AllFolds {
+        let uid = crate::fleet::Uid::parse("00000000-0000-4000-8000-000000000001");
+        AllFolds::from_iter([(uid, folds::Folds::default().touched(at_s))])
+    }
+
+    #[test]
+    fn folds_that_changed_are_written() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let open = || Keeping::open(Some(folder.path()), &mut Fleet::new()).0;
+        assert_eq!(open().save_folds(&AllFolds::default()), Ok(()));
+        assert!(!folder.path().join("folds.json").exists(), "nothing to write");
+        assert_eq!(open().save_folds(&folded(7)), Ok(()));
+        assert_eq!(open().folded(), &folded(7));
+    }
+
+    #[test]
+    fn without_a_folder_nothing_is_kept() {
+        let mut fleet = Fleet::new();
+        let (mut keeping, troubles) = Keeping::open(None, &mut fleet);
+        assert!(troubles.is_empty() && !keeping.collect(&mut fleet, true));
+    }
+}

@@ -1,0 +1,112 @@
+//! The terminal. Elm-shaped: `update` changes the model and returns effects, `view` draws.
+//! Must not know a client, the engine, the store or the provider: a management cluster, the embedded
+//! server and a dump look the same from here, as batches of deltas.
+
+mod asking;
+pub mod command;
+pub mod contexts;
+pub mod cursor;
+pub mod effect;
+mod event_loop;
+pub mod folds;
+pub mod hints;
+pub mod keeping;
+pub mod keymap;
+pub mod layout;
+pub mod model;
+pub mod msg;
+pub mod overlay;
+pub mod paint;
+pub mod plans;
+pub mod reference;
+pub mod report;
+pub mod rights;
+pub mod runner;
+pub mod screen;
+pub mod script;
+pub mod terminal;
+pub mod theme;
+pub mod turns;
+pub mod update;
+pub mod view;
+pub mod widget;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ratatui::layout::Rect;
+use tokio::sync::mpsc;
+
+pub use contexts::{Contexts, Opened};
+pub use event_loop::Exit;
+pub use model::Session;
+pub use runner::SourceHandle;
+pub use terminal::TerminalError;
+pub use theme::Tier;
+
+use crate::fleet::{Delta, SourceId};
+use capstan_base::time::Clock;
+use capstan_base::toml_file::FileError;
+use model::{Hook, Look, Model};
+use turns::Turns;
+
+/// What the dashboard needs besides data.
+pub struct Options {
+    pub session: Session,
+    pub theme: String,
+    pub keymap: String,
+    pub ascii: bool,
+    pub tier: Tier,
+    /// Where `themes/`, `keymaps/` and `explanations/` are looked for before those built in.
+    pub config_dir: Option<PathBuf>,
+    /// Where marks, folds and usual times are kept between runs; `None`: nowhere.
+    pub state_dir: Option<PathBuf>,
+    pub clock: Clock,
+    /// Shortest time between two frames that nobody asked for; `None`: a tenth of a second.
+    pub frame_min: Option<Duration>,
+    /// Run by a shell whenever a cluster turns; what turned is its environment.
+    pub hook: Option<String>,
+    /// What else may be looked at; `None`: there is no kubeconfig behind this.
+    pub contexts: Option<Arc<dyn Contexts>>,
+}
+
+/// Why the dashboard did not run to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum TuiError {
+    #[error(transparent)]
+    Terminal(#[from] TerminalError),
+    #[error(transparent)]
+    File(#[from] FileError),
+}
+
+/// Runs the dashboard until somebody leaves. The first frame is drawn before any data arrives; data
+/// comes as batches from one receiver per source, and actions go through the source's handle.
+///
+/// # Errors
+/// No usable terminal, or a theme, a keymap or explanations that cannot be used. The terminal is as it was before.
+pub async fn run(
+    options: Options,
+    deltas: Vec<mpsc::Receiver<Vec<Delta>>>,
+    handles: BTreeMap<SourceId, SourceHandle>,
+) -> Result<Exit, TuiError> {
+    let look = Look::load(
+        &options.theme,
+        &options.keymap,
+        options.tier,
+        options.ascii,
+        options.config_dir,
+        command::check,
+    )?;
+    let mut model = Model::new(options.session, look, Rect::new(0, 0, 80, 24), options.clock.now());
+    model.keep_in(options.state_dir.as_deref());
+    model.hook = options.hook.map(|command| Hook { command, turns: Turns::default() });
+    model.contexts = options.contexts.as_ref().map(|contexts| contexts.names()).unwrap_or_default();
+    let exit = {
+        let frame_min = options.frame_min.unwrap_or(event_loop::FRAME_MIN);
+        event_loop::run(&mut model, options.clock, deltas, handles, options.contexts, frame_min).await?
+    };
+    model.keep_last();
+    Ok(exit)
+}

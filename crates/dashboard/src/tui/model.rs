@@ -1,0 +1,438 @@
+//! Everything the program knows and shows. Owns no terminal, no task: `update` changes it, `view`
+//! draws it, and both work the same in a test.
+
+use std::path::{Path, PathBuf};
+
+use ratatui::layout::Rect;
+
+use super::cursor::Motion;
+use super::effect::{Effect, LockSubject};
+use super::folds::AllFolds;
+use super::keeping::Keeping;
+use super::keymap::{CheckLine, KeyPress, Keymap, Mode};
+use super::overlay::Overlay;
+use super::plans::Plans;
+use super::rights::Rights;
+use super::screen::fleet::FleetScreen;
+pub use super::screen::header::Session;
+use super::screen::{Context, Screen};
+use super::theme::{Theme, Tier};
+use super::turns::{self, Turns};
+use crate::fleet::{Changes, Explanations, Fleet, Item, Names, RowId, Target};
+use capstan_base::time::Timestamp;
+use capstan_base::toml_file::FileError;
+
+/// Rows keep their places for so long after a key or a click, seconds.
+const HELD_S: i64 = 3;
+
+/// So many screens are kept to go back to.
+const SCREENS_MAX: usize = 32;
+
+/// How it looks, which keys do what and how reasons are explained, with what is needed to load another.
+pub struct Look {
+    pub theme: Theme,
+    pub keymap: Keymap,
+    pub explanations: Explanations,
+    pub tier: Tier,
+    pub ascii: bool,
+    pub config_dir: Option<PathBuf>,
+}
+
+impl Look {
+    /// `check`: the lines that a keymap may bind.
+    ///
+    /// # Errors
+    /// A theme, a keymap or explanations that cannot be used: file, line and what was expected.
+    pub fn load(
+        theme: &str,
+        keymap: &str,
+        tier: Tier,
+        ascii: bool,
+        config_dir: Option<PathBuf>,
+        check: CheckLine,
+    ) -> Result<Self, FileError> {
+        let theme = Theme::load(theme, config_dir.as_deref(), tier, ascii)?;
+        let keymap = Keymap::load(keymap, config_dir.as_deref(), check)?;
+        let explanations = Explanations::load(config_dir.as_deref())?;
+        Ok(Self { theme, keymap, explanations, tier, ascii, config_dir })
+    }
+}
+
+/// A line that stands in for the key hints until the next key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Toast {
+    pub tone: Tone,
+    pub text: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tone {
+    Info,
+    Warning,
+    Error,
+}
+
+/// A command that is run whenever a cluster turns.
+pub struct Hook {
+    pub command: String,
+    pub turns: Turns,
+}
+
+/// The whole state.
+pub struct Model {
+    pub fleet: Fleet,
+    pub plans: Plans,
+    pub rights: Rights,
+    pub session: Session,
+    pub look: Look,
+    /// From the first to the open one; the first is the fleet and stays.
+    pub screens: Vec<Screen>,
+    /// The last one gets keys first.
+    pub overlays: Vec<Overlay>,
+    /// Keys of a chord that has begun.
+    pub pending: Vec<KeyPress>,
+    pub toast: Option<Toast>,
+    /// Command lines that were run, oldest first.
+    pub history: Vec<String>,
+    pub area: Rect,
+    pub now: Timestamp,
+    pub mouse: bool,
+    /// Rings when a cluster comes to be at fault, where that was asked for.
+    pub bell: Option<Turns>,
+    /// A command of the person's own that is run whenever a cluster turns.
+    pub hook: Option<Hook>,
+    /// Lists have upstream's wide columns too.
+    pub wide: bool,
+    /// What was opened and closed in the trees of clusters.
+    pub folds: AllFolds,
+    /// What is drawn is no longer what there is to show.
+    pub needs_frame: bool,
+    /// When somebody was at the keys last.
+    pub touched_at: Option<Timestamp>,
+    /// Grows with every preview that is asked for, so that a late answer belongs to no open dialog.
+    pub ticket: u64,
+    pub keeping: Keeping,
+    /// Etcd is being read for a screen.
+    pub reads_etcd: bool,
+    /// A configuration is being read for a screen.
+    pub reads_configuration: bool,
+    /// All names, while somebody looks for an object.
+    pub names: Option<Names>,
+    /// Whose events are being read for a screen.
+    pub events_of: Option<Target>,
+    /// Of the kubeconfig; empty where there is none behind this.
+    pub contexts: Vec<String>,
+    /// Whose locks are being watched for a screen.
+    pub locks_of: Option<LockSubject>,
+}
+
+impl Model {
+    #[must_use]
+    pub fn new(session: Session, look: Look, area: Rect, now: Timestamp) -> Self {
+        Self {
+            fleet: Fleet::explained_by(look.explanations.clone()),
+            plans: Plans::default(),
+            rights: Rights::default(),
+            session,
+            look,
+            screens: vec![Screen::Fleet(FleetScreen::default())],
+            overlays: Vec::new(),
+            pending: Vec::new(),
+            toast: None,
+            history: Vec::new(),
+            area,
+            now,
+            mouse: false,
+            bell: None,
+            hook: None,
+            wide: false,
+            folds: AllFolds::default(),
+            needs_frame: true,
+            touched_at: None,
+            ticket: 0,
+            keeping: Keeping::default(),
+            reads_etcd: false,
+            reads_configuration: false,
+            names: None,
+            events_of: None,
+            contexts: Vec::new(),
+            locks_of: None,
+        }
+    }
+
+    /// Takes in what an earlier run left in a folder, and leaves there what this one learns.
+    pub fn keep_in(&mut self, folder: Option<&Path>) {
+        let (keeping, troubles) = Keeping::open(folder, &mut self.fleet);
+        self.folds.clone_from(keeping.folded());
+        self.keeping = keeping;
+        if !troubles.is_empty() {
+            self.notice("A file could not be used", troubles.join("\n\n"));
+        }
+    }
+
+    /// Writes what this run learnt and did not write yet, at its end.
+    pub fn keep_last(&mut self) {
+        self.keeping.collect(&mut self.fleet, true);
+        // The person leaves, and does not need to read that something could not be kept.
+        let written = [self.keeping.waiting().write(), self.keeping.save_folds(&self.folds)];
+        for why in written.into_iter().filter_map(Result::err) {
+            tracing::warn!(%why, "what was learnt is not kept");
+        }
+    }
+
+    /// Another server is looked at: nothing that is known holds any more. How it looks stays, and what is kept is kept.
+    pub fn begin_again(&mut self, session: Session) {
+        self.keep_last();
+        let folder = self.keeping.folder().map(Path::to_path_buf);
+        self.fleet = Fleet::explained_by(self.look.explanations.clone());
+        (self.plans, self.rights) = (Plans::default(), Rights::default());
+        self.session = session;
+        self.screens = vec![Screen::Fleet(FleetScreen::default())];
+        self.overlays.clear();
+        self.pending.clear();
+        (self.names, self.events_of, self.reads_etcd) = (None, None, false);
+        // What is at fault when it is listed is not news.
+        self.bell = self.bell.take().map(|_| Turns::default());
+        if let Some(hook) = &mut self.hook {
+            hook.turns = Turns::default();
+        }
+        self.keep_in(folder.as_deref());
+        self.needs_frame = true;
+    }
+
+    /// What is to be written to the state folder now.
+    pub fn keep(&mut self) -> Option<Effect> {
+        self.keeping.collect(&mut self.fleet, false).then(|| Effect::Keep(self.keeping.waiting()))
+    }
+
+    /// The open screen.
+    #[must_use]
+    pub fn screen(&self) -> &Screen {
+        // `screens` is never empty: only `close_screen` takes one, and it leaves the first.
+        &self.screens[self.screens.len() - 1]
+    }
+
+    pub fn screen_mut(&mut self) -> &mut Screen {
+        let last = self.screens.len() - 1;
+        &mut self.screens[last]
+    }
+
+    /// Brings the open screen's order, tree and cursor up to the fleet. Cheap when nothing changed.
+    pub fn refresh(&mut self) {
+        self.on_screen(|screen, context| screen.refresh(context));
+    }
+
+    /// Does something with the open screen that takes what there is to show.
+    pub fn on_screen<T>(&mut self, act: impl FnOnce(&mut Screen, &Context<'_>) -> T) -> T {
+        let context = Context {
+            fleet: &self.fleet,
+            plans: &self.plans,
+            area: self.area,
+            now: self.now,
+            theme: &self.look.theme,
+            keymap: &self.look.keymap,
+            is_read_only: self.session.read_only,
+            wide: self.wide,
+            is_held: self.held_s().is_some(),
+        };
+        let last = self.screens.len() - 1;
+        act(&mut self.screens[last], &context)
+    }
+
+    /// A person changed where clusters belong in their list.
+    pub fn resort(&mut self) {
+        if let Some(Screen::Fleet(fleet)) = self.screens.first_mut() {
+            fleet.resort();
+        }
+        self.needs_frame = true;
+    }
+
+    /// The fleet changed.
+    pub fn note(&mut self, changes: &Changes) {
+        if !changes.is_empty() {
+            self.screens.iter_mut().for_each(|screen| screen.note(&self.fleet, changes));
+            self.plans.note(&self.fleet, changes);
+            let is_seen = !self.overlays.is_empty() || self.screen().shows(changes, self.area);
+            self.needs_frame |= is_seen || changes.is_replaced;
+        }
+    }
+
+    /// A verdict may have turned: rings and says so on the last line when a cluster came to be at fault, and runs the
+    /// person's command.
+    pub fn tell_turns(&mut self) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        let alarm = self.bell.as_mut().and_then(|bell| turns::alarm(&bell.look(&self.fleet)));
+        if let Some(words) = alarm {
+            self.say(Tone::Warning, words);
+            self.needs_frame = true;
+            effects.push(Effect::Bell);
+        }
+        if let Some(hook) = &mut self.hook {
+            let turned = hook.turns.look(&self.fleet).into_iter();
+            effects.extend(turned.map(|turn| Effect::Hook { command: hook.command.clone(), turn }));
+        }
+        effects
+    }
+
+    /// For so many seconds more rows keep their places, because somebody was at the keys; `None`: they move.
+    fn held_s(&self) -> Option<i64> {
+        let passed_s = (self.now - self.touched_at?).num_seconds();
+        Some(HELD_S - passed_s).filter(|left_s| *left_s > 0)
+    }
+
+    /// Time passed: rows that waited for a person may take their places now.
+    pub fn tick(&mut self) {
+        self.needs_frame |= self.screen().is_waiting(self.fleet.now_s()) && self.held_s().is_none();
+    }
+
+    /// Seconds until something changes by itself: a verdict that is due, or rows that wait for a person; `None`: nothing
+    /// does.
+    #[must_use]
+    pub fn wakes_in_s(&self) -> Option<i64> {
+        let from_now = |at_s: u32| i64::from(at_s) - self.now.timestamp();
+        let rows_s = self.held_s().filter(|_| self.screen().is_waiting(self.fleet.now_s()));
+        let kept_s = self.screen().kept_until_s().map(from_now).map(|s| s.max(self.held_s().unwrap_or(0)));
+        [self.fleet.next_due_s().map(from_now), rows_s, kept_s].into_iter().flatten().min()
+    }
+
+    /// Which bindings hold now.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        if self.overlays.is_empty() { self.screen_mode() } else { Mode::Dialog }
+    }
+
+    /// Which bindings hold on the open screen while no dialog is over it.
+    #[must_use]
+    pub fn screen_mode(&self) -> Mode {
+        match self.screen() {
+            Screen::Fleet(_) => Mode::Fleet,
+            Screen::Tree(_) => Mode::Tree,
+            Screen::Details(_) => Mode::Details,
+            Screen::Rollout(_) => Mode::Rollout,
+            Screen::Rollouts(_) => Mode::Rollouts,
+            Screen::Etcd(_) => Mode::Etcd,
+            Screen::Locks(_) => Mode::Leases,
+            Screen::Migration(_) => Mode::LeaderMigration,
+            Screen::Change(_) => Mode::Change,
+            Screen::Simulation(_) => Mode::Simulation,
+        }
+    }
+
+    /// What the words of the filter line narrow: help, where it is under that line, else the open screen.
+    pub fn set_filter(&mut self, words: &str) {
+        let help = self.overlays.iter_mut().rev().find_map(|overlay| match overlay {
+            Overlay::Help(help) => Some(help),
+            _ => None,
+        });
+        match help {
+            Some(help) => help.set_filter(words),
+            None => self.screen_mut().set_filter(words),
+        }
+    }
+
+    /// The picture was drawn as it is: what a person may say yes to was on the screen.
+    pub fn was_drawn(&mut self) {
+        self.needs_frame = false;
+        match self.overlays.last_mut() {
+            Some(Overlay::Preview(preview)) => preview.was_drawn(self.area),
+            Some(Overlay::Many(many)) => many.was_drawn(self.area),
+            _ => {}
+        }
+    }
+
+    pub fn move_by(&mut self, motion: Motion) {
+        if let Some(overlay) = self.overlays.last_mut() {
+            overlay.step(motion, self.area);
+        } else {
+            self.move_screen(motion);
+        }
+    }
+
+    /// Moves on the open screen, whatever is over it.
+    pub fn move_screen(&mut self, motion: Motion) {
+        self.on_screen(|screen, context| screen.step(context, motion));
+    }
+
+    /// What is selected on the open screen.
+    #[must_use]
+    pub fn selected(&self) -> Option<Item> {
+        self.screen().selected(&self.fleet)
+    }
+
+    /// The object that is selected: none for headings.
+    #[must_use]
+    pub fn selected_row(&self) -> Option<RowId> {
+        match self.selected()? {
+            Item::Row(id) => Some(id),
+            Item::Group { .. } | Item::Reference { .. } => None,
+        }
+    }
+
+    /// The marked objects of the open list.
+    #[must_use]
+    pub fn chosen(&self) -> Vec<RowId> {
+        self.screen().chosen().map(|chosen| chosen.rows(&self.fleet)).unwrap_or_default()
+    }
+
+    /// What an action is about: what is marked, else what is selected.
+    #[must_use]
+    pub fn acted_on(&self) -> Vec<RowId> {
+        let chosen = self.chosen();
+        if chosen.is_empty() { self.selected_row().into_iter().collect() } else { chosen }
+    }
+
+    /// Opens a screen on top. Of a long way the first steps are forgotten.
+    pub fn open(&mut self, screen: Screen) -> Vec<Effect> {
+        if self.screens.len() >= SCREENS_MAX {
+            self.screens.remove(1);
+        }
+        self.screens.push(screen);
+        self.rights.forget_refusals();
+        self.follow()
+    }
+
+    /// Leaves the open screen. False on the first one.
+    pub fn close_screen(&mut self) -> bool {
+        if self.screens.len() == 1 {
+            return false;
+        }
+        self.screens.pop();
+        true
+    }
+
+    /// What the shell should follow for the open screen: the object whose details are open.
+    #[must_use]
+    pub fn follow(&self) -> Vec<Effect> {
+        vec![Effect::Follow(self.followed().cloned())]
+    }
+
+    #[must_use]
+    pub fn followed(&self) -> Option<&Target> {
+        match self.screen() {
+            Screen::Details(details) => Some(&details.target),
+            Screen::Fleet(_)
+            | Screen::Tree(_)
+            | Screen::Rollout(_)
+            | Screen::Rollouts(_)
+            | Screen::Etcd(_)
+            | Screen::Locks(_)
+            | Screen::Migration(_)
+            | Screen::Change(_)
+            | Screen::Simulation(_) => None,
+        }
+    }
+
+    pub fn say(&mut self, tone: Tone, text: impl Into<String>) {
+        self.toast = Some(Toast { tone, text: text.into() });
+    }
+
+    /// Shows a failure that has more to say than a line.
+    pub fn notice(&mut self, title: impl Into<String>, text: impl Into<String>) {
+        self.overlays.push(Overlay::Notice(super::overlay::notice::Notice::new(title, text)));
+    }
+
+    /// Shows a text over the screen; nothing went wrong.
+    pub fn overview(&mut self, title: impl Into<String>, text: impl Into<String>) {
+        self.overlays.push(Overlay::Notice(super::overlay::notice::Notice::overview(title, text)));
+    }
+}

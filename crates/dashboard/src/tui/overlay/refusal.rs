@@ -1,0 +1,52 @@
+//! A line in place of a prompt that cannot be opened here. Takes every key until enter or escape: whoever has pressed
+//! the key of a prompt goes on typing words, and their letters must not act.
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::text::Line;
+use ratatui::widgets::{Clear, Widget as _};
+
+use super::Answer;
+use crate::tui::paint::{Paint, put};
+use crate::tui::theme::Scope;
+
+pub struct Refusal {
+    why: String,
+}
+
+impl Refusal {
+    #[must_use]
+    pub fn new(why: String) -> Self {
+        Self { why }
+    }
+
+    pub fn on_key(&mut self, event: KeyEvent) -> Answer {
+        match (event.code, event.modifiers) {
+            (KeyCode::Esc | KeyCode::Enter, _) | (KeyCode::Char('c' | 'g'), KeyModifiers::CONTROL) => {
+                Answer::Close
+            }
+            _ => Answer::Handled,
+        }
+    }
+
+    pub fn view(&self, paint: &Paint<'_>, area: Rect, buffer: &mut Buffer) {
+        if area.is_empty() {
+            return;
+        }
+        let line = Rect { y: area.bottom() - 1, height: 1, ..area };
+        Clear.render(line, buffer);
+        let width = usize::from(area.width);
+        let why = format!(" {} {}", paint.glyphs().unknown, self.why);
+        let (key, word) = (" enter ", "goes on ");
+        // The reason matters more than what the key is for.
+        let word = if capstan_base::text::width(&why) + key.len() + word.len() <= width { word } else { "" };
+        let room = width.saturating_sub(key.len() + word.len());
+        let line_text = Line::from(vec![
+            paint.span(Scope::NoticeWarning, paint.cut(&why, room)),
+            paint.span(Scope::Key, key),
+            paint.span(Scope::KeyText, word),
+        ]);
+        put(buffer, line.x, line.y, &line_text, line.width);
+    }
+}

@@ -1,0 +1,311 @@
+//! Which columns a list of rows shows, how wide they are, and what stands in them: ours, and with `wide` upstream's
+//! ([`capi_types::columns`]) of the kinds on the list, to the right of the reason. Everything depends on the list and on the
+//! width of the screen alone, so that no column moves because data changed. Owns which give way first when there is little
+//! room, and how a value looks; must not know filter, order nor cursor.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::text::Line;
+
+use super::parts::{AGE_WIDTH, Part, Printed, parts};
+use crate::fleet::{Cell, Kind, Row, Tone};
+use crate::tui::paint::{Paint, put, verdict_scope};
+use crate::tui::theme::Scope;
+use crate::tui::widget::{counters, table};
+use capi_rules::status::verdict::Verdict;
+use capi_types::columns::{Column, Type};
+use capstan_base::time::Timestamp;
+
+/// One column on the screen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Id {
+    /// Ours: the glyph of the verdict, in front of the name.
+    Verdict,
+    /// Ours: the name, in a tree with its kind and branches.
+    Name,
+    /// Ours: available of wanted replicas, of the object or of the part of a Cluster that counters with this prefix count.
+    Have(&'static str),
+    /// Ours: the versions that run in a cluster, or the version of an object in a tree.
+    Version,
+    /// Ours: since when the verdict holds.
+    Since,
+    /// Ours: what is going on, in a few words.
+    Why,
+    /// Upstream's numbers of replicas side by side, a letter each: those whose heading begins so.
+    Counters(&'static str),
+    /// Any other of upstream's, by its heading.
+    Printed(&'static str),
+}
+
+/// Cells in front of the first column: the cursor's mark, the glyph of the verdict, and one between.
+const LEAD: u16 = 3;
+/// From here on the reason stands in its row.
+const WHY_FROM: u16 = 60;
+/// The reason is not shown with less, and has this much before less important columns are shown at all.
+const WHY_MIN: u16 = 20;
+const WHY_WIDTH: u16 = 28;
+/// From here on counters of four digits have room.
+const ROOMY_FROM: u16 = 100;
+/// Digits of one of upstream's counters.
+const DIGITS: usize = 4;
+
+/// Which list it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum List {
+    Fleet,
+    Tree,
+}
+
+/// What stands below a Cluster, whose own columns are those of the list of clusters.
+const BELOW: &[Kind] =
+    &[Kind::ControlPlane, Kind::MachineDeployment, Kind::MachineSet, Kind::MachinePool, Kind::Machine];
+
+/// The columns of one list.
+pub struct Columns {
+    list: List,
+    /// Upstream's; none without `wide`.
+    parts: Vec<Part>,
+    wide: bool,
+}
+
+impl Columns {
+    #[must_use]
+    pub fn new(list: List, wide: bool) -> Self {
+        let kinds = match list {
+            List::Fleet => &[Kind::Cluster],
+            List::Tree => BELOW,
+        };
+        Self { list, parts: if wide { parts(kinds, true) } else { Vec::new() }, wide }
+    }
+
+    #[must_use]
+    pub fn is_wide(&self) -> bool {
+        self.wide
+    }
+
+    /// Where which column stands in `body`.
+    #[must_use]
+    pub fn place(&self, body: Rect) -> Vec<table::Placed<Id>> {
+        let mut columns = self.ours(body.width);
+        columns.extend(self.parts.iter().map(upstreams));
+        table::place(&columns, body.x + LEAD, body.width.saturating_sub(LEAD + 1))
+    }
+
+    /// Ours, the more important ones first to be given room.
+    fn ours(&self, width: u16) -> Vec<table::Column<Id>> {
+        let roomy = width >= ROOMY_FROM;
+        let has_why = width >= WHY_FROM;
+        // Without a reason the names have what it leaves.
+        let name = |share: u16, most: u16, beside: u16| {
+            if has_why { share.clamp(14, most) } else { width.saturating_sub(LEAD + 1 + beside).max(8) }
+        };
+        let counters = if roomy { 9 } else { 7 };
+        let mut columns = match self.list {
+            List::Fleet => {
+                let workers = if roomy { "WORKERS" } else { "WORK" };
+                vec![
+                    column(Id::Name, "NAME", name(width / 4, 40, 16)),
+                    right(Id::Have("CP"), "CP", 5),
+                    right(Id::Have("W"), workers, counters),
+                ]
+            }
+            List::Tree => vec![
+                column(Id::Name, "OBJECT", name(width * 3 / 8, 44, 9)),
+                right(Id::Have(""), "HAVE", counters),
+            ],
+        };
+        for (rank, column) in columns.iter_mut().enumerate() {
+            column.rank = rank;
+        }
+        let version = if self.list == List::Fleet { 13 } else { 8 };
+        columns.push(late(column(Id::Version, "VERSION", version), usize::MAX));
+        // Who asks for wide columns wants those before the version.
+        columns.push(late(right(Id::Since, "SINCE", 5), 0));
+        if has_why {
+            let why = column(Id::Why, "WHY", WHY_WIDTH);
+            columns.push(table::Column { min: WHY_MIN, grows: true, ..why });
+        }
+        columns
+    }
+
+    /// Has any of upstream's columns a place in `body`?
+    #[must_use]
+    pub fn shows_wide(&self, body: Rect) -> bool {
+        self.place(body).iter().any(|placed| matches!(placed.id, Id::Counters(_) | Id::Printed(_)))
+    }
+
+    fn printed(&self, name: &str) -> Option<&Printed> {
+        self.parts.iter().find_map(|part| match part {
+            Part::Printed(printed) if printed.column.name == name => Some(printed),
+            _ => None,
+        })
+    }
+
+    /// What a row has in one of upstream's columns; nothing in ours.
+    #[must_use]
+    pub fn cell(&self, id: Id, row: &Row, room: usize, paint: &Paint<'_>) -> Line<'static> {
+        match id {
+            Id::Counters(prefix) => {
+                let of_prefix = |part: &Part| match part {
+                    Part::Group(group) if group.prefix == prefix => Some(group.numbers(row)),
+                    _ => None,
+                };
+                let numbers = self.parts.iter().find_map(of_prefix).unwrap_or_default();
+                counters::cell(&numbers, digits(prefix), paint)
+            }
+            Id::Printed(name) => {
+                let cell = self.printed(name).map_or(Cell::Nothing, |printed| printed.read(row));
+                value(cell, name, room, paint)
+            }
+            _ => Line::default(),
+        }
+    }
+}
+
+fn column(id: Id, title: &str, width: u16) -> table::Column<Id> {
+    table::Column {
+        id,
+        title: title.to_owned(),
+        align: table::Align::Left,
+        min: width,
+        natural: width,
+        late: false,
+        rank: 0,
+        grows: false,
+    }
+}
+
+fn right(id: Id, title: &str, width: u16) -> table::Column<Id> {
+    table::Column { align: table::Align::Right, ..column(id, title, width) }
+}
+
+/// The column has to wait for those that matter more.
+fn late(column: table::Column<Id>, rank: usize) -> table::Column<Id> {
+    table::Column { late: true, rank, ..column }
+}
+
+/// One of upstream's. Those that only the wide list has come before those that repeat ours.
+fn upstreams(part: &Part) -> table::Column<Id> {
+    match part {
+        Part::Group(group) => {
+            let digits = digits(group.prefix);
+            let width = counters::width(group.letters.len(), digits);
+            let heading = counters::heading(&group.letters, digits);
+            let width = u16::try_from(width).unwrap_or(u16::MAX);
+            late(column(Id::Counters(group.prefix), &heading, width), if group.wide { 1 } else { 2 })
+        }
+        Part::Printed(printed) => {
+            let Column { name, wide, .. } = *printed.column;
+            let title = name.to_uppercase();
+            let width = natural(printed.column).max(u16::try_from(title.len()).unwrap_or(u16::MAX));
+            let is_date = printed.column.type_ == Type::Date;
+            let of = if is_date { right } else { column };
+            late(of(Id::Printed(name), &title, width), if wide { 1 } else { 3 })
+        }
+    }
+}
+
+/// A control plane has no more than a few Machines.
+fn digits(prefix: &str) -> usize {
+    if prefix == "CP" { 2 } else { DIGITS }
+}
+
+/// Cells for what usually stands in one of upstream's columns.
+fn natural(column: &Column) -> u16 {
+    match (column.type_, column.name) {
+        (Type::Date, _) => AGE_WIDTH,
+        (_, "Version") => 8,
+        (_, "Phase") => 12,
+        (_, "Node Name") => 20,
+        (_, "Provider ID") => 32,
+        (_, "Internal-IP" | "External-IP") => 15,
+        (_, "OS-Image") => 22,
+        (_, "ClusterClass" | "Failure domain") => 14,
+        // `Unknown`, the longest status of a condition.
+        _ => 7,
+    }
+}
+
+/// Draws the glyph of a verdict in front of a row, with a mark when it comes from conditions of the older kind.
+pub fn verdict(verdict: Verdict, legacy: bool, body: Rect, y: u16, paint: &Paint<'_>, buffer: &mut Buffer) {
+    let mut line = Line::from(paint.span(verdict_scope(verdict), paint.verdict_glyph(verdict)));
+    if legacy {
+        line.push_span(paint.span(Scope::Muted, paint.glyphs().footnote));
+    }
+    put(buffer, body.x + 1, y, &line, 2);
+}
+
+/// Marks the place of the glyphs when rows are ordered by verdict. `sorted`: by what, and whether the other way round.
+pub fn mark_verdict(sorted: Option<(Id, bool)>, body: Rect, y: u16, paint: &Paint<'_>, buffer: &mut Buffer) {
+    if let Some((Id::Verdict, reverse)) = sorted {
+        let mark = if reverse { paint.glyphs().descending } else { paint.glyphs().ascending };
+        put(buffer, body.x + 1, y, &Line::from(paint.span(Scope::ColumnSorted, mark)), 1);
+    }
+}
+
+/// Since when, as an age.
+#[must_use]
+pub fn since(at: Option<Timestamp>, paint: &Paint<'_>) -> Line<'static> {
+    Line::from(paint.span(Scope::Muted, at.map(|at| paint.age_in_list(at)).unwrap_or_default()))
+}
+
+/// One value, as text and in its colour.
+fn value(cell: Cell<'_>, name: &str, room: usize, paint: &Paint<'_>) -> Line<'static> {
+    let scope = match cell {
+        Cell::Condition(c) => match Tone::of(&c.type_, c.status) {
+            Tone::Good => Scope::Muted,
+            Tone::Active => Scope::ConditionInfo,
+            Tone::Bad => Scope::ConditionBad,
+            Tone::Unknown => Scope::Unknown,
+        },
+        _ if name == "Version" => Scope::Text,
+        _ => Scope::Muted,
+    };
+    let text = match cell {
+        // In steps that leave a quiet screen alone.
+        Cell::Moment(then) => paint.age(then),
+        other => other.print(paint.now).into_owned(),
+    };
+    // Names differ in their ends; sentences are read from the start.
+    let text = if text.contains(' ') { paint.cut(&text, room) } else { paint.cut_name(&text, room) };
+    Line::from(paint.span(scope, text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn picture(list: List, wide: bool, width: u16) -> String {
+        let placed = Columns::new(list, wide).place(Rect::new(0, 0, width, 20));
+        let of = |p: &table::Placed<Id>| format!("{}{}", p.title.to_lowercase(), p.width);
+        placed.iter().map(of).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn columns_depend_on_list_and_width_alone() {
+        assert_eq!(picture(List::Fleet, false, 40), "name20 cp5 work7");
+        assert_eq!(picture(List::Fleet, false, 60), "name15 cp5 work7 why23");
+        assert_eq!(picture(List::Fleet, false, 80), "name20 cp5 work7 since5 why31");
+        assert_eq!(picture(List::Fleet, false, 120), "name30 cp5 workers9 version13 since5 why44");
+        assert_eq!(picture(List::Tree, false, 40), "object27 have7");
+        assert_eq!(picture(List::Tree, false, 80), "object30 have7 since5 why28");
+        assert_eq!(picture(List::Tree, false, 120), "object44 have9 version8 since5 why42");
+    }
+
+    /// At 200 columns `wide` took the reason away for the provider's id.
+    #[test]
+    fn the_reason_has_room_from_sixty_columns_on_and_upstreams_stand_behind_it() {
+        for (list, wide) in
+            [(List::Fleet, false), (List::Fleet, true), (List::Tree, false), (List::Tree, true)]
+        {
+            for width in WHY_FROM..250 {
+                let placed = Columns::new(list, wide).place(Rect::new(0, 0, width, 20));
+                let why = placed.iter().position(|p| p.id == Id::Why).expect("a reason");
+                assert!(placed[why].width >= WHY_MIN, "{width}");
+                let (before, after) = (&placed[..why], &placed[why + 1..]);
+                let is_upstreams = |p: &table::Placed<Id>| matches!(p.id, Id::Counters(_) | Id::Printed(_));
+                assert!(!before.iter().any(is_upstreams) && after.iter().all(is_upstreams), "{width}");
+            }
+        }
+    }
+}

@@ -1,0 +1,339 @@
+//! One object in detail: conditions with what they mean, counters, relations; its YAML and events.
+//! Owns the open tab and the scroll position; the object in full comes from whoever follows it.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::text::{Line, Span};
+
+use super::details_text::{self, Full, Links};
+use super::moments::Moments;
+use super::related::{Related, Way, related};
+use super::search::Search;
+use super::{Context, foot, plan_text, timeline_text, why};
+use crate::fleet::watch::Subject;
+use crate::fleet::{Fleet, Item, ItemKey, Part, RowId, SourceId, Target, Uid};
+use crate::tui::cursor::{Motion, Scroll};
+use crate::tui::layout::{Layout, layout};
+use crate::tui::paint::{Paint, put};
+use crate::tui::plans::{PlannedCluster, Plans};
+use crate::tui::theme::Scope;
+use crate::tui::widget::table::mark;
+use capstan_base::time::Timestamp;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tab {
+    #[default]
+    Overview,
+    Yaml,
+    Events,
+    Plan,
+    Timeline,
+    Changes,
+}
+
+impl Tab {
+    pub const ALL: [Self; 6] =
+        [Self::Overview, Self::Yaml, Self::Events, Self::Plan, Self::Timeline, Self::Changes];
+
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Overview => "overview",
+            Self::Yaml => "yaml",
+            Self::Events => "events",
+            Self::Plan => "plan",
+            Self::Timeline => "timeline",
+            Self::Changes => "changes",
+        }
+    }
+}
+
+/// What the screen keeps.
+pub struct DetailsScreen {
+    pub target: Target,
+    /// `None`: an object that no row of the fleet is, or refers to.
+    key: Option<ItemKey>,
+    /// The object's place while it is in the fleet.
+    item: Option<Item>,
+    tab: Tab,
+    scrolls: [Scroll; Tab::ALL.len()],
+    /// In the open tab; the words stay for the next one.
+    search: Search,
+    full: Full,
+    moments: Moments,
+    explains: Option<Explains>,
+    /// Which related object is chosen, and whether it is still to be brought on the screen.
+    link: Option<usize>,
+    is_link_sought: bool,
+}
+
+/// What a tab shows, and the line of the related object that is chosen.
+struct Page {
+    lines: Vec<Line<'static>>,
+    chosen: Option<usize>,
+}
+
+/// The object is one of the causes of the state of another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Explains {
+    of: (SourceId, Uid),
+    /// Its place among the causes.
+    at: usize,
+}
+
+impl DetailsScreen {
+    /// Details of an item; `None` for headings.
+    #[must_use]
+    pub fn of(fleet: &Fleet, item: Item, tab: Tab) -> Option<Self> {
+        let (target, key) = (fleet.target(item)?, fleet.item_key(item)?);
+        Some(Self { key: Some(key), item: Some(item), tab, ..Self::of_target(target) })
+    }
+
+    /// Details of an object that the fleet does not have: what is shown is read.
+    #[must_use]
+    pub fn of_target(target: Target) -> Self {
+        Self {
+            target,
+            key: None,
+            item: None,
+            tab: Tab::default(),
+            scrolls: [Scroll::default(); Tab::ALL.len()],
+            search: Search::default(),
+            full: Full::default(),
+            moments: Moments::default(),
+            explains: None,
+            link: None,
+            is_link_sought: false,
+        }
+    }
+
+    fn related(&self, fleet: &Fleet) -> Vec<Related> {
+        related(fleet, self.item, &self.target, self.full.object())
+    }
+
+    /// Chooses the next related object, or the one before, round at the ends; opens the tab that has them. False when
+    /// there is none.
+    pub fn choose_link(&mut self, fleet: &Fleet, forward: bool) -> bool {
+        let count = self.related(fleet).len();
+        if count == 0 {
+            return false;
+        }
+        self.tab = Tab::Overview;
+        self.link = Some(match self.link {
+            Some(at) if forward => (at + 1) % count,
+            Some(at) => (at.min(count) + count - 1) % count,
+            None if forward => 0,
+            None => count - 1,
+        });
+        self.is_link_sought = true;
+        true
+    }
+
+    /// The related object that is chosen.
+    #[must_use]
+    pub fn chosen_link(&self, fleet: &Fleet) -> Option<Related> {
+        self.related(fleet).into_iter().nth(self.link.filter(|_| self.tab == Tab::Overview)?)
+    }
+
+    /// Details of the object that stands for the cause number `at` of the state of `of`; `None` when it has not
+    /// so many.
+    #[must_use]
+    pub fn of_cause(fleet: &Fleet, of: RowId, at: usize) -> Option<Self> {
+        let leaf = fleet.causes(of).get(at)?.leaf;
+        let row = fleet.row(of)?;
+        let screen = Self::of(fleet, Item::Row(leaf), Tab::Overview)?;
+        Some(Self { explains: Some(Explains { of: (row.source, row.uid), at }), ..screen })
+    }
+
+    /// Whose state the object explains, and its place among the causes.
+    #[must_use]
+    pub fn explains(&self, fleet: &Fleet) -> Option<(RowId, usize)> {
+        let Explains { of: (source, uid), at } = self.explains?;
+        Some((fleet.find(source, uid)?, at))
+    }
+
+    /// Opens the next tab, or the one before.
+    pub fn turn(&mut self, step: isize) {
+        let at = (self.tab as usize + Tab::ALL.len()).saturating_add_signed(step) % Tab::ALL.len();
+        self.tab = Tab::ALL[at];
+    }
+
+    /// Whose plans belong to this screen: none while another tab is open.
+    #[must_use]
+    pub fn planned(&self, fleet: &Fleet) -> Option<PlannedCluster> {
+        let row = self.row().filter(|_| self.tab == Tab::Plan)?;
+        PlannedCluster::of(fleet, fleet.cluster_of(row)?)
+    }
+
+    #[must_use]
+    pub fn tab(&self) -> Tab {
+        self.tab
+    }
+
+    pub fn set_tab(&mut self, tab: Tab) {
+        self.tab = tab;
+    }
+
+    /// News of the object.
+    pub fn take(&mut self, subject: &Subject, now: Timestamp) {
+        if let Subject::Object(object) = subject {
+            self.moments.take(object, now);
+        }
+        self.full.take(subject);
+    }
+
+    /// The YAML while its tab is open, for the clipboard.
+    #[must_use]
+    pub fn open_yaml(&self) -> Option<String> {
+        let lines = self.full.yaml().filter(|_| self.tab == Tab::Yaml)?;
+        Some(lines.join("\n"))
+    }
+
+    #[must_use]
+    pub fn search(&self) -> &Search {
+        &self.search
+    }
+
+    /// Looks for these words from the first line on the screen on; for nothing when they are empty.
+    pub fn set_search(&mut self, words: &str) {
+        self.search.set(words, self.scrolls[self.tab as usize].0);
+    }
+
+    /// To the next line with the words, or the one before.
+    pub fn find(&mut self, forward: bool) {
+        self.search.go(forward);
+    }
+
+    pub fn refresh(&mut self, context: &Context<'_>) {
+        self.find_place(context.fleet);
+        if self.search.words().is_empty() && !self.is_link_sought {
+            return;
+        }
+        let Some(parts) = layout(context.area) else { return };
+        let paint = Paint::new(context.theme, context.now);
+        let Page { lines, chosen } =
+            self.page(context.fleet, context.plans, &paint, usize::from(parts.body.width));
+        if let Some(line) = chosen.filter(|_| std::mem::take(&mut self.is_link_sought)) {
+            self.scrolls[self.tab as usize].show(line, lines.len(), usize::from(parts.body.height));
+        }
+        if let Some(line) = self.search.settle(lines.iter().map(ToString::to_string)) {
+            self.scrolls[self.tab as usize].show(line, lines.len(), usize::from(parts.body.height));
+        }
+    }
+
+    /// Rows come and go: the place of the object is looked up again when it is not there any more.
+    fn find_place(&mut self, fleet: &Fleet) {
+        let Some(key) = self.key else { return };
+        if self.item.is_some_and(|item| fleet.item_key(item) == Some(key)) {
+            return;
+        }
+        let row = fleet.find(self.target.source, key.uid);
+        self.item = row.map(|id| match key.part {
+            Part::Itself => Item::Row(id),
+            Part::Group(group) => Item::Group { of: id, group },
+            Part::Reference(which) => Item::Reference { of: id, which },
+        });
+    }
+
+    #[must_use]
+    pub fn selected(&self, _fleet: &Fleet) -> Option<Item> {
+        self.item
+    }
+
+    /// The object's row, when it is one of the fleet's.
+    #[must_use]
+    pub fn row(&self) -> Option<RowId> {
+        match self.item {
+            Some(Item::Row(id)) => Some(id),
+            _ => None,
+        }
+    }
+
+    pub fn step(&mut self, context: &Context<'_>, motion: Motion) {
+        let Some(parts) = layout(context.area) else { return };
+        let paint = Paint::new(context.theme, context.now);
+        let lines =
+            self.page(context.fleet, context.plans, &paint, usize::from(parts.body.width)).lines.len();
+        self.scrolls[self.tab as usize].step(motion, lines, usize::from(parts.body.height));
+    }
+
+    /// The tabs for the line of crumbs, the open one marked.
+    #[must_use]
+    pub fn tabs(&self, paint: &Paint<'_>) -> Vec<Span<'static>> {
+        let mut spans = Vec::new();
+        for tab in Tab::ALL {
+            let scope = if tab == self.tab { Scope::TabOpen } else { Scope::Tab };
+            spans.push(paint.span(scope, tab.word()));
+            spans.push(Span::raw("  "));
+        }
+        spans.pop();
+        spans.push(Span::raw(" "));
+        spans
+    }
+
+    pub fn view(
+        &self,
+        fleet: &Fleet,
+        plans: &Plans,
+        paint: &Paint<'_>,
+        layout: &Layout,
+        buffer: &mut Buffer,
+    ) {
+        paint.rule(layout.rule, buffer);
+        let body = layout.body;
+        let lines = self.page(fleet, plans, paint, usize::from(body.width)).lines;
+        let scroll = self.scrolls[self.tab as usize];
+        let first = scroll.clamped(lines.len(), usize::from(body.height));
+        for (y, (at, line)) in (body.y..body.bottom()).zip(lines.iter().enumerate().skip(first)) {
+            put(buffer, body.x + 1, y, line, body.width.saturating_sub(2));
+            self.view_found(at, line, Rect { y, height: 1, ..body }, paint, buffer);
+        }
+        let chosen = self.chosen_link(fleet).map(|link| match link.way {
+            Way::None(why) => why.to_owned(),
+            _ => format!("enter opens {} {}", link.kind, link.name),
+        });
+        foot::view(self.item, false, chosen, fleet, paint, layout, buffer);
+        foot::position(first, usize::from(body.height), lines.len(), paint, layout, buffer);
+    }
+
+    /// Marks the words that are looked for on a line, and the line that one is at.
+    fn view_found(&self, at: usize, line: &Line<'_>, area: Rect, paint: &Paint<'_>, buffer: &mut Buffer) {
+        if self.search.words().is_empty() {
+            return;
+        }
+        let text = Rect { x: area.x + 1, width: area.width.saturating_sub(2), ..area };
+        for cells in self.search.cells(&line.to_string()) {
+            mark(text, &cells, paint, buffer);
+        }
+        if self.search.line() == Some(at) {
+            let glyph = Line::from(paint.span(Scope::Match, paint.glyphs().cursor));
+            put(buffer, area.x, area.y, &glyph, 1);
+        }
+    }
+
+    fn page(&self, fleet: &Fleet, plans: &Plans, paint: &Paint<'_>, width: usize) -> Page {
+        let width = width.saturating_sub(3);
+        let lines = match self.tab {
+            Tab::Overview => return self.overview(fleet, paint, width),
+            Tab::Yaml => details_text::yaml(&self.full, paint),
+            Tab::Events => details_text::events(fleet, self.row(), &self.target, &self.full, paint, width),
+            Tab::Plan => plan_text::plan(fleet, self.item, plans, paint, width),
+            Tab::Timeline => timeline_text::timeline(fleet, self.item, paint, width),
+            Tab::Changes => self.moments.lines(paint, width),
+        };
+        Page { lines, chosen: None }
+    }
+
+    fn overview(&self, fleet: &Fleet, paint: &Paint<'_>, width: usize) -> Page {
+        let mut lines = why::lines(fleet, self.row(), self.explains(fleet), paint, width);
+        let related = self.related(fleet);
+        let links = Links { all: &related, chosen: self.link };
+        let (rest, chosen) = details_text::overview(fleet, self.item, &self.full, links, paint, width);
+        if !lines.is_empty() && !rest.is_empty() {
+            lines.push(Line::default());
+        }
+        let chosen = chosen.map(|line| lines.len() + line);
+        lines.extend(rest);
+        Page { lines, chosen }
+    }
+}

@@ -1,0 +1,465 @@
+//! The fleet: a row per Cluster. Owns its order, filter and cursor, and what our own columns say of a Cluster.
+
+use std::sync::Arc;
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::text::{Line, Span};
+
+use super::chosen::Chosen;
+use super::columns::{Columns, Id, List, mark_verdict, since, verdict};
+use super::order::Order;
+use super::parts::{counter, counters_of, is_mark, mark_words};
+use super::{Context, foot};
+use crate::fleet::{
+    By, Changes, Feed, FeedState, Fleet, Item, Kind, Query, Row, RowId, Sort, SourceId, Tag, Uid,
+};
+use crate::tui::cursor::{Cursor, Motion};
+use crate::tui::layout::{Layout, layout, page};
+use crate::tui::paint::{Paint, put};
+use crate::tui::theme::Scope;
+use crate::tui::widget::{counters, table};
+use capi_rules::status::verdict::Verdict;
+use capi_types::columns::Column;
+use capi_types::condition::Status;
+
+/// Where a reason stands that has no column of its own.
+const BELOW_NAME: u16 = 5;
+/// So many more lines a long reason has where lines are free.
+const MORE_LINES_MAX: usize = 2;
+
+/// What the screen keeps: ids and positions.
+pub struct FleetScreen {
+    query: Query,
+    cursor: Cursor<(SourceId, Uid)>,
+    order: Order,
+    chosen: Chosen,
+    columns: Columns,
+    /// More than one namespace or source: names need their place.
+    places: bool,
+}
+
+impl Default for FleetScreen {
+    fn default() -> Self {
+        let sort = Sort { by: By::Verdict, reverse: false };
+        Self {
+            query: Query { sort, ..Query::default() },
+            cursor: Cursor::default(),
+            order: Order::default(),
+            chosen: Chosen::default(),
+            columns: Columns::new(List::Fleet, false),
+            places: false,
+        }
+    }
+}
+
+impl FleetScreen {
+    #[must_use]
+    pub fn filter(&self) -> &str {
+        &self.query.text
+    }
+
+    pub fn set_filter(&mut self, text: &str) {
+        text.clone_into(&mut self.query.text);
+        self.order.ask();
+    }
+
+    #[must_use]
+    pub fn sort(&self) -> Sort {
+        self.query.sort
+    }
+
+    pub fn set_sort(&mut self, sort: Sort) {
+        self.query.sort = sort;
+        self.order.ask();
+    }
+
+    /// A person changed where clusters belong.
+    pub fn resort(&mut self) {
+        self.order.ask();
+    }
+
+    /// Shows everything, or only what is not well. Answers which.
+    pub fn toggle_faults(&mut self) -> bool {
+        let only = self.query.at_least.0 == Verdict::Ok;
+        self.query.at_least.0 = if only { Verdict::Unknown } else { Verdict::Ok };
+        self.order.ask();
+        only
+    }
+
+    #[must_use]
+    pub fn chosen(&self) -> &Chosen {
+        &self.chosen
+    }
+
+    pub fn chosen_mut(&mut self) -> &mut Chosen {
+        &mut self.chosen
+    }
+
+    #[must_use]
+    pub fn listed(&self) -> Vec<RowId> {
+        self.order.iter().copied().collect()
+    }
+
+    /// How many clusters are listed, after the filter.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.order.len()
+    }
+
+    #[must_use]
+    pub fn shows_faults_only(&self) -> bool {
+        self.query.at_least.0 != Verdict::Ok
+    }
+
+    #[must_use]
+    pub fn selected(&self, fleet: &Fleet) -> Option<Item> {
+        let (source, uid) = self.cursor.key?;
+        fleet.find(source, uid).map(Item::Row)
+    }
+
+    /// Wide columns need the room of the pane.
+    #[must_use]
+    pub fn arrange(&self, layout: Layout) -> Layout {
+        if self.columns.is_wide() { layout } else { layout.with_pane() }
+    }
+
+    /// The rows of a page on this screen.
+    fn page(&self, area: Rect) -> usize {
+        layout(area).map_or(1, |parts| page(self.arrange(parts).body))
+    }
+
+    /// The fleet changed.
+    pub fn note(&mut self, changes: &Changes) {
+        self.order.note(changes, &self.query);
+    }
+
+    /// Does a change touch what is on the screen? The header counts verdicts.
+    #[must_use]
+    pub fn shows(&self, changes: &Changes, area: Rect) -> bool {
+        let on_screen = self.order.iter().skip(self.cursor.offset).take(self.page(area));
+        let mut touched = on_screen.filter(|id| changes.lines.binary_search(id).is_ok());
+        changes.overview || changes.verdicts || self.order.is_due() || touched.next().is_some()
+    }
+
+    /// Rows have other places as soon as nobody is at the keys.
+    #[must_use]
+    pub fn is_waiting(&self, now_s: u32) -> bool {
+        self.order.is_waiting(now_s)
+    }
+
+    /// When a row that improved takes its place, seconds since the epoch.
+    #[must_use]
+    pub fn kept_until_s(&self) -> Option<u32> {
+        self.order.kept_until_s()
+    }
+
+    pub fn refresh(&mut self, context: &Context<'_>) {
+        let fleet = context.fleet;
+        if self.columns.is_wide() != context.wide {
+            self.columns = Columns::new(List::Fleet, context.wide);
+        }
+        if self.order.refresh(fleet, &self.query, context.is_held) {
+            let mut places = fleet.clusters().iter().filter_map(|id| fleet.row(*id)).map(place);
+            let first = places.next();
+            self.places = places.any(|place| Some(place) != first);
+        }
+        let page = self.page(context.area);
+        let Self { cursor, order, .. } = self;
+        let find = |key| order.iter().position(|id| key_of(fleet, *id) == Some(key));
+        cursor.settle(order.len(), page, find, |at| key_of(fleet, *order.get(at)?));
+    }
+
+    /// Has any wide column a place?
+    #[must_use]
+    pub fn shows_wide(&self, body: Rect) -> bool {
+        self.columns.shows_wide(body)
+    }
+
+    pub fn step(&mut self, context: &Context<'_>, motion: Motion) {
+        let page = self.page(context.area);
+        let Self { cursor, order, .. } = self;
+        cursor.step(motion, order.len(), page, |at| key_of(context.fleet, *order.get(at)?));
+    }
+
+    /// Goes to the next cluster that is at fault, or the one before. False when there is none.
+    pub fn go_to_fault(&mut self, context: &Context<'_>, forward: bool) -> bool {
+        let fleet = context.fleet;
+        let page = self.page(context.area);
+        let Self { cursor, order, .. } = self;
+        let (here, len) = (cursor.index, order.len());
+        let nth = |step: usize| if forward { (here + step) % len } else { (here + len - step) % len };
+        let is_fault =
+            |at: &usize| fleet.verdict(order[*at]) > Verdict::Progressing && fleet.mark(order[*at]).is_none();
+        let Some(at) = (1..=len).map(nth).find(is_fault) else { return false };
+        cursor.go(at, len, page, |at| key_of(fleet, *order.get(at)?));
+        true
+    }
+
+    /// The cursor stays on its row from now on.
+    pub fn choose(&mut self) {
+        self.cursor.choose();
+    }
+
+    pub fn click(&mut self, context: &Context<'_>, line: usize) {
+        let Some(parts) = layout(context.area).map(|parts| self.arrange(parts)) else { return };
+        let paint = Paint::new(context.theme, context.now);
+        let placed = self.columns.place(parts.body);
+        let mut below = 0;
+        let shown = self.on_screen(context.fleet, &placed, parts.body, &paint);
+        let at = shown.iter().position(|shown| {
+            below += shown.lines.len();
+            line < below
+        });
+        let Some(at) = at.map(|at| self.cursor.offset + at) else { return };
+        let page = page(parts.body);
+        let Self { cursor, order, .. } = self;
+        cursor.go(at, order.len(), page, |at| key_of(context.fleet, *order.get(at)?));
+    }
+
+    pub fn view(&self, fleet: &Fleet, paint: &Paint<'_>, layout: &Layout, buffer: &mut Buffer) {
+        paint.rule(layout.rule, buffer);
+        let body = layout.body;
+        let placed = self.columns.place(body);
+        label_counters(&placed, layout.rule.y, paint, buffer);
+        table::headings(&placed, self.sorted(), body.y, paint, buffer);
+        mark_verdict(self.sorted(), body, body.y, paint, buffer);
+        if self.order.is_empty() {
+            self.view_empty(fleet, paint, body, buffer);
+        }
+        let mut y = body.y + 1;
+        for (at, shown) in self.on_screen(fleet, &placed, body, paint).iter().enumerate() {
+            self.view_row(fleet, shown, &placed, Rect { y, height: 1, ..body }, paint, buffer);
+            if self.cursor.offset + at == self.cursor.index {
+                table::select(body, y, paint, buffer);
+            }
+            if let Some(row) = fleet.row(shown.id) {
+                self.chosen.view(row, Rect { y, height: 1, ..body }, paint, buffer);
+            }
+            y += u16::try_from(shown.lines.len()).unwrap_or(1);
+        }
+        let marked = self.order.iter().skip(self.cursor.offset).take(page(body));
+        let marked = marked.filter_map(|id| fleet.row(*id)).any(|row| row.legacy);
+        foot::view(self.selected(fleet), marked, None, fleet, paint, layout, buffer);
+        foot::position(self.cursor.offset, page(body), self.order.len(), paint, layout, buffer);
+    }
+
+    /// The clusters on the screen with their reasons. While lines are free, the reason for a fault
+    /// has more of them where it would be cut.
+    fn on_screen(
+        &self,
+        fleet: &Fleet,
+        placed: &[table::Placed<Id>],
+        body: Rect,
+        paint: &Paint<'_>,
+    ) -> Vec<Shown> {
+        let why = placed.iter().find(|column| column.id == Id::Why).map(|column| usize::from(column.width));
+        let below = usize::from(body.width.saturating_sub(BELOW_NAME + 1));
+        let page = page(body);
+        let mut free = page.saturating_sub(self.order.len());
+        let mut shown = Vec::new();
+        for id in self.order.iter().skip(self.cursor.offset).take(page) {
+            let reason = reason(fleet, *id, paint);
+            // What is in progress has other words every second: with more lines for it the rows below would move.
+            let more = if fleet.verdict(*id) > Verdict::Progressing { free.min(MORE_LINES_MAX) } else { 0 };
+            let mut lines = match why {
+                Some(room) => in_lines(&reason, room, 1 + more, paint),
+                None => vec![String::new()],
+            };
+            if why.is_none() && more > 0 {
+                lines.push(paint.cut(&reason, below));
+            }
+            free -= lines.len() - 1;
+            shown.push(Shown { id: *id, lines });
+        }
+        shown
+    }
+
+    /// The column that clusters are ordered by, and whether the other way round.
+    fn sorted(&self) -> Option<(Id, bool)> {
+        let id = match self.query.sort.by {
+            By::Name => Id::Name,
+            By::Verdict => Id::Verdict,
+            By::Since => Id::Since,
+            By::Column(column) => match counter(column) {
+                Some((prefix, _)) if self.columns.is_wide() => Id::Counters(prefix),
+                Some((prefix, _)) => Id::Have(prefix),
+                None => Id::Printed(column.name),
+            },
+        };
+        Some((id, self.query.sort.reverse))
+    }
+
+    fn view_row(
+        &self,
+        fleet: &Fleet,
+        shown: &Shown,
+        placed: &[table::Placed<Id>],
+        line: Rect,
+        paint: &Paint<'_>,
+        buffer: &mut Buffer,
+    ) {
+        let id = shown.id;
+        let Some(row) = fleet.row(id) else { return };
+        verdict(fleet.verdict(id), row.legacy, line, line.y, paint, buffer);
+        let scope = if fleet.verdict(id) == Verdict::Ok { Scope::Muted } else { Scope::Text };
+        let facts = row.cluster_facts();
+        for column in placed {
+            let room = usize::from(column.width);
+            let cell = match (column.id, facts) {
+                (Id::Name, _) => self.name(fleet, row, room, paint),
+                (Id::Have("CP"), Some(facts)) => counters::have_want(facts.control_plane, room, paint),
+                (Id::Have(_), Some(facts)) => counters::have_want(facts.workers, room, paint),
+                (Id::Version, _) => Line::from(paint.span(Scope::Text, versions(fleet, id, room))),
+                (Id::Since, _) => since(fleet.since(id), paint),
+                (Id::Why, _) => Line::from(paint.span(scope, shown.lines[0].as_str())),
+                _ => self.columns.cell(column.id, row, room, paint),
+            };
+            table::cell(column, line.y, &cell, buffer);
+        }
+        let why = placed.iter().find(|column| column.id == Id::Why).map(|column| column.x);
+        let x = why.unwrap_or(line.x + BELOW_NAME);
+        for (y, more) in (line.y + 1..).zip(shown.lines.iter().skip(1)) {
+            let more = Line::from(paint.span(scope, more.as_str()));
+            put(buffer, x, y, &more, line.right().saturating_sub(x));
+        }
+    }
+
+    fn name(&self, fleet: &Fleet, row: &Row, room: usize, paint: &Paint<'_>) -> Line<'static> {
+        let place = if self.places { place_of(fleet, row) } else { String::new() };
+        let mut spans: Vec<Span<'static>> = Vec::new();
+        let wanted = capstan_base::text::width(&place) + capstan_base::text::width(&row.name);
+        let place = if wanted <= room { place } else { String::new() };
+        let left = room - capstan_base::text::width(&place).min(room);
+        spans.push(paint.span(Scope::Muted, place));
+        spans.push(paint.span(Scope::Strong, paint.cut_name(&row.name, left)));
+        Line::from(spans)
+    }
+
+    fn view_empty(&self, fleet: &Fleet, paint: &Paint<'_>, body: Rect, buffer: &mut Buffer) {
+        let clusters: Vec<&Feed> =
+            fleet.feeds().filter(|(key, _)| key.kind.as_ref() == "Cluster").map(|(_, feed)| feed).collect();
+        let refusal = clusters.iter().find_map(|feed| match &feed.state {
+            FeedState::NoAccess { error }
+            | FeedState::NotServed { error }
+            | FeedState::Silent { error }
+            | FeedState::Lost { error } => Some(error.as_ref()),
+            FeedState::Connecting | FeedState::Listing | FeedState::Live | FeedState::Recorded => None,
+        });
+        let trouble = self.query.trouble();
+        let (scope, text) = match refusal {
+            _ if !fleet.clusters().is_empty() => match &trouble {
+                Some(why) => (Scope::Text, why.as_str()),
+                None => (Scope::Muted, "no cluster matches; esc clears the filter"),
+            },
+            Some(why) => (Scope::Text, why),
+            None if clusters.is_empty() || clusters.iter().any(|feed| !feed.listed) => {
+                (Scope::Muted, "waiting for the first list of clusters")
+            }
+            None => (Scope::Muted, "there are no clusters here"),
+        };
+        let lines = capstan_base::text::wrap(text, usize::from(body.width.saturating_sub(4)));
+        for (y, line) in (body.y + 2..body.bottom()).zip(lines) {
+            put(buffer, body.x + 2, y, &Line::from(paint.span(scope, line)), body.width);
+        }
+    }
+}
+
+/// Words for what clusters can be ordered by, in the order in which `sort-next` goes through them: ours, then upstream's
+/// columns.
+pub fn sorts(wide: bool) -> impl Iterator<Item = (String, By)> {
+    let ours = [("status", By::Verdict), ("name", By::Name), ("since", By::Since)]
+        .map(|(word, by)| (word.to_owned(), by));
+    let word = |column: &Column| column.name.to_lowercase().replace(' ', "-");
+    let columns = Kind::Cluster.columns().iter().filter(move |column| wide || !column.wide);
+    ours.into_iter().chain(columns.map(move |column| (word(column), By::Column(column))))
+}
+
+/// One cluster on the screen.
+struct Shown {
+    id: RowId,
+    /// The reason: in the row as far as there is a column for it, then on lines of their own. At least one.
+    lines: Vec<String>,
+}
+
+/// What is going on in a cluster. Its own name is left out of the names of its parts.
+fn reason(fleet: &Fleet, id: RowId, paint: &Paint<'_>) -> String {
+    let Some(line) = fleet.line(Item::Row(id)) else { return String::new() };
+    let wrong = fleet.what_is_wrong(id);
+    let wrong = wrong.split_whitespace().collect::<Vec<_>>().join(" ");
+    let wrong = wrong.strip_prefix(line.name).and_then(|rest| rest.strip_prefix('-')).unwrap_or(&wrong);
+    // What is wrong explains the others; a pause stands beside it.
+    let tags = line.tags.iter().filter(|tag| wrong.is_empty() || **tag == Tag::Paused);
+    let quiet = fleet.mark(id).map(|mark| mark_words(mark, paint));
+    // A pause that no controller has seen yet has no beginning.
+    let paused = fleet.row(id).and_then(|row| row.condition("Paused")).filter(|c| c.status == Status::True);
+    let word = |tag: &Tag| match paused.and_then(|condition| condition.since()) {
+        Some(since) if *tag == Tag::Paused => format!("paused {}", paint.age_in_list(since)),
+        _ => tag.word().to_owned(),
+    };
+    let tags = tags.filter(|tag| !is_mark(**tag)).map(word);
+    let words = quiet.into_iter().chain(tags).chain(Some(wrong.to_owned()).filter(|wrong| !wrong.is_empty()));
+    words.collect::<Vec<_>>().join(&format!(" {} ", paint.glyphs().separator))
+}
+
+/// A text in lines of `room` cells, at most `most` of them: at least one, and the last one cut where there is more.
+fn in_lines(text: &str, room: usize, most: usize, paint: &Paint<'_>) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut rest = text;
+    while lines.len() + 1 < most {
+        let first = capstan_base::text::wrap(rest, room).into_iter().next().unwrap_or_default();
+        let after = rest.strip_prefix(first.as_str()).unwrap_or_default().trim_start();
+        if after.is_empty() {
+            break;
+        }
+        lines.push(first);
+        rest = after;
+    }
+    lines.push(paint.cut(rest, room));
+    lines
+}
+
+fn key_of(fleet: &Fleet, id: RowId) -> Option<(SourceId, Uid)> {
+    fleet.row(id).map(|row| (row.source, row.uid))
+}
+
+fn place(row: &Arc<Row>) -> (SourceId, Arc<str>) {
+    (row.source, row.namespace.clone())
+}
+
+/// `context/namespace/`, as far as it tells rows apart.
+fn place_of(fleet: &Fleet, row: &Row) -> String {
+    let several = fleet.sources().count() > 1;
+    let source = fleet.sources().find(|(id, _)| several && *id == row.source).map(|(_, info)| &info.name);
+    match source {
+        Some(name) => format!("{name}/{}/", row.namespace),
+        None => format!("{}/", row.namespace),
+    }
+}
+
+/// One version, or the lowest and the highest while several run.
+fn versions(fleet: &Fleet, id: RowId, room: usize) -> String {
+    let all = fleet.versions(id);
+    match (all.first(), all.last()) {
+        (Some(low), Some(high)) if low.version != high.version => {
+            let bare = |v: &str| v.trim_start_matches('v').to_owned();
+            let both = format!("{}-{}", bare(&low.version), bare(&high.version));
+            if both.len() <= room { both } else { high.version.to_string() }
+        }
+        (Some(one), _) => one.version.to_string(),
+        _ => String::new(),
+    }
+}
+
+/// Writes which of upstream's counters are whose into the rule above them: upstream's word, or more of it where there is room.
+fn label_counters(placed: &[table::Placed<Id>], y: u16, paint: &Paint<'_>, buffer: &mut Buffer) {
+    for column in placed {
+        let Id::Counters(prefix) = column.id else { continue };
+        let five_letters = column.width >= 9;
+        let word = if five_letters { counters_of(prefix) } else { prefix };
+        let label = format!(" {word} ");
+        let width = u16::try_from(label.len()).unwrap_or(0);
+        let x = if five_letters { (column.x + column.width + 1).saturating_sub(width) } else { column.x - 1 };
+        put(buffer, x, y, &Line::from(paint.span(Scope::Column, label)), width);
+    }
+}

@@ -1,0 +1,212 @@
+//! The two lines at the top: who we are, how the fleet and the connection stand; where we are.
+
+use ratatui::buffer::Buffer;
+use ratatui::text::{Line, Span};
+
+use super::Screen;
+use super::fleet::sorts;
+use crate::fleet::{FeedState, Fleet};
+use crate::tui::layout::Layout;
+use crate::tui::paint::{Paint, put_ends, verdict_scope};
+use crate::tui::theme::Scope;
+use capi_rules::status::verdict::Verdict;
+use capstan_base::time::Timestamp;
+
+/// What the program is connected to, for the header.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Session {
+    /// `demo`, a context, or the name of a dump.
+    pub title: String,
+    /// `all namespaces`, or one.
+    pub scope: String,
+    /// No action is offered. Enforced in the client as well.
+    pub read_only: bool,
+}
+
+/// What the two lines show.
+#[derive(Clone, Copy)]
+pub struct Header<'a> {
+    pub fleet: &'a Fleet,
+    pub session: &'a Session,
+    /// From the first to the open one.
+    pub screens: &'a [Screen],
+    pub wide: bool,
+}
+
+pub fn view(header: Header<'_>, paint: &Paint<'_>, layout: &Layout, buffer: &mut Buffer) {
+    let room = usize::from(layout.header.width);
+    let right = standing(header.fleet, header.session, paint, room);
+    let left_room = room.saturating_sub(right.width() + 3);
+    let left = identity(header.session, paint, left_room);
+    put_ends(buffer, layout.header, &left, &right);
+    let state = Line::from(view_state(header, paint));
+    let crumbs = crumbs(header, paint, room.saturating_sub(state.width() + 3));
+    put_ends(buffer, layout.crumbs, &crumbs, &state);
+}
+
+fn identity(session: &Session, paint: &Paint<'_>, room: usize) -> Line<'static> {
+    let mut spans = vec![Span::raw(" "), paint.span(Scope::Header, "capstan")];
+    let title_room = room.saturating_sub(10);
+    spans.push(Span::raw("  "));
+    spans.push(paint.span(Scope::HeaderContext, paint.cut(&session.title, title_room)));
+    let used = capstan_base::text::width(&session.title) + capstan_base::text::width(&session.scope) + 2;
+    if !session.scope.is_empty() && used <= title_room {
+        spans.push(Span::raw("  "));
+        spans.push(paint.span(Scope::Muted, session.scope.clone()));
+    }
+    Line::from(spans)
+}
+
+/// Counts by verdict, read-only, and the state of the connection.
+fn standing(fleet: &Fleet, session: &Session, paint: &Paint<'_>, room: usize) -> Line<'static> {
+    let mut spans = Vec::new();
+    let counts = fleet.cluster_counts();
+    for verdict in [Verdict::Blocked, Verdict::Degraded, Verdict::Unknown, Verdict::Progressing, Verdict::Ok]
+    {
+        let count = counts[verdict as usize];
+        if count > 0 {
+            let word = if room >= 100 { format!(" {}", verdict.word()) } else { String::new() };
+            let text = format!("{} {count}{word}", paint.verdict_glyph(verdict));
+            spans.push(paint.span(verdict_scope(verdict), text));
+            spans.push(Span::raw("  "));
+        }
+    }
+    let shelved = fleet.shelved_clusters();
+    if shelved > 0 {
+        spans.push(paint.span(Scope::Muted, format!("{shelved} shelved")));
+        spans.push(Span::raw("  "));
+    }
+    if session.read_only {
+        spans.push(paint.span(Scope::ReadOnly, "read-only"));
+        spans.push(Span::raw("  "));
+    }
+    spans.push(connection(fleet, paint));
+    spans.push(Span::raw(" "));
+    Line::from(spans)
+}
+
+/// The worst of all feeds in a word; with the age of the data when it is not current.
+fn connection(fleet: &Fleet, paint: &Paint<'_>) -> Span<'static> {
+    let mut lost: Option<Timestamp> = None;
+    let mut silent: Option<Timestamp> = None;
+    let mut readable = 0;
+    let mut refused = 0;
+    let mut recorded = false;
+    let mut starting = fleet.feeds().next().is_none();
+    for (_, feed) in fleet.feeds() {
+        let since = feed.last_good.unwrap_or(feed.since);
+        match feed.state {
+            FeedState::Lost { .. } => lost = Some(lost.map_or(since, |s| s.min(since))),
+            FeedState::Silent { .. } => silent = Some(silent.map_or(since, |s| s.min(since))),
+            FeedState::Connecting | FeedState::Listing => starting = true,
+            FeedState::Live => readable += 1,
+            FeedState::Recorded => recorded = true,
+            FeedState::NoAccess { .. } => refused += 1,
+            FeedState::NotServed { .. } => {}
+        }
+    }
+    if let Some(since) = silent {
+        return paint.span(Scope::Stale, format!("no answer for {}", paint.age(since)));
+    }
+    let is_anything_known = fleet.feeds().any(|(_, feed)| feed.last_good.is_some());
+    match lost {
+        Some(since) if is_anything_known => {
+            paint.span(Scope::Stale, format!("not connected, data {} old", paint.age(since)))
+        }
+        Some(since) => paint.span(Scope::Stale, format!("not connected for {}", paint.age(since))),
+        None if starting => paint.span(Scope::Muted, "loading"),
+        None if recorded => paint.span(Scope::Muted, "recorded"),
+        None if readable > 0 => paint.span(Scope::Live, "live"),
+        None if refused > 0 => paint.span(Scope::Stale, "no access"),
+        None => paint.span(Scope::Stale, "no Cluster API here"),
+    }
+}
+
+/// The path to the open screen.
+fn crumbs(header: Header<'_>, paint: &Paint<'_>, room: usize) -> Line<'static> {
+    let mut names: Vec<String> = header.screens.iter().map(|screen| name_of(screen, header.fleet)).collect();
+    let separator = format!(" {} ", paint.glyphs().crumb);
+    while names.len() > 1 && names.join(&separator).chars().count() + 1 > room {
+        names.remove(0);
+    }
+    let last = names.pop().unwrap_or_default();
+    let before: String = names.iter().map(|name| format!("{name}{separator}")).collect();
+    let left = room.saturating_sub(capstan_base::text::width(&before) + 1);
+    Line::from(vec![
+        Span::raw(" "),
+        paint.span(Scope::Muted, before),
+        paint.span(Scope::Strong, paint.cut_name(&last, left)),
+    ])
+}
+
+fn name_of(screen: &Screen, fleet: &Fleet) -> String {
+    match screen {
+        Screen::Fleet(screen) => {
+            let (shown, all) = (screen.count(), fleet.clusters().len());
+            if shown == all { format!("clusters {all}") } else { format!("clusters {shown} of {all}") }
+        }
+        Screen::Tree(tree) => tree.title(fleet),
+        Screen::Details(details) => format!("{} {}", details.target.kind, details.target.name),
+        Screen::Rollout(rollout) => rollout.title(),
+        Screen::Rollouts(rollouts) => rollouts.title(),
+        Screen::Etcd(etcd) => etcd.title(),
+        Screen::Locks(locks) => locks.title(),
+        Screen::Migration(migration) => migration.title(),
+        Screen::Change(change) => change.title(),
+        Screen::Simulation(open) => open.title(),
+    }
+}
+
+/// Columns, filter and order of the open screen, or its tabs.
+fn view_state(header: Header<'_>, paint: &Paint<'_>) -> Vec<Span<'static>> {
+    let Some(screen) = header.screens.last() else { return Vec::new() };
+    let mut spans = Vec::new();
+    if header.wide && !matches!(screen, Screen::Details(_)) {
+        spans.push(paint.span(Scope::Match, "wide"));
+        spans.push(Span::raw("  "));
+    }
+    let chosen = screen.chosen().map_or(0, |chosen| chosen.rows(header.fleet).len());
+    if chosen > 0 {
+        spans.push(paint.span(Scope::Match, format!("{} {chosen} marked", paint.glyphs().chosen)));
+        spans.push(Span::raw("  "));
+    }
+    if !screen.filter().is_empty() {
+        let (word, standing) = match screen {
+            Screen::Details(details) => ("find ", format!(" {}", details.search().standing())),
+            _ => ("filter ", String::new()),
+        };
+        spans.push(paint.span(Scope::Muted, word));
+        spans.push(paint.span(Scope::Match, paint.cut(screen.filter(), 24)));
+        spans.push(paint.span(Scope::Muted, standing));
+        spans.push(Span::raw("  "));
+    }
+    match screen {
+        Screen::Fleet(fleet) => {
+            let sort = fleet.sort();
+            let word = sorts(true).find(|(_, by)| *by == sort.by).map(|(word, _)| word).unwrap_or_default();
+            let order = if sort.reverse { ", reversed" } else { "" };
+            if fleet.shows_faults_only() {
+                spans.push(paint.span(Scope::Match, "faults only"));
+                spans.push(Span::raw("  "));
+            }
+            spans.push(paint.span(Scope::Muted, format!("by {word}{order} ")));
+        }
+        Screen::Tree(tree) => {
+            if tree.shows_faults_only() {
+                spans.push(paint.span(Scope::Match, "faults only  "));
+            }
+            if let Some(word) = tree.order_word() {
+                spans.push(paint.span(Scope::Muted, format!("by {word} ")));
+            }
+        }
+        Screen::Rollout(_)
+        | Screen::Rollouts(_)
+        | Screen::Etcd(_)
+        | Screen::Locks(_)
+        | Screen::Migration(_)
+        | Screen::Change(_)
+        | Screen::Simulation(_) => {}
+        Screen::Details(details) => spans.extend(details.tabs(paint)),
+    }
+    spans
+}

@@ -1,0 +1,45 @@
+//! What is known of the locks of one place, for whichever screen shows it.
+
+use crate::actions::LockPlace;
+use crate::tui::effect::LockSubject;
+use capstan_base::text::sanitize_line;
+use leader_migration::look::{LockLook, MigrationScope};
+
+/// The last look, and why there is none or no newer one.
+#[derive(Clone, Debug)]
+pub struct LockFeed {
+    pub subject: LockSubject,
+    pub scope: MigrationScope,
+    pub look: Option<Box<LockLook>>,
+    pub trouble: Option<String>,
+}
+
+impl LockFeed {
+    #[must_use]
+    pub fn of(subject: LockSubject) -> Self {
+        Self { subject, scope: MigrationScope::default(), look: None, trouble: None }
+    }
+
+    /// Whose locks they are, for headings.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match &self.subject.place {
+            LockPlace::Server => "this server".to_owned(),
+            LockPlace::Workload(cluster) => cluster.name.clone(),
+        }
+    }
+
+    /// A look. One at another place is late.
+    pub fn take(&mut self, of: &LockSubject, look: Result<&LockLook, &String>) {
+        if self.subject != *of {
+            return;
+        }
+        match look {
+            Ok(look) => {
+                self.trouble.clone_from(&look.trouble);
+                self.look = Some(Box::new(look.clone()));
+            }
+            Err(why) => self.trouble = Some(sanitize_line(why)),
+        }
+    }
+}

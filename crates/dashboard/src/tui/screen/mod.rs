@@ -1,0 +1,295 @@
+//! The screens: each keeps ids and positions, never rows. This file routes; what a screen shows is
+//! in its own file.
+
+pub mod change;
+pub mod chosen;
+pub mod columns;
+pub mod details;
+pub mod details_text;
+pub mod etcd;
+pub mod fleet;
+pub mod foot;
+pub mod header;
+pub mod locks;
+pub mod moments;
+pub mod order;
+pub mod pane;
+pub mod parts;
+pub mod plan_text;
+pub mod readings;
+pub mod related;
+pub mod rollout;
+pub mod rollouts;
+pub mod search;
+pub mod simulation;
+pub mod spec_text;
+pub mod timeline_text;
+pub mod tree;
+pub mod tree_line;
+pub mod why;
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+use super::cursor::Motion;
+use super::keymap::Keymap;
+use super::layout::Layout;
+use super::paint::Paint;
+use super::plans::Plans;
+use super::theme::Theme;
+use crate::fleet::{Changes, Fleet, Item, RowId};
+use capstan_base::time::Timestamp;
+use chosen::Chosen;
+
+/// What a screen needs to bring itself up to date.
+pub struct Context<'a> {
+    pub fleet: &'a Fleet,
+    pub plans: &'a Plans,
+    pub area: Rect,
+    pub now: Timestamp,
+    pub theme: &'a Theme,
+    pub keymap: &'a Keymap,
+    /// Nothing can be changed from here.
+    pub is_read_only: bool,
+    /// Wide columns too.
+    pub wide: bool,
+    /// Somebody is at the keys: rows keep their places.
+    pub is_held: bool,
+}
+
+/// One open screen.
+pub enum Screen {
+    Fleet(fleet::FleetScreen),
+    Tree(Box<tree::TreeScreen>),
+    Details(Box<details::DetailsScreen>),
+    Rollout(Box<rollout::RolloutScreen>),
+    Rollouts(rollouts::RolloutsScreen),
+    Etcd(Box<etcd::EtcdScreen>),
+    Locks(Box<locks::LocksScreen>),
+    Migration(Box<locks::MigrationScreen>),
+    Change(Box<change::ChangeScreen>),
+    Simulation(Box<simulation::SimulationScreen>),
+}
+
+impl Screen {
+    pub fn refresh(&mut self, context: &Context<'_>) {
+        match self {
+            Self::Fleet(s) => s.refresh(context),
+            Self::Tree(s) => s.refresh(context),
+            Self::Details(s) => s.refresh(context),
+            Self::Rollout(s) => s.refresh(context),
+            Self::Rollouts(s) => s.refresh(context),
+            Self::Etcd(s) => s.refresh(),
+            Self::Locks(_) | Self::Migration(_) => {}
+            Self::Change(s) => s.refresh(context),
+            Self::Simulation(_) => {}
+        }
+    }
+
+    /// The fleet changed.
+    pub fn note(&mut self, fleet: &Fleet, changes: &Changes) {
+        match self {
+            Self::Fleet(s) => s.note(changes),
+            Self::Tree(s) => s.note(fleet, changes),
+            Self::Rollout(s) => s.note(fleet, changes),
+            Self::Rollouts(s) => s.note(changes),
+            Self::Details(_)
+            | Self::Etcd(_)
+            | Self::Locks(_)
+            | Self::Migration(_)
+            | Self::Change(_)
+            | Self::Simulation(_) => {}
+        }
+    }
+
+    /// Does a change of the fleet touch what is on the screen? Where that is not known it does.
+    #[must_use]
+    pub fn shows(&self, changes: &Changes, area: Rect) -> bool {
+        match self {
+            Self::Fleet(s) => s.shows(changes, area),
+            Self::Tree(s) => changes.overview || changes.verdicts || s.is_stale(),
+            _ => true,
+        }
+    }
+
+    /// Rows have other places as soon as nobody is at the keys.
+    #[must_use]
+    pub fn is_waiting(&self, now_s: u32) -> bool {
+        if let Self::Fleet(s) = self { s.is_waiting(now_s) } else { false }
+    }
+
+    /// When a row that improved takes its place, seconds since the epoch.
+    #[must_use]
+    pub fn kept_until_s(&self) -> Option<u32> {
+        if let Self::Fleet(s) = self { s.kept_until_s() } else { None }
+    }
+
+    /// The marks of a list; `None` for screens that are not a list of objects.
+    #[must_use]
+    pub fn chosen(&self) -> Option<&Chosen> {
+        match self {
+            Self::Fleet(s) => Some(s.chosen()),
+            Self::Tree(s) => Some(s.chosen()),
+            _ => None,
+        }
+    }
+
+    pub fn chosen_mut(&mut self) -> Option<&mut Chosen> {
+        match self {
+            Self::Fleet(s) => Some(s.chosen_mut()),
+            Self::Tree(s) => Some(s.chosen_mut()),
+            _ => None,
+        }
+    }
+
+    /// The objects of a list, on the screen or not.
+    #[must_use]
+    pub fn listed(&self) -> Vec<RowId> {
+        match self {
+            Self::Fleet(s) => s.listed(),
+            Self::Tree(s) => s.listed(),
+            _ => Vec::new(),
+        }
+    }
+
+    pub fn step(&mut self, context: &Context<'_>, motion: Motion) {
+        match self {
+            Self::Fleet(s) => s.step(context, motion),
+            Self::Tree(s) => s.step(context, motion),
+            Self::Details(s) => s.step(context, motion),
+            Self::Rollout(s) => s.step(context, motion),
+            Self::Rollouts(s) => s.step(context, motion),
+            Self::Etcd(s) => s.step(context, motion),
+            Self::Locks(s) => s.step(context, motion),
+            Self::Migration(s) => s.step(context, motion),
+            Self::Change(s) => s.step(context, motion),
+            Self::Simulation(s) => s.step(context, motion),
+        }
+    }
+
+    /// What an action or the details view would be about.
+    #[must_use]
+    pub fn selected(&self, fleet: &Fleet) -> Option<Item> {
+        match self {
+            Self::Fleet(s) => s.selected(fleet),
+            Self::Tree(s) => s.selected(),
+            Self::Details(s) => s.selected(fleet),
+            Self::Rollout(s) => s.selected(fleet),
+            Self::Rollouts(s) => s.selected(fleet),
+            Self::Etcd(s) => s.selected(fleet),
+            Self::Locks(_) | Self::Migration(_) => None,
+            Self::Change(s) => s.selected(fleet),
+            Self::Simulation(s) => s.selected(fleet),
+        }
+    }
+
+    /// The text that a list is narrowed to, or that is looked for in a text.
+    #[must_use]
+    pub fn filter(&self) -> &str {
+        match self {
+            Self::Fleet(s) => s.filter(),
+            Self::Tree(s) => s.filter(),
+            Self::Details(s) => s.search().words(),
+            Self::Rollout(_)
+            | Self::Etcd(_)
+            | Self::Locks(_)
+            | Self::Migration(_)
+            | Self::Change(_)
+            | Self::Simulation(_) => "",
+            Self::Rollouts(s) => s.filter(),
+        }
+    }
+
+    pub fn set_filter(&mut self, text: &str) {
+        match self {
+            Self::Fleet(s) => s.set_filter(text),
+            Self::Tree(s) => s.set_filter(text),
+            Self::Details(s) => s.set_search(text),
+            Self::Rollout(_)
+            | Self::Etcd(_)
+            | Self::Locks(_)
+            | Self::Migration(_)
+            | Self::Change(_)
+            | Self::Simulation(_) => {}
+            Self::Rollouts(s) => s.set_filter(text),
+        }
+    }
+
+    /// Somebody does something with what is selected: it stays selected from now on.
+    pub fn choose(&mut self) {
+        match self {
+            Self::Fleet(s) => s.choose(),
+            Self::Tree(s) => s.choose(),
+            Self::Rollout(s) => s.choose(),
+            Self::Rollouts(s) => s.choose(),
+            Self::Details(_)
+            | Self::Etcd(_)
+            | Self::Locks(_)
+            | Self::Migration(_)
+            | Self::Change(_)
+            | Self::Simulation(_) => {}
+        }
+    }
+
+    /// What it knows of locks, where it shows them.
+    #[must_use]
+    pub fn lock_feed(&self) -> Option<&locks::LockFeed> {
+        match self {
+            Self::Locks(s) => Some(&s.feed),
+            Self::Migration(s) => Some(&s.feed),
+            _ => None,
+        }
+    }
+
+    pub fn lock_feed_mut(&mut self) -> Option<&mut locks::LockFeed> {
+        match self {
+            Self::Locks(s) => Some(&mut s.feed),
+            Self::Migration(s) => Some(&mut s.feed),
+            _ => None,
+        }
+    }
+
+    /// Where the parts of this screen go: lists have a pane or a higher foot where there is room.
+    #[must_use]
+    pub fn arrange(&self, layout: Layout) -> Layout {
+        match self {
+            Self::Fleet(s) => s.arrange(layout),
+            Self::Tree(s) => s.arrange(layout),
+            _ => layout,
+        }
+    }
+
+    /// A click on a line of the body.
+    pub fn click(&mut self, context: &Context<'_>, line: usize) {
+        match self {
+            Self::Fleet(s) => s.click(context, line),
+            Self::Tree(s) => s.click(context, line),
+            Self::Rollouts(s) => s.click(context, line),
+            Self::Etcd(s) => s.click(line),
+            Self::Migration(s) => s.click(context, line),
+            Self::Details(_) | Self::Rollout(_) | Self::Locks(_) | Self::Change(_) | Self::Simulation(_) => {}
+        }
+    }
+
+    pub fn view(
+        &self,
+        fleet: &Fleet,
+        plans: &Plans,
+        paint: &Paint<'_>,
+        layout: &Layout,
+        buffer: &mut Buffer,
+    ) {
+        match self {
+            Self::Fleet(s) => s.view(fleet, paint, layout, buffer),
+            Self::Tree(s) => s.view(fleet, plans, paint, layout, buffer),
+            Self::Details(s) => s.view(fleet, plans, paint, layout, buffer),
+            Self::Rollout(s) => s.view(fleet, plans, paint, layout, buffer),
+            Self::Rollouts(s) => s.view(fleet, paint, layout, buffer),
+            Self::Etcd(s) => s.view(fleet, paint, layout, buffer),
+            Self::Locks(s) => s.view(fleet, paint, layout, buffer),
+            Self::Migration(s) => s.view(fleet, paint, layout, buffer),
+            Self::Change(s) => s.view(fleet, paint, layout, buffer),
+            Self::Simulation(s) => s.view(fleet, paint, layout, buffer),
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! The readings of one cluster that a screen asks for again and again: which one is due, how old the last is, and why the one after it
+//! failed. Must not know what is read.
+
+use ratatui::text::Span;
+
+use crate::fleet::{Fleet, Item, RowId};
+use crate::tui::paint::Paint;
+use crate::tui::plans::PlannedCluster;
+use crate::tui::theme::Scope;
+use capstan_base::text::sanitize_line;
+use capstan_base::time::Timestamp;
+
+pub struct Readings {
+    pub cluster: PlannedCluster,
+    /// Why the last one failed; what was read before stays.
+    trouble: Option<String>,
+    read_at: Option<Timestamp>,
+    /// One is under way, or at rest before it.
+    is_asked: bool,
+    /// The next one does not wait.
+    is_urgent: bool,
+}
+
+impl Readings {
+    #[must_use]
+    pub fn of(fleet: &Fleet, cluster: RowId) -> Option<Self> {
+        let cluster = PlannedCluster::of(fleet, cluster)?;
+        Some(Self { cluster, trouble: None, read_at: None, is_asked: false, is_urgent: true })
+    }
+
+    /// The one that is due, and how long to rest before it; none while one is under way.
+    pub fn want(&mut self, rest_ms: u64) -> Option<(PlannedCluster, u64)> {
+        if std::mem::replace(&mut self.is_asked, true) {
+            return None;
+        }
+        let rest_ms = if std::mem::take(&mut self.is_urgent) { 0 } else { rest_ms };
+        Some((self.cluster.clone(), rest_ms))
+    }
+
+    /// The cluster was changed: it is read again at once.
+    pub fn hurry(&mut self) {
+        (self.is_asked, self.is_urgent) = (false, true);
+    }
+
+    /// The screen is left: nothing is read for it any more.
+    pub fn forget_asked(&mut self) {
+        self.is_asked = false;
+    }
+
+    /// What was read, if it is about this cluster and did not fail.
+    pub fn take<T>(&mut self, of: &PlannedCluster, read: Result<T, String>, now: Timestamp) -> Option<T> {
+        if self.cluster != *of {
+            return None;
+        }
+        self.is_asked = false;
+        match read {
+            Ok(read) => {
+                (self.trouble, self.read_at) = (None, Some(now));
+                Some(read)
+            }
+            Err(why) => {
+                self.trouble = Some(sanitize_line(&why));
+                None
+            }
+        }
+    }
+
+    #[must_use]
+    pub fn trouble(&self) -> Option<&str> {
+        self.trouble.as_deref()
+    }
+
+    /// The Cluster as a row.
+    #[must_use]
+    pub fn row(&self, fleet: &Fleet) -> Option<Item> {
+        fleet.find(self.cluster.source, self.cluster.uid).map(Item::Row)
+    }
+
+    /// How old the last one is.
+    #[must_use]
+    pub fn age(&self, paint: &Paint<'_>) -> Span<'static> {
+        match (self.read_at, &self.trouble) {
+            (Some(at), None) => paint.span(Scope::Muted, format!("read {} ago", paint.age(at))),
+            (Some(at), Some(_)) => paint.span(Scope::Stale, format!("read {} ago, not since", paint.age(at))),
+            (None, _) => Span::raw(""),
+        }
+    }
+}

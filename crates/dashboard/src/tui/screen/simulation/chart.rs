@@ -1,0 +1,157 @@
+//! Counters over time as columns of cells, one chart per pool whose counters change, and the slider below them. Must not
+//! know where it stands on the screen.
+
+use ratatui::text::{Line, Span};
+
+use crate::tui::paint::Paint;
+use crate::tui::theme::Scope;
+use capi_forecast::simulate::{Counts, Forecast, Pool, seconds};
+
+/// Charts at most, and lines of each.
+const CHARTS_MAX: usize = 3;
+const HEIGHT_MAX: usize = 4;
+/// Lines that stay for the steps.
+const STEPS_MIN: usize = 4;
+/// In front of each line: the number at its height.
+const MARGIN: usize = 5;
+
+/// As many charts as have room, and the slider at the moment of `step`.
+pub(super) fn lines(
+    forecast: &Forecast,
+    step: usize,
+    paint: &Paint<'_>,
+    (width, room): (usize, usize),
+) -> Vec<Line<'static>> {
+    let cells = width.saturating_sub(MARGIN);
+    let pools: Vec<&Pool> = forecast.pools.iter().filter(|pool| forecast.changes(pool)).collect();
+    let Some(at_s) = forecast.events.get(step).map(|event| event.at_s).filter(|_| cells > 10) else {
+        return Vec::new();
+    };
+    let left = room.saturating_sub(STEPS_MIN + 2);
+    let count = pools.len().min(CHARTS_MAX).min(left / 2);
+    let height = (left / count.max(1)).saturating_sub(1).min(HEIGHT_MAX);
+    let scale = Scale { whole_s: whole_s(forecast), cells };
+    let mut all = Vec::new();
+    for pool in pools.iter().take(count).filter(|_| height > 0) {
+        all.push(label(forecast, pool, at_s, paint));
+        all.extend(chart(forecast, pool, height, &scale, paint));
+    }
+    if pools.len() > count && count > 0 {
+        let words = match pools.len() - count {
+            1 => "and 1 more pool changes".to_owned(),
+            more => format!("and {more} more pools change"),
+        };
+        all.push(Line::from(paint.span(Scope::Muted, words)));
+    }
+    all.push(slider(at_s, step, forecast.events.len(), &scale, paint));
+    all
+}
+
+/// How seconds become cells.
+struct Scale {
+    whole_s: i64,
+    cells: usize,
+}
+
+impl Scale {
+    fn second_at(&self, cell: usize) -> i64 {
+        let (cell, cells) = (i64::try_from(cell).unwrap_or(0), i64::try_from(self.cells).unwrap_or(1));
+        self.whole_s * cell / (cells - 1).max(1)
+    }
+
+    fn cell_at(&self, at_s: i64) -> usize {
+        let cells = i64::try_from(self.cells).unwrap_or(1);
+        let cell = at_s.clamp(0, self.whole_s) * (cells - 1) / self.whole_s.max(1);
+        usize::try_from(cell).unwrap_or(0)
+    }
+}
+
+fn whole_s(forecast: &Forecast) -> i64 {
+    let last = forecast.samples.iter().map(|sample| sample.at_s).max().unwrap_or(0);
+    forecast.duration.usual_s.max(last).max(1)
+}
+
+/// The counters of a pool at a moment.
+fn counts_at(forecast: &Forecast, pool: &Pool, at_s: i64) -> Counts {
+    let mine = forecast.samples.iter().filter(|sample| sample.owner == pool.owner);
+    mine.take_while(|sample| sample.at_s <= at_s).last().map(|sample| sample.counts).unwrap_or_default()
+}
+
+fn label(forecast: &Forecast, pool: &Pool, at_s: i64, paint: &Paint<'_>) -> Line<'static> {
+    let counts = counts_at(forecast, pool, at_s);
+    let name = pool.owner.split_once('/').map_or(pool.owner.as_str(), |(_, name)| name);
+    let standing = format!(
+        "   {} available of {}, {} up to date; lowest {}, most {}",
+        counts.available, counts.machines, counts.up_to_date, pool.available_min, pool.machines_max
+    );
+    Line::from(vec![paint.span(Scope::Strong, name.to_owned()), paint.span(Scope::Muted, standing)])
+}
+
+/// Available Machines as full cells, others as light ones.
+fn chart(
+    forecast: &Forecast,
+    pool: &Pool,
+    height: usize,
+    scale: &Scale,
+    paint: &Paint<'_>,
+) -> Vec<Line<'static>> {
+    let most = pool.machines_max.max(1);
+    let columns: Vec<Counts> =
+        (0..scale.cells).map(|cell| counts_at(forecast, pool, scale.second_at(cell))).collect();
+    let line = |row: usize| {
+        // A cell stands for what reaches above its lower edge.
+        let below = most * (height - 1 - row);
+        let reaches = |count: usize| count * height > below;
+        let number = if row == 0 { most } else { 0 };
+        let lead = if row == 0 || row + 1 == height { format!("{number:>3}  ") } else { " ".repeat(MARGIN) };
+        let mut spans = vec![paint.span(Scope::Muted, lead)];
+        for run in columns.chunk_by(|a, b| kind(*a, reaches) == kind(*b, reaches)) {
+            spans.push(cells(kind(run[0], reaches), run.len(), paint));
+        }
+        Line::from(spans)
+    };
+    (0..height).map(line).collect()
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cell {
+    Available,
+    Other,
+    Empty,
+}
+
+fn kind(counts: Counts, reaches: impl Fn(usize) -> bool) -> Cell {
+    match (reaches(counts.available), reaches(counts.machines)) {
+        (true, _) => Cell::Available,
+        (false, true) => Cell::Other,
+        (false, false) => Cell::Empty,
+    }
+}
+
+fn cells(cell: Cell, count: usize, paint: &Paint<'_>) -> Span<'static> {
+    match cell {
+        Cell::Available => paint.span(Scope::Ok, paint.glyphs().bar_done.repeat(count)),
+        Cell::Other => paint.span(Scope::Progressing, paint.glyphs().bar_left.repeat(count)),
+        Cell::Empty => Span::raw(" ".repeat(count)),
+    }
+}
+
+/// Where the chosen step is in time.
+fn slider(at_s: i64, step: usize, steps: usize, scale: &Scale, paint: &Paint<'_>) -> Line<'static> {
+    let before = scale.cell_at(at_s);
+    let after = scale.cells.saturating_sub(before + 1);
+    let words = format!(" {} of {}, step {} of {steps}", seconds(at_s), seconds(scale.whole_s), step + 1);
+    let rule = |count: usize| paint.span(Scope::Muted, paint.glyphs().rule.repeat(count));
+    let room = capstan_base::text::width(&words);
+    let mark = paint.span(Scope::Strong, paint.glyphs().cursor.to_owned());
+    // The words stand where the slider is not.
+    let mut spans = vec![Span::raw(" ".repeat(MARGIN))];
+    if after > room {
+        spans.extend([rule(before), mark, rule(after - room), paint.span(Scope::Text, words)]);
+    } else {
+        let words = format!("{} ", words.trim_start());
+        spans.push(paint.span(Scope::Text, words));
+        spans.extend([rule(before.saturating_sub(room)), mark, rule(after)]);
+    }
+    Line::from(spans)
+}

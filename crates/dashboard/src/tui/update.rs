@@ -1,0 +1,335 @@
+//! One message → changes to the model and effects. A router: what keys, commands and answers do is
+//! in the command table, the screens and the overlays.
+
+use crossterm::event::{KeyEvent, KeyEventKind, MouseButton, MouseEvent, MouseEventKind};
+
+use super::command::{self, Scope};
+use super::cursor::Motion;
+use super::effect::{Effect, EffectOutcome};
+use super::keymap::{KeyPress, Lookup};
+use super::layout::layout;
+use super::model::{Model, Tone};
+use super::msg::{Msg, Signal};
+use super::overlay::many::{ManyBox, Next};
+use super::overlay::preview::PreviewBox;
+use super::overlay::{Answer, Overlay};
+use super::screen::Screen;
+use super::screen::chosen::Chosen;
+use crate::actions::ChangePreview;
+
+/// Applies one message.
+pub fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
+    let mut effects = changed(model, msg);
+    effects.extend(model.keep());
+    effects.extend(model.ask());
+    effects
+}
+
+fn changed(model: &mut Model, msg: Msg) -> Vec<Effect> {
+    // What a person does and what was asked for is drawn in any case, news of the fleet where they are seen.
+    model.needs_frame |= !matches!(msg, Msg::Fleet(_) | Msg::Tick);
+    if matches!(msg, Msg::Key(_) | Msg::Mouse(_)) {
+        model.touched_at = Some(model.now);
+    }
+    match msg {
+        Msg::Key(event) if event.kind == KeyEventKind::Release => Vec::new(),
+        Msg::Key(event) => {
+            model.refresh();
+            on_key(model, event)
+        }
+        Msg::Mouse(event) => {
+            model.refresh();
+            on_mouse(model, event);
+            Vec::new()
+        }
+        Msg::Paste(text) => on_paste(model, &text),
+        Msg::Resize { width, height } => {
+            model.area.width = width;
+            model.area.height = height;
+            Vec::new()
+        }
+        Msg::Fleet(deltas) => {
+            let has_turned = judge_again(model);
+            let changes = model.fleet.apply(deltas);
+            model.note(&changes);
+            let may_have_turned = has_turned || changes.verdicts || changes.overview;
+            let effects = if may_have_turned { model.tell_turns() } else { Vec::new() };
+            if changes.is_replaced {
+                model.say(Tone::Warning, "the server's history was replaced: everything is read again");
+            }
+            effects
+        }
+        Msg::Done(outcome) => on_outcome(model, outcome),
+        Msg::Tick => {
+            let has_turned = judge_again(model);
+            model.tick();
+            if has_turned { model.tell_turns() } else { Vec::new() }
+        }
+        Msg::Signal(signal) => match signal {
+            Signal::Terminate(_) | Signal::Hangup => vec![Effect::Quit],
+            Signal::Suspend => vec![Effect::Suspend],
+            Signal::Continue => vec![Effect::Retake],
+            Signal::Resize => vec![Effect::Resize],
+        },
+    }
+}
+
+/// Gives the fleet the time, so that what takes too long turns and what held is shown. Costs what is due.
+/// Answers whether a verdict turned.
+fn judge_again(model: &mut Model) -> bool {
+    if model.now.timestamp() <= i64::from(model.fleet.now_s()) {
+        return false;
+    }
+    let changes = model.fleet.advance(model.now);
+    model.note(&changes);
+    changes.verdicts
+}
+
+fn on_key(model: &mut Model, event: KeyEvent) -> Vec<Effect> {
+    let had_toast = model.toast.take().is_some();
+    if let Some(overlay) = model.overlays.last_mut()
+        && let Some(answer) = overlay.on_key(event, &model.history)
+    {
+        return on_answer(model, answer);
+    }
+    model.pending.push(KeyPress::from(event));
+    match model.look.keymap.lookup(model.mode(), &model.pending) {
+        Lookup::Pending(_) => Vec::new(),
+        Lookup::Unbound => {
+            model.pending.clear();
+            Vec::new()
+        }
+        Lookup::Run(line) => {
+            model.pending.clear();
+            let only_closes_toast = had_toast && line == "back" && model.overlays.is_empty();
+            if only_closes_toast { Vec::new() } else { run_line(model, &line) }
+        }
+    }
+}
+
+/// Runs a command line; what goes wrong is said on the last line of the screen.
+pub fn run_line(model: &mut Model, line: &str) -> Vec<Effect> {
+    let outcome = command::parse(line).and_then(|call| {
+        let (in_dialog, scope) = (!model.overlays.is_empty(), call.command.scope);
+        let is_for_dialogs = matches!(scope, Scope::Motion | Scope::Dialog | Scope::Program);
+        if in_dialog && !is_for_dialogs && call.command.name != "filter" {
+            return Err("not while a dialog is open; esc closes it".to_owned());
+        }
+        if let Some(why) = command::refusal(model, call.command) {
+            return Err(why);
+        }
+        if matches!(scope, Scope::Go | Scope::Object) {
+            model.screen_mut().choose();
+        }
+        call.command.run(model, call.argument)
+    });
+    outcome.unwrap_or_else(|why| {
+        model.say(Tone::Warning, why);
+        Vec::new()
+    })
+}
+
+fn on_answer(model: &mut Model, answer: Answer) -> Vec<Effect> {
+    match answer {
+        Answer::Handled => {}
+        Answer::Filter(text) => model.set_filter(&text),
+        Answer::CloseWithFilter(text) => {
+            model.set_filter(&text);
+            model.overlays.pop();
+        }
+        Answer::Close => {
+            model.overlays.pop();
+        }
+        Answer::Run(line) => {
+            model.overlays.pop();
+            if model.history.last() != Some(&line) {
+                model.history.push(line.clone());
+            }
+            model.refresh();
+            return run_line(model, &line);
+        }
+        Answer::Move(motion) => model.move_screen(motion),
+        Answer::Effects(effects) => return effects,
+    }
+    command::complete_prompt(model);
+    Vec::new()
+}
+
+/// Pasted text goes into an open field as one edit, without line ends; elsewhere it is ignored, so
+/// that it cannot run commands.
+fn on_paste(model: &mut Model, text: &str) -> Vec<Effect> {
+    let text = capstan_base::text::sanitize_line(text);
+    match model.overlays.last_mut().and_then(|overlay| overlay.on_paste(&text)) {
+        Some(answer) => on_answer(model, answer),
+        None => {
+            model.say(Tone::Warning, "nothing here takes pasted text");
+            Vec::new()
+        }
+    }
+}
+
+fn on_mouse(model: &mut Model, event: MouseEvent) {
+    match event.kind {
+        MouseEventKind::ScrollDown => model.move_by(Motion::Down),
+        MouseEventKind::ScrollUp => model.move_by(Motion::Up),
+        MouseEventKind::Down(MouseButton::Left) if model.overlays.is_empty() => {
+            let Some(parts) = layout(model.area).map(|parts| model.screen().arrange(parts)) else { return };
+            let first = parts.body.y + 1;
+            if (first..parts.body.bottom()).contains(&event.row) && event.column < parts.body.right() {
+                model.on_screen(|screen, context| screen.click(context, usize::from(event.row - first)));
+            }
+        }
+        _ => {}
+    }
+}
+
+fn on_outcome(model: &mut Model, outcome: EffectOutcome) -> Vec<Effect> {
+    match outcome {
+        EffectOutcome::Theme(Ok(theme)) => {
+            model.say(Tone::Info, format!("theme {}", theme.name));
+            model.look.theme = *theme;
+        }
+        EffectOutcome::Keymap(Ok(keymap)) => {
+            model.say(Tone::Info, format!("keymap {}", keymap.name));
+            model.look.keymap = *keymap;
+            model.pending.clear();
+        }
+        EffectOutcome::Theme(Err(error)) | EffectOutcome::Keymap(Err(error)) => {
+            model.notice("The file was not taken", format!("{error}\n\nWhat was loaded before stays."));
+        }
+        EffectOutcome::Followed { target, subject } => {
+            let now = model.now;
+            let details = model.screens.iter_mut().filter_map(|screen| match screen {
+                Screen::Details(details) if details.target == target => Some(details),
+                _ => None,
+            });
+            details.for_each(|details| details.take(&subject, now));
+        }
+        EffectOutcome::Kept(Err(why)) | EffectOutcome::HookFailed(why) => model.say(Tone::Warning, why),
+        EffectOutcome::Kept(Ok(())) => {}
+        EffectOutcome::Planned { cluster, reading } => model.plans.take(&cluster, reading),
+        EffectOutcome::Rights { source, answers } => model.rights.take(source, answers),
+        EffectOutcome::EtcdRead { cluster, look } => {
+            let now = model.now;
+            if let Screen::Etcd(etcd) = model.screen_mut() {
+                etcd.take(&cluster, look, now);
+            }
+        }
+        EffectOutcome::Locks { of, look } => {
+            for feed in model.screens.iter_mut().filter_map(Screen::lock_feed_mut) {
+                feed.take(&of, look.as_deref());
+            }
+        }
+        EffectOutcome::ConfigurationRead { cluster, read } => {
+            let now = model.now;
+            if let Screen::Change(change) = model.screen_mut() {
+                change.take(&cluster, read.map(|reading| *reading), now);
+            }
+        }
+        EffectOutcome::Simulated { cluster, tried, ahead } => {
+            for screen in &mut model.screens {
+                if let Screen::Simulation(open) = screen {
+                    open.take(&cluster, &tried, &ahead);
+                }
+            }
+        }
+        EffectOutcome::ChangePreviewed { ticket, result } => answer_change(model, ticket, result),
+        EffectOutcome::ChangeCarriedOut { ticket, cluster, result } => {
+            close_preview(model, ticket);
+            for screen in &mut model.screens {
+                if let Screen::Change(change) = screen {
+                    change.carried_out(&cluster, result.is_ok());
+                }
+            }
+            match result {
+                Ok(words) => model.say(Tone::Info, words),
+                Err(why) => model.notice("The change was not carried out", why),
+            }
+        }
+        EffectOutcome::Previewed { ticket, result } => return answer_preview(model, ticket, result),
+        EffectOutcome::Performed { ticket, result } => return answer_perform(model, ticket, result),
+    }
+    Vec::new()
+}
+
+fn answer_preview(
+    model: &mut Model,
+    ticket: u64,
+    result: Result<Box<crate::actions::Preview>, String>,
+) -> Vec<Effect> {
+    if let Some(many) = many_of(model, ticket) {
+        return many.show(ticket, result);
+    }
+    let Some(open) = preview_of(model, ticket) else { return Vec::new() };
+    match result {
+        Ok(preview) => open.show(preview),
+        Err(why) => {
+            close_preview(model, ticket);
+            model.notice("Nothing was changed", why);
+        }
+    }
+    Vec::new()
+}
+
+fn preview_of(model: &mut Model, ticket: u64) -> Option<&mut PreviewBox> {
+    model.overlays.iter_mut().find_map(|overlay| match overlay {
+        Overlay::Preview(open) if open.ticket == ticket => Some(open.as_mut()),
+        _ => None,
+    })
+}
+
+fn answer_change(model: &mut Model, ticket: u64, result: Result<Box<ChangePreview>, String>) {
+    let Some(open) = preview_of(model, ticket) else { return };
+    match result {
+        Ok(preview) => open.show_change(preview),
+        Err(why) => {
+            close_preview(model, ticket);
+            model.notice("Nothing was changed", why);
+        }
+    }
+}
+
+fn answer_perform(
+    model: &mut Model,
+    ticket: u64,
+    result: Result<crate::actions::Report, String>,
+) -> Vec<Effect> {
+    if let Some(many) = many_of(model, ticket) {
+        return match many.performed(ticket, result) {
+            Next::Effects(effects) => effects,
+            Next::Done(words) => {
+                close_preview(model, ticket);
+                model.screen_mut().chosen_mut().map(Chosen::clear);
+                model.say(Tone::Info, words);
+                Vec::new()
+            }
+            Next::Failed(words) => {
+                close_preview(model, ticket);
+                model.notice("Not all of them were changed", words);
+                Vec::new()
+            }
+        };
+    }
+    close_preview(model, ticket);
+    match result {
+        Ok(report) => model.say(Tone::Info, report.text),
+        Err(why) => model.notice("The change was not made", why),
+    }
+    Vec::new()
+}
+
+/// The dialog about many objects that this answer is for.
+fn many_of(model: &mut Model, ticket: u64) -> Option<&mut ManyBox> {
+    model.overlays.iter_mut().find_map(|overlay| match overlay {
+        Overlay::Many(many) if many.owns(ticket) => Some(many.as_mut()),
+        _ => None,
+    })
+}
+
+fn close_preview(model: &mut Model, ticket: u64) {
+    model.overlays.retain(|overlay| match overlay {
+        Overlay::Preview(open) => open.ticket != ticket,
+        Overlay::Many(many) => !many.owns(ticket),
+        _ => true,
+    });
+}

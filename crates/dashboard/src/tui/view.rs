@@ -1,0 +1,125 @@
+//! The model → cells. A router: header, the open screen, the last line, dialogs on top. Changes
+//! nothing but the buffer.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Position, Rect};
+use ratatui::text::{Line, Span};
+
+use super::hints::hints;
+use super::keymap::Lookup;
+use super::layout::{HEIGHT_MIN, Layout, WIDTH_MIN, layout};
+use super::model::{Model, Tone};
+use super::paint::{Paint, put, put_ends};
+use super::screen::header::{self, Header};
+use super::screen::pane::{self, Pane};
+use super::theme::Scope;
+
+/// What a drawn frame says besides its cells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Drawn {
+    pub cursor: Option<Position>,
+    /// Seconds until an age on it reads differently.
+    pub next_change_s: Option<i64>,
+}
+
+/// Draws everything into `area`. [`Model::refresh`] comes first.
+pub fn view(model: &Model, area: Rect, buffer: &mut Buffer) -> Drawn {
+    let paint = Paint::new(&model.look.theme, model.now);
+    if area.is_empty() {
+        return Drawn::default();
+    }
+    buffer.set_style(area, paint.style(Scope::Text));
+    let Some(parts) = layout(area) else {
+        too_small(&paint, area, buffer);
+        return Drawn::default();
+    };
+    let shown =
+        Header { fleet: &model.fleet, session: &model.session, screens: &model.screens, wide: model.wide };
+    header::view(shown, &paint, &parts, buffer);
+    let parts = model.screen().arrange(parts);
+    model.screen().view(&model.fleet, &model.plans, &paint, &parts, buffer);
+    beside(model, &paint, &parts, buffer);
+    footer(model, &paint, parts.footer, buffer);
+    let mut cursor = None;
+    for overlay in &model.overlays {
+        cursor = overlay.view(&model.look.keymap, &paint, area, buffer);
+    }
+    Drawn { cursor, next_change_s: paint.next_change_s() }
+}
+
+/// The pane that follows the cursor: beside a list, or in a higher foot.
+fn beside(model: &Model, paint: &Paint<'_>, parts: &Layout, buffer: &mut Buffer) {
+    let (fleet, plans, item) = (&model.fleet, &model.plans, model.selected());
+    if parts.has_high_foot() {
+        let area = Rect { x: parts.foot.x + 2, width: parts.foot.width.saturating_sub(4), ..parts.foot };
+        pane::view(Pane { fleet, plans, item, keys: &[] }, paint, area, buffer);
+    } else if !parts.pane.is_empty() {
+        let line = Line::from(paint.span(Scope::Rule, paint.glyphs().border.vertical_left));
+        (parts.pane.y..parts.pane.bottom()).for_each(|y| put(buffer, parts.pane.x - 1, y, &line, 1));
+        let area = Rect { x: parts.pane.x + 1, width: parts.pane.width - 1, ..parts.pane };
+        let keys: Vec<_> = hints(model).0.into_iter().map(|hint| (hint.keys, hint.word)).collect();
+        pane::view(Pane { fleet, plans, item, keys: &keys }, paint, area, buffer);
+    }
+}
+
+fn too_small(paint: &Paint<'_>, area: Rect, buffer: &mut Buffer) {
+    let long = format!("too small: {WIDTH_MIN}x{HEIGHT_MIN} needed, this is {}x{}", area.width, area.height);
+    let texts = [long, format!("too small, {WIDTH_MIN}x{HEIGHT_MIN} needed"), "too small".to_owned()];
+    let text = texts.into_iter().find(|t| t.len() <= usize::from(area.width)).unwrap_or_default();
+    let line = Line::from(paint.span(Scope::Stale, text));
+    put(buffer, area.x, area.y + area.height / 2, &line, area.width);
+}
+
+/// The last line: a toast, the keys of a chord that has begun, or hints.
+fn footer(model: &Model, paint: &Paint<'_>, area: Rect, buffer: &mut Buffer) {
+    if let Some(toast) = &model.toast {
+        let (glyph, scope) = match toast.tone {
+            Tone::Info => (paint.glyphs().ok, Scope::NoticeInfo),
+            Tone::Warning => (paint.glyphs().unknown, Scope::NoticeWarning),
+            Tone::Error => (paint.glyphs().degraded, Scope::NoticeError),
+        };
+        let text = paint.cut(&toast.text, usize::from(area.width.saturating_sub(4)));
+        put(
+            buffer,
+            area.x + 1,
+            area.y,
+            &Line::from(paint.span(scope, format!("{glyph} {text}"))),
+            area.width,
+        );
+        return;
+    }
+    if !model.overlays.is_empty() {
+        // Dialogs carry their own.
+        return;
+    }
+    let mut spans = Vec::new();
+    if let Lookup::Pending(follow) = model.look.keymap.lookup(model.mode(), &model.pending)
+        && !model.pending.is_empty()
+    {
+        let begun = super::keymap::chord_text(&model.pending);
+        for (keys, line) in follow {
+            hint(&mut spans, &format!("{begun} {keys}"), &line, paint, area.width);
+        }
+        put(buffer, area.x, area.y, &Line::from(spans), area.width);
+        return;
+    }
+    let (here, always) = hints(model);
+    let mut last = Vec::new();
+    always.iter().for_each(|h| hint(&mut last, &h.keys, h.word, paint, area.width));
+    let last = Line::from(last);
+    let room = area.width.saturating_sub(u16::try_from(last.width()).unwrap_or(u16::MAX).saturating_add(2));
+    here.iter().for_each(|h| hint(&mut spans, &h.keys, h.word, paint, room));
+    put_ends(buffer, area, &Line::from(spans), &last);
+}
+
+/// Adds a hint as long as it fits whole.
+fn hint(spans: &mut Vec<Span<'static>>, keys: &str, word: &str, paint: &Paint<'_>, room: u16) {
+    let used: usize = spans.iter().map(Span::width).sum();
+    let text = [format!(" {keys} "), format!("{word} ")];
+    let more: usize = text.iter().map(|t| capstan_base::text::width(t)).sum();
+    if used + more <= usize::from(room) {
+        let [keys, word] = text;
+        spans.push(paint.span(Scope::Key, keys));
+        spans.push(paint.span(Scope::KeyText, word));
+    }
+}

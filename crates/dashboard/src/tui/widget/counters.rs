@@ -1,0 +1,115 @@
+//! Numbers of replicas: available of wanted ones, or upstream's in a row with the wanted one first. Equal ones are quiet, so
+//! that the one that differs is seen.
+
+use ratatui::text::{Line, Span};
+
+use crate::fleet::Counters;
+use crate::tui::paint::Paint;
+use crate::tui::theme::Scope;
+
+/// Available of wanted replicas (`2/3`), or all that there are while there are more than wanted (`4/3`); in thousands when
+/// there is no room for all digits. A dash when the object does not say how many are wanted.
+#[must_use]
+pub fn have_want(counters: Counters, room: usize, paint: &Paint<'_>) -> Line<'static> {
+    let Some(want) = counters.desired else {
+        return Line::from(paint.span(Scope::Muted, paint.glyphs().none));
+    };
+    let have = have(counters, want);
+    let exact = format!("{have}/{want}");
+    let text = if exact.len() <= room { exact } else { format!("{}/{}", short(have), short(want)) };
+    Line::from(paint.span(scope(Some(have), Some(want)), text))
+}
+
+fn have(counters: Counters, want: u32) -> u32 {
+    let available = counters.available.or(counters.ready).or(counters.current).unwrap_or(0);
+    if available < want { available } else { counters.current.unwrap_or(available).max(available) }
+}
+
+fn short(number: u32) -> String {
+    if number < 1_000 { number.to_string() } else { format!("{}k", number / 1_000) }
+}
+
+/// Column headings over [`cell`], for numbers of `digits` digits.
+#[must_use]
+pub fn heading(letters: &[char], digits: usize) -> String {
+    letters.iter().map(|letter| format!("{letter:>digits$}")).collect::<Vec<_>>().join(" ")
+}
+
+/// Cells that so many numbers take.
+#[must_use]
+pub fn width(count: usize, digits: usize) -> usize {
+    (count * (digits + 1)).saturating_sub(1)
+}
+
+/// How a number looks beside the wanted one.
+#[must_use]
+pub fn scope(number: Option<u32>, wanted: Option<u32>) -> Scope {
+    match (number, wanted) {
+        (Some(n), Some(wanted)) if n < wanted => Scope::CounterShort,
+        (Some(n), Some(wanted)) if n > wanted => Scope::CounterOver,
+        _ => Scope::Muted,
+    }
+}
+
+/// The numbers, each `digits` wide; a dash where the object does not say.
+#[must_use]
+pub fn cell(numbers: &[Option<u32>], digits: usize, paint: &Paint<'_>) -> Line<'static> {
+    let none = paint.glyphs().none;
+    let wanted = numbers.first().copied().flatten();
+    let mut spans = Vec::with_capacity(2 * numbers.len());
+    for (at, number) in numbers.iter().enumerate() {
+        if at > 0 {
+            spans.push(Span::raw(" "));
+        }
+        let scope = if at == 0 && number.is_some() { Scope::Text } else { scope(*number, wanted) };
+        let text = number.map_or_else(|| none.to_owned(), |n| n.to_string());
+        spans.push(paint.span(scope, format!("{text:>digits$}")));
+    }
+    Line::from(spans)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tui::theme::{Theme, Tier};
+    use capstan_base::time::Timestamp;
+
+    #[test]
+    fn numbers_stand_under_their_letters() {
+        let theme = Theme::load("default", None, Tier::None, true).expect("shipped");
+        let paint = Paint::new(&theme, Timestamp::default());
+        let numbers = [Some(10), Some(9), None, None, None];
+        assert_eq!(heading(&['D', 'C', 'R', 'A', 'U'], 2), " D  C  R  A  U");
+        assert_eq!(cell(&numbers, 2, &paint).to_string(), "10  9  -  -  -");
+        assert_eq!(width(5, 2), 14);
+        assert_eq!(width(0, 2), 0);
+    }
+
+    #[test]
+    fn what_there_is_of_what_is_wanted() {
+        let theme = Theme::load("default", None, Tier::Ansi16, true).expect("shipped");
+        let paint = Paint::new(&theme, Timestamp::default());
+        let counters = |desired, current, available| Counters {
+            desired,
+            current: Some(current),
+            available,
+            ..Counters::default()
+        };
+        for (counters, room, text, scope) in [
+            (counters(Some(3), 3, Some(3)), 7, "3/3", Scope::Muted),
+            (counters(Some(3), 4, Some(3)), 7, "4/3", Scope::CounterOver),
+            (counters(Some(3), 4, Some(2)), 7, "2/3", Scope::CounterShort),
+            (counters(Some(1), 0, None), 7, "0/1", Scope::CounterShort),
+            (counters(None, 2, Some(2)), 7, "-", Scope::Muted),
+            (counters(Some(1_000), 1_000, Some(998)), 9, "998/1000", Scope::CounterShort),
+            (counters(Some(1_000), 1_000, Some(998)), 7, "998/1k", Scope::CounterShort),
+        ] {
+            let line = have_want(counters, room, &paint);
+            assert_eq!(
+                (line.to_string().as_str(), line.spans[0].style),
+                (text, paint.style(scope)),
+                "{counters:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! The extensions that are registered at a server, asked from outside of its controllers. Owns how they are found: in the
+//! status of the ExtensionConfigs, as the server's controllers discovered them. Must not discover any itself.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::{chosen, completed, machine, machine_set};
+use crate::client::read::list_values;
+use crate::client::write::gvk_of;
+use crate::client::{Connection, Writer, explain};
+use crate::runtime_sdk::{Https, Runtime};
+use capi_forecast::forecast::in_place::{InPlaceAnswer, InPlaceAnswers, InPlaceQuestion, Sides, Whom};
+use capi_forecast::forecast::questions;
+use capi_rules::observe::dump::Dump;
+use capi_rules::plan::in_place::Handlers;
+use capi_rules::status::in_place::{Replace, Verdict};
+use capi_types::extension_config::ExtensionConfig;
+use capi_types::hook::Hook;
+use capstan_base::time::{Clock, Timestamp};
+
+/// The field manager of the dry runs, where no other is named.
+const MANAGER: &str = "capstan";
+
+/// The registered extensions of one server.
+pub struct AtServer {
+    runtime: Runtime,
+    writer: Writer,
+    handlers: Handlers,
+    /// Nothing that could change something may be sent, not even a dry run.
+    is_read_only: bool,
+}
+
+impl AtServer {
+    /// Reads the ExtensionConfigs.
+    ///
+    /// # Errors
+    /// They cannot be listed, in a sentence.
+    pub async fn read(connection: &Connection, clock: Clock) -> Result<Self, String> {
+        let gvk = gvk_of::<ExtensionConfig>();
+        let listed = list_values(&connection.client, &gvk, "", "").await;
+        let listed = listed.map_err(|error| {
+            format!("ExtensionConfigs cannot be read: {}", explain(&error, &connection.server))
+        })?;
+        let runtime = Runtime::new(connection.client.clone(), clock, Arc::new(Https::default()));
+        runtime.begin([]);
+        for config in listed.into_iter().filter_map(|value| serde_json::from_value(value).ok()) {
+            let config: ExtensionConfig = config;
+            let handlers = config.status.as_ref().map(|status| status.handlers.clone());
+            runtime.register(&config, &handlers.unwrap_or_default());
+        }
+        let writer = Writer::new(connection.client.clone(), MANAGER);
+        Ok(Self { runtime, writer, handlers: Handlers::default(), is_read_only: connection.read_only })
+    }
+
+    /// How many extensions may answer a hook, as the engine was told.
+    #[must_use]
+    pub fn with(self, handlers: Handlers) -> Self {
+        Self { handlers, ..self }
+    }
+
+    /// Asks whatever the plans of `dump` depend on; `is_meant` says whose, by kind and name.
+    pub async fn ask(
+        &self,
+        dump: &Dump,
+        is_meant: &(dyn Fn(&InPlaceQuestion) -> bool + Sync),
+        now: Timestamp,
+    ) -> InPlaceAnswers {
+        let mut answers: BTreeMap<Whom, InPlaceAnswer> = BTreeMap::new();
+        let mut silent: BTreeMap<&str, String> = BTreeMap::new();
+        for question in questions(dump, now).into_iter().filter(|question| is_meant(question)) {
+            let whom = question.whom.clone();
+            // Whoever did not answer is not waited for once more.
+            let answer = match silent.get(whom.kind) {
+                Some(why) => Err(why.clone()),
+                None => self.answer(question).await,
+            };
+            if let Err(why) = &answer {
+                silent.insert(whom.kind, why.clone());
+            }
+            answers.insert(whom, answer);
+        }
+        InPlaceAnswers { answers, without_dry_runs: self.is_read_only }
+    }
+
+    async fn answer(&self, question: InPlaceQuestion) -> InPlaceAnswer {
+        let namespace = question.whom.key.namespace.clone();
+        match question.about {
+            Err(replace) => Ok(Verdict::Replace(replace)),
+            Ok(Sides::Machine(about)) => {
+                let Some(handlers) = self.chosen(Hook::CanUpdateMachine, &namespace).await? else {
+                    return Ok(Verdict::Replace(Replace::NoExtension));
+                };
+                let sides = if self.is_read_only {
+                    Ok(about.sides_without_server())
+                } else {
+                    completed(&self.writer, &about).await?
+                };
+                match sides {
+                    Ok(sides) => machine(&self.runtime, &handlers, sides).await,
+                    Err(replace) => Ok(Verdict::Replace(replace)),
+                }
+            }
+            Ok(Sides::MachineSets(sides)) => {
+                match self.chosen(Hook::CanUpdateMachineSet, &namespace).await? {
+                    Some(handlers) => machine_set(&self.runtime, &handlers, *sides).await,
+                    None => Ok(Verdict::Replace(Replace::NoExtension)),
+                }
+            }
+        }
+    }
+
+    async fn chosen(&self, hook: Hook, namespace: &str) -> Result<Option<Vec<String>>, String> {
+        chosen(&self.runtime, self.handlers, hook, namespace).await
+    }
+}

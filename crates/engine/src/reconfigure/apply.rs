@@ -1,0 +1,382 @@
+//! Carrying a plan out: read, compare, do the next step, wait until it shows, again. Owns the loop. How far the change is, is
+//! read from the cluster each time, so that it can be interrupted anywhere; what is next is `change::gate`'s.
+
+use std::collections::BTreeMap;
+
+use tokio::time::Instant;
+
+use super::addons::{self, AddonError};
+use super::drain::{self, DrainError, DrainTimes};
+use super::executor::{CommandTarget, ExecutorError, NodeExecutor};
+use super::judge::{Consent, Judged, judge, permitted};
+use super::look;
+use super::read::{ClusterReading, ReadError, read};
+use super::way::{HostWay, WayError};
+use super::write::{self, ChangeWriteError};
+use crate::client::Writer;
+use capstan_base::time::{self, Clock};
+use kubeadm_change::command_line::CommandLine;
+use kubeadm_change::convert::ConvertError;
+use kubeadm_change::document::{DocumentKind, InputError};
+use kubeadm_change::gate::{Doing, NextMove, next};
+use kubeadm_change::node_file::NodeFile;
+use kubeadm_change::plan::{ChangePlan, PlannedStep};
+use kubeadm_change::progress::{ItemState, ProgressItem};
+use kubeadm_change::record::{ChangeRecord, RecordState};
+use kubeadm_change::render::{ClusterSettings, RenderError};
+use kubeadm_change::request::WantedDocuments;
+use kubeadm_change::running::{SeenBefore, Sighting};
+use kubeadm_change::steps::StepId;
+
+/// What happens, for the person who watches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ApplyEvent {
+    /// A step begins: its place from 1, how many there are, what and where.
+    Step { number: usize, of: usize, id: StepId, title: String, nodes: Vec<String> },
+    /// A command is about to be run.
+    Command { node: String, line: String },
+    /// What it printed.
+    Output { node: String, text: String },
+    /// Something was written through the API.
+    Wrote(String),
+    /// Looked, and has to look again.
+    Waiting(String),
+}
+
+/// How it ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Applied {
+    /// Everything is done and seen; the record is complete.
+    Complete(Vec<ProgressItem>),
+    /// What is left is for people: the place of the next step in the plan, and the texts of the files that steps need, by their
+    /// paths on the nodes.
+    ForPeople {
+        plan: Box<ChangePlan>,
+        items: Vec<ProgressItem>,
+        next: usize,
+        texts: BTreeMap<String, String>,
+    },
+}
+
+/// Why it stopped. Everything that was done stays; the same command goes on from there.
+#[derive(Debug, thiserror::Error)]
+pub enum ApplyError {
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    #[error(transparent)]
+    Write(#[from] ChangeWriteError),
+    #[error(transparent)]
+    Addon(#[from] AddonError),
+    #[error(transparent)]
+    Drain(#[from] DrainError),
+    #[error(transparent)]
+    Command(#[from] ExecutorError),
+    #[error(transparent)]
+    Render(#[from] RenderError),
+    #[error(transparent)]
+    Convert(#[from] ConvertError),
+    #[error("the record of the change cannot be read: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Record(Vec<InputError>),
+    #[error("there is no change to carry out: ConfigMap kube-system/capstan-change is not there or complete")]
+    NothingOpen,
+    #[error("a check failed, no further step was begun: {0}")]
+    Check(String),
+    #[error("it did not show within {waited_s} s, no further step was begun: {why}")]
+    Late { why: String, waited_s: u64 },
+    #[error(transparent)]
+    Way(#[from] WayError),
+    #[error("{path} is not the same on all nodes: {first} has {one}, {node} has {other}")]
+    FilesDiffer { path: String, first: String, one: String, node: String, other: String },
+}
+
+/// One run.
+pub struct Application<'a> {
+    pub writer: Writer,
+    pub server: String,
+    /// `None`: people do what is done on nodes.
+    pub executor: Option<&'a dyn NodeExecutor>,
+    pub way: HostWay,
+    /// The change that was shown and confirmed: what stands in the cluster must ask for the same.
+    pub change: ChangeRecord,
+    pub consent: Consent,
+    pub clock: Clock,
+    pub pace: DrainTimes,
+    pub tell: &'a mut (dyn FnMut(&ApplyEvent) + Send),
+}
+
+/// What one look shows.
+struct Look {
+    reading: ClusterReading,
+    record: ChangeRecord,
+    target: WantedDocuments,
+    plan: ChangePlan,
+    items: Vec<ProgressItem>,
+}
+
+impl Look {
+    /// kubeadm's file of a node: its own facts and the configuration as it is going to be. `None` for a node that is not known.
+    fn text_of(&self, node: &str, file: &NodeFile) -> Result<Option<String>, ConvertError> {
+        let host = self.reading.running.control_plane.iter().find(|live| live.host.name == node);
+        let (Some(live), Some(cluster)) = (host, self.target.document(DocumentKind::Cluster)) else {
+            return Ok(None);
+        };
+        file.text(self.plan.id.as_str(), &live.host, cluster).map(Some)
+    }
+
+    /// All of them, by their paths.
+    fn texts(&self) -> Result<BTreeMap<String, String>, ConvertError> {
+        let mut texts = BTreeMap::new();
+        for (step, node) in self.plan.steps.iter().filter_map(|step| Some((step, step.nodes.first()?))) {
+            for file in &step.files {
+                if let Some(text) = self.text_of(node, file)? {
+                    texts.insert(file.path.clone(), text);
+                }
+            }
+        }
+        Ok(texts)
+    }
+}
+
+/// Puts its standard input where a step wants a file.
+#[must_use]
+pub fn uploaded(file: &NodeFile) -> CommandLine {
+    CommandLine::of("install -D -m 0600 /dev/stdin {}", [&file.path])
+}
+
+impl Application<'_> {
+    /// Carries out the change that the cluster's record names.
+    ///
+    /// # Errors
+    /// [`ApplyError`]: the first thing that does not work stops it.
+    pub async fn carry_out(&mut self) -> Result<Applied, ApplyError> {
+        let mut doing = Doing::begin(&self.change, self.executor.is_none());
+        let (mut sums, mut before) = (BTreeMap::new(), None);
+        let mut waiting: Option<(String, Instant)> = None;
+        loop {
+            let (step, look) = match self.look(&mut before).await {
+                Ok(look) => (next(&look.plan, &look.items, &look.reading.running, &doing), Some(look)),
+                // The only API server restarts.
+                Err(ApplyError::Read(ReadError::Server(why))) if !doing.performed.is_empty() => {
+                    (NextMove::Wait(why), None)
+                }
+                Err(error) => return Err(error),
+            };
+            match (step, look) {
+                (NextMove::Finished, Some(look)) => return self.complete(look).await,
+                (NextMove::Do(at), Some(look)) => {
+                    if doing.by_people && !look.plan.steps[at].id.is_by_api() {
+                        let texts = look.texts()?;
+                        let Look { plan, items, .. } = look;
+                        return Ok(Applied::ForPeople { plan: Box::new(plan), items, next: at, texts });
+                    }
+                    waiting = None;
+                    self.perform(&look, at, &mut sums).await?;
+                    doing.performed.push(at);
+                    if let Some(before) = &mut before {
+                        self.note_heartbeats(&look, at, before).await;
+                    }
+                }
+                (NextMove::Stop(why), _) => return Err(ApplyError::Check(why)),
+                (NextMove::Wait(why), _) => self.wait(why, &mut waiting).await?,
+                (NextMove::Finished | NextMove::Do(_), None) => {}
+            }
+        }
+    }
+
+    /// Waits for a moment, as long as there is patience left since the last step.
+    async fn wait(&mut self, why: String, waiting: &mut Option<(String, Instant)>) -> Result<(), ApplyError> {
+        let begun = waiting.get_or_insert_with(|| (String::new(), Instant::now()));
+        if begun.1.elapsed() >= self.pace.patience {
+            return Err(ApplyError::Late { why, waited_s: self.pace.patience.as_secs() });
+        }
+        if begun.0 != why {
+            (self.tell)(&ApplyEvent::Waiting(why.clone()));
+            begun.0 = why;
+        }
+        tokio::time::sleep(self.pace.poll).await;
+        Ok(())
+    }
+
+    // Of a shared reference the future could not be sent: `tell` is not `Sync`.
+    async fn look(&mut self, before: &mut Option<SeenBefore>) -> Result<Look, ApplyError> {
+        let client = self.writer.client();
+        let mut reading = read(client, &self.server).await?;
+        let troubles = reading.running.troubles();
+        let before = before.get_or_insert_with(|| SeenBefore { troubles, ..SeenBefore::default() });
+        reading.running.before = before.clone();
+        let record = reading.record.clone().filter(ChangeRecord::is_open).ok_or(ApplyError::NothingOpen)?;
+        if !record.asks_for_the_same(&self.change) {
+            let why = "ConfigMap kube-system/capstan-change asks for something else than what was confirmed: look at `capstan change status`";
+            return Err(ApplyError::Check(why.to_owned()));
+        }
+        // What is acknowledged once is so for this run: half done, everything looks like drift.
+        let consent = Consent { acknowledged: true, ..self.consent };
+        let Judged { target, plan, items } = judge(client, &mut reading, &record, consent).await?;
+        permitted(&plan)?;
+        for (name, node) in &reading.running.nodes {
+            // Whose API server may not be asked is known by its kubelet alone.
+            if let (Sighting::Hidden(_), Some(heartbeat)) = (&node.api_server, &node.heartbeat) {
+                before.heartbeats.entry(name.clone()).or_insert_with(|| heartbeat.clone());
+            }
+        }
+        Ok(Look { reading, record, target, plan, items })
+    }
+
+    /// What nodes report from now on is about the step that was done.
+    async fn note_heartbeats(&mut self, look: &Look, at: usize, before: &mut SeenBefore) {
+        let step = &look.plan.steps[at];
+        for name in step.nodes.iter().filter(|_| step.id.restarts_control_plane()) {
+            let known = look.reading.running.nodes.get(name).and_then(|node| node.heartbeat.clone());
+            let Some(known) = known else { continue };
+            let latest = look::heartbeat(self.writer.client(), name).await;
+            before.heartbeats.insert(name.clone(), latest.unwrap_or(known));
+        }
+    }
+
+    async fn perform(
+        &mut self,
+        look: &Look,
+        at: usize,
+        sums: &mut BTreeMap<String, (String, String)>,
+    ) -> Result<(), ApplyError> {
+        let step = &look.plan.steps[at];
+        (self.tell)(&ApplyEvent::Step {
+            number: at + 1,
+            of: look.plan.steps.len(),
+            id: step.id,
+            title: step.title.clone(),
+            nodes: step.nodes.clone(),
+        });
+        match step.id {
+            StepId::G1 => self.document(look, "kubeadm-config").await,
+            StepId::G2 => self.document(look, "kubelet-config").await,
+            StepId::G3 => self.document(look, "kube-proxy").await,
+            StepId::P1 | StepId::D1 => {
+                let Some(cluster) = look.target.document(DocumentKind::Cluster) else { return Ok(()) };
+                let images = ClusterSettings::new(&cluster.new, None)?.addon_images();
+                let what = if step.id == StepId::P1 {
+                    addons::roll_kube_proxy(&self.writer, &look.reading.running, &images).await?;
+                    "DaemonSet kube-system/kube-proxy"
+                } else {
+                    addons::roll_coredns(&self.writer, &images).await?;
+                    "Deployment kube-system/coredns"
+                };
+                (self.tell)(&ApplyEvent::Wrote(what.to_owned()));
+                Ok(())
+            }
+            _ => {
+                for node in &step.nodes {
+                    self.on_node(look, step, node, sums).await?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    async fn document(&mut self, look: &Look, map: &str) -> Result<(), ApplyError> {
+        write::go_on(&self.writer, &look.reading, &look.record, map).await?;
+        (self.tell)(&ApplyEvent::Wrote(format!("ConfigMap kube-system/{map}")));
+        Ok(())
+    }
+
+    async fn on_node(
+        &mut self,
+        look: &Look,
+        step: &PlannedStep,
+        node: &str,
+        sums: &mut BTreeMap<String, (String, String)>,
+    ) -> Result<(), ApplyError> {
+        let target = self.target(look, node)?;
+        let was_cordoned =
+            look.reading.running.nodes.get(node).is_some_and(|n| n.cordoned && !n.drained_by_us);
+        if step.id == StepId::K2 {
+            self.told_command(node, &format!("kubectl drain {node} (through the API)"));
+            drain::drain(&self.writer, node, &look.plan.id, self.pace).await?;
+        }
+        for file in &step.files {
+            self.upload(look, &target, file).await?;
+        }
+        for line in step.commands.iter().filter(|line| !line.as_str().starts_with("kubectl ")) {
+            let output = self.command(&target, line, "").await?;
+            if step.id == StepId::H1 && line.as_str().starts_with("sha256sum ") {
+                compare(sums, node, line.as_str(), &output)?;
+            }
+        }
+        if step.id == StepId::K2 {
+            drain::give_back(&self.writer, node, was_cordoned).await.map_err(ChangeWriteError::from)?;
+            self.told_command(node, &format!("kubectl uncordon {node} (through the API)"));
+        }
+        Ok(())
+    }
+
+    fn target(&self, look: &Look, node: &str) -> Result<CommandTarget, ApplyError> {
+        let seen = look.reading.running.nodes.get(node);
+        let host = self.way.host(node, seen.and_then(|seen| seen.address.as_deref()))?;
+        Ok(CommandTarget { node: node.to_owned(), host })
+    }
+
+    async fn upload(
+        &mut self,
+        look: &Look,
+        target: &CommandTarget,
+        file: &NodeFile,
+    ) -> Result<(), ApplyError> {
+        let Some(text) = look.text_of(&target.node, file)? else { return Ok(()) };
+        self.command(target, &uploaded(file), &text).await.map(drop)
+    }
+
+    async fn command(
+        &mut self,
+        target: &CommandTarget,
+        line: &CommandLine,
+        input: &str,
+    ) -> Result<String, ApplyError> {
+        self.told_command(&target.node, line.as_str());
+        let Some(executor) = self.executor else { return Ok(String::new()) };
+        let mut waiting = None;
+        let output = loop {
+            match executor.run(target, line, input).await {
+                Err(busy @ ExecutorError::Busy { .. }) => self.wait(busy.to_string(), &mut waiting).await?,
+                other => break other?,
+            }
+        };
+        (self.tell)(&ApplyEvent::Output { node: target.node.clone(), text: output.clone() });
+        Ok(output)
+    }
+
+    fn told_command(&mut self, node: &str, line: &str) {
+        (self.tell)(&ApplyEvent::Command { node: node.to_owned(), line: line.to_owned() });
+    }
+
+    async fn complete(&mut self, look: Look) -> Result<Applied, ApplyError> {
+        let mut record = look.record.clone();
+        record.state = RecordState::Complete;
+        record.completed = Some(time::rfc3339(self.clock.now()));
+        record.evidence =
+            look.items.iter().filter(|item| item.state == ItemState::Done).map(evidence).collect();
+        write::keep(&self.writer, &record, Some(&look.record)).await?;
+        (self.tell)(&ApplyEvent::Wrote("the record kube-system/capstan-change".to_owned()));
+        Ok(Applied::Complete(look.items))
+    }
+}
+
+fn evidence(item: &ProgressItem) -> String {
+    let component = item.component.map_or("", |component| component.name());
+    format!("{} {} {component}: {}", item.step.name(), item.node, item.evidence)
+}
+
+/// The first node's sum of a file is what the others must have.
+fn compare(
+    sums: &mut BTreeMap<String, (String, String)>,
+    node: &str,
+    line: &str,
+    output: &str,
+) -> Result<(), ApplyError> {
+    let sum = output.split_whitespace().next().unwrap_or("nothing").to_owned();
+    let path = line.trim_start_matches("sha256sum -- ").to_owned();
+    let (first, one) = sums.entry(path.clone()).or_insert_with(|| (node.to_owned(), sum.clone())).clone();
+    if one == sum {
+        return Ok(());
+    }
+    Err(ApplyError::FilesDiffer { path, first, one, node: node.to_owned(), other: sum })
+}

@@ -1,0 +1,217 @@
+//! What is looked at node by node, only where a change reaches it: certificates that are served, kubelets, etcd's leader, the
+//! endpoint. Owns which look a plan needs; must not judge what is seen.
+
+use futures::StreamExt as _;
+use futures::stream::iter;
+use serde_json::Value;
+
+use super::node_lease;
+use crate::client::read::get_value;
+use crate::client::{Client, Error, explain};
+use crate::workload::WorkloadError;
+use crate::workload::static_pods::{page, secure_page, served_names};
+use kubeadm_change::plan::ChangePlan;
+use kubeadm_change::render::{API_SERVER, ETCD};
+use kubeadm_change::running::{Running, Sighting};
+use kubeadm_change::steps::StepId;
+
+/// Looks that are made at once.
+const AT_ONCE: usize = 16;
+/// kubeadm lets etcd serve its metrics there, on the loopback address.
+const ETCD_METRICS_PORT: u16 = 2381;
+const ETCD_PORT: u16 = 2379;
+
+/// Fills in what the steps of a plan are judged by.
+pub async fn look(client: &Client, plan: &ChangePlan, running: &mut Running) {
+    running.is_endpoint_ready = Some(is_ready(client).await);
+    if plan.steps.iter().any(|step| step.id.restarts_control_plane()) {
+        control_plane(client, running).await;
+    }
+    certificates(client, plan, running, StepId::C1, "apiserver").await;
+    certificates(client, plan, running, StepId::C2, "etcd-server").await;
+    kubelets(client, plan, running).await;
+}
+
+/// Asks each API server by itself, and its kubelet for a sign of life.
+async fn control_plane(client: &Client, running: &mut Running) {
+    let hosts: Vec<(String, u16)> =
+        running.control_plane.iter().map(|node| (node.host.name.clone(), node.host.port)).collect();
+    let asked = iter(hosts).map(|(name, port)| async move {
+        let (server, heartbeat) = tokio::join!(api_server(client, &name, port), heartbeat(client, &name));
+        (name, server, heartbeat)
+    });
+    for (name, server, heartbeat) in asked.buffer_unordered(AT_ONCE).collect::<Vec<_>>().await {
+        if let Some(node) = running.nodes.get_mut(&name) {
+            (node.api_server, node.heartbeat) = (server, heartbeat);
+        }
+    }
+}
+
+async fn api_server(client: &Client, node: &str, port: u16) -> Sighting<()> {
+    for path in ["/livez", "/readyz"] {
+        match secure_page(client.clone(), &format!("{API_SERVER}-{node}"), port, path).await {
+            Ok(_) => {}
+            Err(WorkloadError::Refused(words)) => return Sighting::Hidden(words),
+            Err(other) => return Sighting::Unknown(other.to_string()),
+        }
+    }
+    Sighting::Known(())
+}
+
+/// When the kubelet of a node last renewed its Lease, by its own clock. `None`: nobody may see that, or it never did.
+pub async fn heartbeat(client: &Client, node: &str) -> Option<String> {
+    let lease = get_value(client, &node_lease(node)).await.ok().flatten()?;
+    lease["spec"]["renewTime"].as_str().map(str::to_owned)
+}
+
+async fn is_ready(client: &Client) -> bool {
+    let Ok(request) = http::Request::get("/readyz").body(Vec::new()) else { return false };
+    client.request_text(request).await.is_ok_and(|answer| answer.trim() == "ok")
+}
+
+async fn certificates(
+    client: &Client,
+    plan: &ChangePlan,
+    running: &mut Running,
+    step: StepId,
+    certificate: &'static str,
+) {
+    let looks: Vec<(String, String, u16)> = plan
+        .steps_of(step)
+        .filter_map(|name| {
+            let host = &running.control_plane.iter().find(|node| node.host.name == name)?.host;
+            let (component, port) =
+                if step == StepId::C1 { (API_SERVER, host.port) } else { (ETCD, ETCD_PORT) };
+            Some((name.to_owned(), format!("{component}-{name}"), port))
+        })
+        .collect();
+    let seen = iter(looks).map(|(name, pod, port)| async move {
+        let names = served_names(client.clone(), &pod, port).await;
+        (name, names.map_or_else(|error| not_seen(&error), Sighting::Known))
+    });
+    for (name, names) in seen.buffer_unordered(AT_ONCE).collect::<Vec<_>>().await {
+        if let Some(node) = running.nodes.get_mut(&name) {
+            node.served.insert(certificate, names);
+        }
+    }
+}
+
+fn not_seen<T>(error: &WorkloadError) -> Sighting<T> {
+    match error {
+        WorkloadError::Refused(words) => {
+            Sighting::Hidden(format!("{words} (it needs the right: create pods/portforward)"))
+        }
+        other => Sighting::Unknown(other.to_string()),
+    }
+}
+
+async fn kubelets(client: &Client, plan: &ChangePlan, running: &mut Running) {
+    let names: Vec<String> =
+        plan.steps_of(StepId::K1).chain(plan.steps_of(StepId::K2)).map(str::to_owned).collect();
+    let seen = iter(names).map(|name| async move {
+        let seen = kubelet(client, &name).await;
+        (name, seen)
+    });
+    for (name, kubelet) in seen.buffer_unordered(AT_ONCE).collect::<Vec<_>>().await {
+        if let Some(node) = running.nodes.get_mut(&name) {
+            node.kubelet = kubelet;
+        }
+    }
+}
+
+/// The configuration that a kubelet has in effect.
+async fn kubelet(client: &Client, node: &str) -> Sighting<Value> {
+    let path = format!("/api/v1/nodes/{node}/proxy/configz");
+    let Ok(request) = http::Request::get(path).body(Vec::new()) else {
+        return Sighting::Hidden(format!("{node} cannot stand in an address"));
+    };
+    match client.request::<Value>(request).await {
+        Ok(mut answer) => match answer.get_mut("kubeletconfig").map(Value::take) {
+            Some(configuration @ Value::Object(_)) => Sighting::Known(configuration),
+            _ => Sighting::Hidden("/configz shows no kubeletconfig".to_owned()),
+        },
+        Err(error @ Error::Api(_)) if is_refusal(&error) => Sighting::Hidden(format!(
+            "{} (it needs the right: get nodes/proxy)",
+            explain(&error, "the cluster")
+        )),
+        Err(error) => Sighting::Unknown(explain(&error, &format!("the kubelet of {node}"))),
+    }
+}
+
+fn is_refusal(error: &Error) -> bool {
+    matches!(error, Error::Api(status) if matches!(status.code, 401 | 403 | 404 | 405))
+}
+
+/// The node whose etcd member leads, as the members' metrics say. `None` when no member says so.
+pub async fn etcd_leader(client: &Client, running: &Running) -> Option<String> {
+    let pages = member_metrics(client, running).await;
+    pages.into_iter().find(|(_, metrics)| leads(metrics)).map(|(name, _)| name)
+}
+
+/// The size of the largest member's database, as the members' metrics say. `None` when no member says so.
+pub async fn etcd_database_bytes(client: &Client, running: &Running) -> Option<u64> {
+    let pages = member_metrics(client, running).await;
+    pages.iter().filter_map(|(_, metrics)| database_bytes(metrics)).max()
+}
+
+/// The metrics of each member that shows them, with its node.
+async fn member_metrics(client: &Client, running: &Running) -> Vec<(String, String)> {
+    let nodes: Vec<String> = running.control_plane.iter().map(|node| node.host.name.clone()).collect();
+    let asked = iter(nodes).map(|name| async move {
+        let metrics = page(client.clone(), &format!("{ETCD}-{name}"), ETCD_METRICS_PORT, "/metrics").await;
+        Some((name, metrics.ok()?))
+    });
+    asked.buffer_unordered(AT_ONCE).collect::<Vec<_>>().await.into_iter().flatten().collect()
+}
+
+fn leads(metrics: &str) -> bool {
+    value(metrics, "etcd_server_is_leader").is_some_and(|value| value == "1")
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // of a database, in bytes
+fn database_bytes(metrics: &str) -> Option<u64> {
+    // Prometheus writes large numbers as 2.5e+07.
+    let bytes: f64 = value(metrics, "etcd_mvcc_db_total_size_in_bytes")?.parse().ok()?;
+    (bytes >= 0.0).then_some(bytes as u64)
+}
+
+/// The value of a metric without labels.
+fn value<'m>(metrics: &'m str, name: &str) -> Option<&'m str> {
+    metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')).map(str::trim)
+}
+
+/// Does a verdict of the plan depend on the size of etcd's database?
+#[must_use]
+pub fn needs_database(plan: &ChangePlan) -> bool {
+    plan.changes.iter().any(|judged| judged.change.path.to_string() == QUOTA)
+}
+
+const QUOTA: &str = "etcd.local.extraArgs[quota-backend-bytes]";
+
+/// Does the order of a plan depend on who leads?
+#[must_use]
+pub fn needs_leader(plan: &ChangePlan) -> bool {
+    let steps = plan.steps.iter().filter(|step| matches!(step.id, StepId::C2 | StepId::E1));
+    steps.count() > 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metrics_say_who_leads() {
+        assert!(leads(
+            "# HELP etcd_server_is_leader Whether\netcd_server_has_leader 1\netcd_server_is_leader 1\n"
+        ));
+        assert!(!leads("etcd_server_has_leader 1\netcd_server_is_leader 0\n") && !leads(""));
+    }
+
+    #[test]
+    fn metrics_say_how_large_the_database_is() {
+        let page =
+            "# TYPE etcd_mvcc_db_total_size_in_bytes gauge\netcd_mvcc_db_total_size_in_bytes 2.5165824e+07\n";
+        assert_eq!(database_bytes(page), Some(25_165_824));
+        assert_eq!(database_bytes("etcd_mvcc_db_total_size_in_use_in_bytes 1\n"), None);
+    }
+}

@@ -1,0 +1,36 @@
+//! Words of Leases that several programs share: how the holder of a Lease is described, and the fence that a write
+//! carries while its writer holds one. Must not know which Leases there are.
+
+/// Label of the Leases of capstan's own engines: what the holder is called in the files of a shared server.
+pub const COMPONENT: &str = "capstan.dev/engine";
+/// Annotation: the controllers that the holder runs under it, with commas between them.
+pub const CONTROLLERS: &str = "capstan.dev/controllers";
+
+/// Header of a write that rests on a Lease; capstan's own server compares it. One for each Lease.
+pub const FENCE_HEADER: &str = "capstan-fence";
+
+/// One holding of one Lease, as a write names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fence {
+    pub namespace: String,
+    pub name: String,
+    pub uid: String,
+    pub transitions: i32,
+}
+
+impl Fence {
+    /// `NAMESPACE/NAME UID TRANSITIONS`.
+    #[must_use]
+    pub fn text(&self) -> String {
+        format!("{}/{} {} {}", self.namespace, self.name, self.uid, self.transitions)
+    }
+
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut words = text.split(' ');
+        let (namespace, name) = words.next()?.split_once('/')?;
+        let (uid, transitions) = (words.next()?, words.next()?.parse().ok()?);
+        let [namespace, name, uid] = [namespace, name, uid].map(str::to_owned);
+        words.next().is_none().then_some(Self { namespace, name, uid, transitions })
+    }
+}

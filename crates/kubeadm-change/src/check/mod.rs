@@ -1,0 +1,269 @@
+//! Does a configuration document say what its author meant? Owns the findings: unknown and repeated fields, which
+//! kubeadm only logs, values of another type, the traps of YAML 1.1, and what kubeadm itself refuses. Must not
+//! know what a change of a field means.
+//!
+//! Source: kubeadm `apis/kubeadm/validation/validation.go`.
+
+mod values;
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::document::{Document, DocumentKind};
+use super::kind::V1BETA3;
+use super::path::{FieldPath, PathStep};
+use super::schema::{FieldType, ListMerge, Schema, Type};
+use super::units;
+use super::yaml::{Located, MapEntry, YamlShape};
+use capstan_base::text::did_you_mean;
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FindingSeverity {
+    /// kubeadm goes on, but probably not as its author meant.
+    Warning,
+    /// kubeadm refuses the document, or a component does.
+    Error,
+}
+
+/// One thing that is wrong with a document.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct DocumentFinding {
+    pub severity: FindingSeverity,
+    pub kind: &'static str,
+    /// The field; empty when the whole document is meant.
+    pub path: String,
+    /// `FILE:LINE:COLUMN`.
+    pub place: String,
+    pub message: String,
+}
+
+/// Everything that is wrong with a document. `minor` is the cluster's Kubernetes minor version, when it is known.
+#[must_use]
+pub fn check(document: &Document, minor: Option<u64>) -> Vec<DocumentFinding> {
+    let mut walk = Walk { document, minor, found: Vec::new() };
+    walk.value(&FieldPath::default(), &document.located, &Type::Struct(document.kind.name().to_owned()));
+    let mut found = walk.found;
+    if !found.iter().any(|finding| finding.severity == FindingSeverity::Error) {
+        values::check(document, &mut found);
+    }
+    found
+}
+
+struct Walk<'d> {
+    document: &'d Document,
+    minor: Option<u64>,
+    found: Vec<DocumentFinding>,
+}
+
+impl Walk<'_> {
+    fn add(&mut self, severity: FindingSeverity, path: &FieldPath, at: &Located, message: String) {
+        self.found.push(finding(self.document, severity, path, at, message));
+    }
+
+    fn value(&mut self, path: &FieldPath, at: &Located, type_: &Type) {
+        // An explicit null is an absent field.
+        if matches!(at.shape, YamlShape::Scalar(Value::Null)) {
+            return;
+        }
+        match (type_, &at.shape) {
+            (Type::Any, _) => {}
+            (Type::Struct(name), YamlShape::Map(entries)) => self.fields(path, name, entries),
+            (Type::Map(inner), YamlShape::Map(entries)) => {
+                self.repeated(path, entries);
+                for entry in entries {
+                    self.key(path, &entry.key);
+                    self.value(&path.field(&entry.key.key_text()), &entry.value, inner);
+                }
+            }
+            (Type::List(inner, ListMerge::Grouped(_)), YamlShape::Map(entries))
+                if self.document.version == V1BETA3 =>
+            {
+                self.flag_map(path, entries, inner);
+            }
+            (Type::List(inner, merge), YamlShape::List(items)) if !self.is_flag_list_of_v1beta3(merge) => {
+                for (index, item) in items.iter().enumerate() {
+                    self.value(&path.step(item_step(item, merge, index)), item, inner);
+                }
+            }
+            (scalar, YamlShape::Scalar(value)) => self.scalar(path, at, scalar, value),
+            (expected, shape) => {
+                let is = if matches!(shape, YamlShape::Map(_)) { "a map" } else { "a list" };
+                let expected = if self.is_flag_map(expected) { "a map" } else { expected.expectation() };
+                self.add(FindingSeverity::Error, path, at, format!("{path} is {is}; expected {expected}"));
+            }
+        }
+    }
+
+    fn is_flag_map(&self, type_: &Type) -> bool {
+        matches!(type_, Type::List(_, merge) if self.is_flag_list_of_v1beta3(merge))
+    }
+
+    fn is_flag_list_of_v1beta3(&self, merge: &ListMerge) -> bool {
+        matches!(merge, ListMerge::Grouped(_)) && self.document.version == V1BETA3
+    }
+
+    /// Flags in v1beta3 are a map of strings.
+    fn flag_map(&mut self, path: &FieldPath, entries: &[MapEntry], item: &Type) {
+        self.repeated(path, entries);
+        let value = match item {
+            Type::Struct(name) => {
+                Schema::embedded().fields(name).and_then(|f| f.get("value")).map(|f| f.type_.clone())
+            }
+            _ => None,
+        };
+        for entry in entries {
+            self.key(path, &entry.key);
+            let at = path.step(PathStep::Item(entry.key.key_text()));
+            self.value(&at, &entry.value, value.as_ref().unwrap_or(&Type::Text));
+        }
+    }
+
+    fn fields(&mut self, path: &FieldPath, name: &str, entries: &[MapEntry]) {
+        self.repeated(path, entries);
+        let Some(fields) = Schema::embedded().fields(name) else { return };
+        for entry in entries {
+            let key = entry.key.key_text();
+            if path.0.is_empty() && (key == "apiVersion" || key == "kind") {
+                continue;
+            }
+            let at = path.field(&key);
+            match fields.get(&key) {
+                Some(field) => {
+                    self.version(&at, &entry.key, field);
+                    self.value(&at, &entry.value, &field.type_);
+                }
+                None => {
+                    let hint = did_you_mean(&key, fields.keys().map(String::as_str));
+                    let message = format!("{at} is not a field: kubeadm ignores it without an error{hint}");
+                    self.add(FindingSeverity::Warning, &at, &entry.key, message);
+                }
+            }
+        }
+    }
+
+    fn version(&mut self, path: &FieldPath, at: &Located, field: &FieldType) {
+        let version = &self.document.version;
+        if let Some(only) = field.only_in.as_ref().filter(|only| *only != version) {
+            let message = format!("{path} is not a field of {version}, only of {only}: kubeadm ignores it");
+            self.add(FindingSeverity::Warning, path, at, message);
+        }
+        if let Some((since, minor)) = field.since_minor.zip(self.minor).filter(|(since, minor)| minor < since)
+        {
+            let message =
+                format!("{path} is read by kubeadm 1.{since} and later, not by 1.{minor}, which ignores it");
+            self.add(FindingSeverity::Warning, path, at, message);
+        }
+    }
+
+    fn repeated(&mut self, path: &FieldPath, entries: &[MapEntry]) {
+        let mut seen = BTreeSet::new();
+        for entry in entries {
+            let key = entry.key.key_text();
+            if !seen.insert(key.clone()) {
+                let at = path.field(&key);
+                let message = format!("{at} stands twice: kubeadm takes the last one without an error");
+                self.add(FindingSeverity::Warning, &at, &entry.key, message);
+            }
+        }
+    }
+
+    /// A key such as `y` or `0644` turns into another text.
+    fn key(&mut self, path: &FieldPath, key: &Located) {
+        if let Some(plain) = key.plain.as_deref().filter(|plain| *plain != key.key_text()) {
+            let at = path.field(plain);
+            let message = format!(
+                "the key `{plain}` stands without quotes: kubeadm reads it as `{}`; write \"{plain}\"",
+                key.key_text()
+            );
+            self.add(FindingSeverity::Error, &at, key, message);
+        }
+    }
+
+    fn scalar(&mut self, path: &FieldPath, at: &Located, type_: &Type, value: &Value) {
+        if let (Type::Text | Type::Duration, Some(plain)) = (type_, &at.plain)
+            && !value.is_string()
+        {
+            let read = value.to_string();
+            let message = format!(
+                "{path} is {} and stands without quotes: kubeadm reads {}, not a string, and refuses it; write \"{plain}\"",
+                if *plain == read {
+                    format!("`{plain}`")
+                } else {
+                    format!("`{plain}`, which is {value} in YAML 1.1,")
+                },
+                described(value),
+            );
+            return self.add(FindingSeverity::Error, path, at, message);
+        }
+        let fits = match type_ {
+            Type::Text => value.is_string(),
+            Type::Bool => value.is_boolean(),
+            Type::Integer => {
+                value.is_i64() || value.is_u64() || value.as_f64().is_some_and(|n| n.fract() == 0.0)
+            }
+            Type::Float => value.is_number(),
+            Type::Duration => value.as_str().is_some_and(|text| units::duration_ns(text).is_some()),
+            Type::Quantity => {
+                value.is_number() || value.as_str().is_some_and(|text| units::quantity_milli(text).is_some())
+            }
+            Type::Any => true,
+            Type::Map(_) | Type::List(..) | Type::Struct(_) => false,
+        };
+        if !fits {
+            let is = at.plain.as_ref().map_or_else(|| value.to_string(), |plain| format!("`{plain}`"));
+            let message = format!("{path} is {is}; expected {}", type_.expectation());
+            return self.add(FindingSeverity::Error, path, at, message);
+        }
+        let octal =
+            at.plain.as_deref().filter(|plain| plain.len() > 1 && plain.starts_with('0') && value.is_i64());
+        if let (Type::Integer, Some(plain)) = (type_, octal) {
+            let message = format!("{path} is `{plain}`, which kubeadm reads as {value} (base 8)");
+            self.add(FindingSeverity::Warning, path, at, message);
+        }
+    }
+}
+
+fn described(value: &Value) -> &'static str {
+    if value.is_boolean() { "a boolean" } else { "a number" }
+}
+
+fn item_step(item: &Located, merge: &ListMerge, index: usize) -> PathStep {
+    let keys: &[String] = match merge {
+        ListMerge::Keyed(keys) => keys,
+        ListMerge::Grouped(key) => std::slice::from_ref(key),
+        _ => return PathStep::Index(index),
+    };
+    let texts: Option<Vec<String>> = keys.iter().map(|key| Some(item.get(key)?.key_text())).collect();
+    texts.map_or(PathStep::Index(index), |texts| PathStep::Item(texts.join(",")))
+}
+
+fn finding(
+    document: &Document,
+    severity: FindingSeverity,
+    path: &FieldPath,
+    at: &Located,
+    message: String,
+) -> DocumentFinding {
+    let place = document.origin.place(at.line, at.column);
+    DocumentFinding { severity, kind: document.kind.name(), path: path.to_string(), place, message }
+}
+
+/// The Kubernetes minor version that the documents name.
+#[must_use]
+pub fn stated_minor(documents: &[Document]) -> Option<u64> {
+    let cluster = documents.iter().find(|document| document.kind == DocumentKind::Cluster)?;
+    minor_of(cluster.value["kubernetesVersion"].as_str()?)
+}
+
+/// `v1.31.4` → 31.
+#[must_use]
+pub fn minor_of(version: &str) -> Option<u64> {
+    let rest = version.strip_prefix('v').unwrap_or(version).strip_prefix("1.")?;
+    rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,20 @@
+//! Texts that tests keep in `tests/golden`, to be read as documentation.
+
+use std::path::Path;
+
+/// Compares with `tests/golden/NAME.txt`; `UPDATE_GOLDEN=1` rewrites it.
+///
+/// # Panics
+/// When the text differs, or cannot be written.
+#[allow(clippy::unwrap_used, reason = "a test is to fail")]
+pub fn golden(name: &str, text: &str) {
+    let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+        .join("tests/golden")
+        .join(format!("{name}.txt"));
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(text, expected, "{} differs; UPDATE_GOLDEN=1 accepts the new text", path.display());
+}

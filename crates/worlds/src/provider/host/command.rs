@@ -1,0 +1,320 @@
+//! The shell of a host: which command a line names, and what the simple ones do to its files. Must not know how kubeadm
+//! renders.
+
+use std::time::Duration;
+
+use chrono::TimeDelta;
+use sha2::{Digest as _, Sha256};
+
+use super::shell::{self, Joint, Simple};
+use super::{KubeadmHost, Surroundings, sed};
+use kubeadm_change::render::API_SERVER;
+
+/// How long an ordinary command takes.
+const QUICK: Duration = Duration::from_millis(30);
+/// A command that is not there, as a shell answers.
+const NOT_FOUND: i32 = 127;
+
+/// What became of a line.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Output {
+    pub status: i32,
+    pub stdout: String,
+    pub stderr: String,
+    /// How long whoever sent it waits for the end.
+    pub takes: Duration,
+}
+
+impl Output {
+    pub(super) fn printed(stdout: impl Into<String>) -> Self {
+        Self { stdout: stdout.into(), takes: QUICK, ..Self::default() }
+    }
+
+    pub(super) fn failed(status: i32, stderr: impl Into<String>) -> Self {
+        Self { status, stderr: stderr.into(), takes: QUICK, ..Self::default() }
+    }
+
+    pub(super) fn after(self, takes: Duration) -> Self {
+        Self { takes, ..self }
+    }
+
+    fn then(mut self, next: Self) -> Self {
+        self.status = next.status;
+        self.stdout.push_str(&next.stdout);
+        self.stderr.push_str(&next.stderr);
+        self.takes += next.takes;
+        self
+    }
+}
+
+impl KubeadmHost {
+    /// Runs a line as a shell of the host would; `input` is what a command reads.
+    pub fn run(&mut self, line: &str, input: &str, around: &Surroundings<'_>) -> Output {
+        let commands = match shell::parse(line) {
+            Ok(commands) => commands,
+            Err(why) => return Output::failed(2, format!("sh: syntax error: {why}\n")),
+        };
+        self.run_all(&commands, input, around)
+    }
+
+    fn run_all(&mut self, commands: &[Simple], input: &str, around: &Surroundings<'_>) -> Output {
+        let mut output = Output::default();
+        for command in commands {
+            let runs = match command.joint {
+                Joint::Then => true,
+                Joint::And => output.status == 0,
+                Joint::Or => output.status != 0,
+            };
+            if !runs {
+                continue;
+            }
+            let words: Vec<&str> = command.words.iter().map(String::as_str).collect();
+            if let ["exit", status] = words.as_slice() {
+                output.status = status.parse().unwrap_or(2);
+                return output;
+            }
+            let mut said = if command.group.is_empty() {
+                self.command(&words, input, around)
+            } else {
+                self.run_all(&command.group, input, around)
+            };
+            if command.is_error {
+                said.stderr.push_str(&std::mem::take(&mut said.stdout));
+            }
+            output = output.then(said);
+            self.sync_pods(around.now);
+        }
+        output
+    }
+
+    /// flock(1): the lock is held until the command in it has ended.
+    fn flock(&mut self, words: &[&str], input: &str, around: &Surroundings<'_>) -> Output {
+        let (waits, busy, rest) = match words {
+            ["-n", "-E", status, _, rest @ ..] => (false, status.parse().unwrap_or(1), rest),
+            ["-w", _, _, rest @ ..] => (true, 1, rest),
+            _ => return Output::failed(64, "flock: this form is not simulated\n"),
+        };
+        let left = self.locked_until.and_then(|until| (until - around.now).to_std().ok()).unwrap_or_default();
+        if !left.is_zero() && !waits {
+            return Output::failed(busy, "");
+        }
+        let output = self.command(rest, input, around);
+        let takes = left + output.takes;
+        self.locked_until = TimeDelta::from_std(takes).ok().map(|takes| around.now + takes);
+        output.after(takes)
+    }
+
+    fn command(&mut self, words: &[&str], input: &str, around: &Surroundings<'_>) -> Output {
+        match without_sudo(words) {
+            ["flock", rest @ ..] => self.flock(rest, input, around),
+            ["pgrep", "-x", _] => Output { status: 1, ..Output::printed("") },
+            ["sh" | "bash", "-c", line] => self.run(line, input, around),
+            ["true"] => Output::printed(""),
+            ["false"] => Output::failed(1, ""),
+            ["hostname"] => Output::printed(format!("{}\n", self.facts.name)),
+            ["echo", rest @ ..] => Output::printed(format!("{}\n", rest.join(" "))),
+            ["test", flag, path] => self.test(flag, path),
+            ["test", "!", flag, path] => {
+                let output = self.test(flag, path);
+                Output { status: i32::from(output.status == 0), ..output }
+            }
+            ["install", "-d", "-m", "0700", path] => {
+                self.folders.insert((*path).to_owned());
+                Output::printed("")
+            }
+            ["ln", "-s", from, to] => {
+                // A copy does: what is linked to does not change here.
+                let text = self.files.get(*from).cloned();
+                self.files.extend(text.map(|text| ((*to).to_owned(), text)));
+                Output::printed("")
+            }
+            ["openssl", "verify", "-CAfile", authority, "-verify_hostname" | "-verify_ip", name, path] => {
+                self.verify(authority, name, path)
+            }
+            ["mkdir", paths @ ..] => {
+                self.folders.extend(operands(paths).map(str::to_owned));
+                Output::printed("")
+            }
+            ["rm", "-rf", folder] => {
+                let below = format!("{folder}/");
+                self.files.retain(|path, _| !path.starts_with(&below));
+                self.folders.retain(|path| path != folder && !path.starts_with(&below));
+                Output::printed("")
+            }
+            ["rm", paths @ ..] => {
+                operands(paths).for_each(|path| drop(self.files.remove(path)));
+                Output::printed("")
+            }
+            ["mv", from @ .., to] => self.copy(&operands(from).collect::<Vec<_>>(), to, true),
+            ["cp", from @ .., to] => self.copy(&operands(from).collect::<Vec<_>>(), to, false),
+            ["sed", "-i", script, path] => self.edit(script, path),
+            ["cat", path] => self.read("cat", path).map_or_else(|failed| failed, Output::printed),
+            ["sha256sum", rest @ ..] => self.checksums(rest),
+            ["install", .., "/dev/stdin", path] => {
+                self.files.insert((*path).to_owned(), input.to_owned());
+                Output::printed("")
+            }
+            ["systemctl", "restart", "kubelet"] => self.restart_kubelet(around),
+            ["systemctl", "is-active", "kubelet"] if self.kubelet_works() => Output::printed("active\n"),
+            ["systemctl", "is-active", "kubelet"] => Output { status: 3, ..Output::printed("failed\n") },
+            ["crictl", rest @ ..] => self.crictl(rest, around),
+            ["kubeadm", rest @ ..] => self.kubeadm(rest, around),
+            ["curl", .., url] if url.ends_with("/readyz") => self.curl(around),
+            [program, ..] => Output::failed(NOT_FOUND, format!("sh: 1: {program}: not found\n")),
+            [] => Output::default(),
+        }
+    }
+
+    fn is_folder(&self, path: &str) -> bool {
+        let path = path.trim_end_matches('/');
+        let below = format!("{path}/");
+        self.folders.iter().any(|f| f.trim_end_matches('/') == path || f.starts_with(&below))
+            || self.files.keys().any(|file| file.starts_with(&below))
+            || self.facts.ca_folders.iter().any(|folder| folder == path)
+    }
+
+    fn test(&self, flag: &str, path: &str) -> Output {
+        let file = self.files.get(path);
+        let holds = match flag {
+            "-d" => self.is_folder(path),
+            "-s" => file.is_some_and(|text| !text.is_empty()),
+            "-f" => file.is_some(),
+            "-e" => file.is_some() || self.is_folder(path),
+            _ => return Output::failed(2, format!("sh: 1: test: {flag}: unexpected operator\n")),
+        };
+        Output { status: i32::from(!holds), ..Output::printed("") }
+    }
+
+    fn read(&self, program: &str, path: &str) -> Result<String, Output> {
+        let missing = || Output::failed(1, format!("{program}: {path}: No such file or directory\n"));
+        self.files.get(path).cloned().ok_or_else(missing)
+    }
+
+    fn copy(&mut self, from: &[&str], to: &str, moves: bool) -> Output {
+        let program = if moves { "mv" } else { "cp" };
+        let into_folder = to.ends_with('/') || self.is_folder(to);
+        for path in from {
+            let Some(text) = self.files.get(*path).cloned() else {
+                let why = format!("{program}: cannot stat '{path}': No such file or directory\n");
+                return Output::failed(1, why);
+            };
+            let name = path.rsplit('/').next().unwrap_or(path);
+            let target =
+                if into_folder { format!("{}/{name}", to.trim_end_matches('/')) } else { to.to_owned() };
+            if moves {
+                self.files.remove(*path);
+            }
+            self.files.insert(target, text);
+        }
+        Output::printed("")
+    }
+
+    fn edit(&mut self, script: &str, path: &str) -> Output {
+        let text = match self.read("sed", path) {
+            Ok(text) => text,
+            Err(failed) => return failed,
+        };
+        match sed::edited(&text, script) {
+            Ok(edited) => {
+                self.files.insert(path.to_owned(), edited);
+                Output::printed("")
+            }
+            Err(why) => Output::failed(1, format!("sed: {why}\n")),
+        }
+    }
+
+    /// A certificate here is the list of its names.
+    fn verify(&self, authority: &str, name: &str, path: &str) -> Output {
+        match (self.read("openssl", authority), self.read("openssl", path)) {
+            (Err(failed), _) | (_, Err(failed)) => failed,
+            (Ok(_), Ok(text)) if text.lines().any(|line| line == name) => {
+                Output::printed(format!("{path}: OK\n"))
+            }
+            _ => Output::failed(2, format!("error {path}: verification failed: hostname mismatch\n")),
+        }
+    }
+
+    fn checksums(&self, words: &[&str]) -> Output {
+        let mut said = String::new();
+        for path in operands(words) {
+            match self.read("sha256sum", path) {
+                Ok(text) => {
+                    let sum: String =
+                        Sha256::digest(&text).iter().map(|byte| format!("{byte:02x}")).collect();
+                    said.push_str(&format!("{sum}  {path}\n"));
+                }
+                Err(failed) => return failed,
+            }
+        }
+        Output::printed(said)
+    }
+
+    fn restart_kubelet(&mut self, around: &Surroundings<'_>) -> Output {
+        if self.faults.kubelet_stays_down {
+            self.kubelet.up_at = None;
+            let why = "Job for kubelet.service failed because the control process exited with error code.\n\
+                       See \"systemctl status kubelet.service\" and \"journalctl -xeu kubelet.service\" for details.\n";
+            return Output::failed(1, why);
+        }
+        self.kubelet.up_at = Some(around.now + self.scaled(super::KUBELET_RESTART));
+        self.kubelet.configuration = self.kubelet_file();
+        Output::printed("")
+    }
+
+    fn crictl(&mut self, words: &[&str], around: &Surroundings<'_>) -> Output {
+        match words {
+            ["ps", "-q", "--name", pattern] => {
+                let component = pattern.trim_matches(['^', '$']);
+                let id = self.containers.contains_key(component).then(|| format!("{component}\n"));
+                Output::printed(id.unwrap_or_default())
+            }
+            ["stop", id] => match component_of(id).filter(|component| self.restart(component, around.now)) {
+                Some(component) => Output::printed(format!("{component}\n")),
+                None => Output::failed(1, "crictl stop: no container of that name runs\n"),
+            },
+            ["exec", id, "etcdctl", rest @ ..] => self.etcdctl(id, rest, around),
+            _ => Output::failed(1, format!("crictl: `{}` is not simulated\n", words.join(" "))),
+        }
+    }
+
+    fn etcdctl(&mut self, id: &str, words: &[&str], around: &Surroundings<'_>) -> Output {
+        let runs = component_of(id).and_then(|component| self.containers.get(component));
+        if !runs.is_some_and(|container| container.is_ready(around.now)) {
+            return Output::failed(1, "FATA[0000] execing command in container: etcd does not run\n");
+        }
+        match words {
+            [.., "snapshot", "save", path] => {
+                self.files.insert((*path).to_owned(), "snapshot".to_owned());
+                Output::printed(format!("Snapshot saved at {path}\n"))
+            }
+            _ => Output::failed(1, format!("etcdctl: `{}` is not simulated\n", words.join(" "))),
+        }
+    }
+
+    fn curl(&self, around: &Surroundings<'_>) -> Output {
+        if self.is_up(API_SERVER, around.now) {
+            return Output::printed("ok");
+        }
+        Output::failed(7, "curl: (7) Failed to connect to localhost port 6443: Connection refused\n")
+    }
+}
+
+/// The command that is run as root.
+fn without_sudo<'w, 'a>(mut words: &'w [&'a str]) -> &'w [&'a str] {
+    while let ["sudo", "-n", rest @ ..] | ["sudo", rest @ ..] = words {
+        words = rest;
+    }
+    words
+}
+
+/// Words that are not options.
+fn operands<'w>(words: &'w [&'w str]) -> impl Iterator<Item = &'w str> {
+    words.iter().copied().filter(|word| !word.starts_with('-'))
+}
+
+/// The component behind a container's id: `etcd`, or the line that asks for it.
+fn component_of(id: &str) -> Option<&str> {
+    let asked = id.strip_prefix("$(crictl ps -q --name ").and_then(|rest| rest.strip_suffix(')'));
+    let name = asked.unwrap_or(id).trim_matches(['\'', '"', '^', '$']);
+    (!name.is_empty()).then_some(name)
+}

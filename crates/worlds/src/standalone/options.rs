@@ -1,0 +1,46 @@
+//! How the parts of a stack run. Must not know which parts there are.
+
+use capstan_apiserver::Tokens;
+use capstan_base::rng::Rng;
+use capstan_base::time::Clock;
+use capstan_engine::controllers::in_place;
+use capstan_engine::engine::lease::LeaseOptions;
+use capstan_engine::engine::sharing::Sharing;
+
+/// How a stack runs.
+#[derive(Clone, Debug)]
+pub struct StackOptions {
+    pub clock: Clock,
+    pub rng: Rng,
+    /// Divides every simulated duration and the distance between runs; above 0.
+    pub time_scale: f64,
+    pub tokens: Tokens,
+    /// False: only the API server.
+    pub engine: bool,
+    /// Serve the APIs of simulated clusters that ask for it.
+    pub serves_workloads: bool,
+    /// Compete for this lease and reconcile only while holding it. `None`: alone with its store.
+    pub lease: Option<LeaseOptions>,
+    /// With a lease: other processes run some of the controllers.
+    pub sharing: Option<Sharing>,
+    /// Updates in place; closed by default, as upstream.
+    pub in_place: in_place::Settings,
+}
+
+impl StackOptions {
+    /// An engine alone with its store, in real time, and tokens that are not known anywhere else.
+    #[must_use]
+    pub fn new(clock: Clock, rng: Rng) -> Self {
+        Self {
+            clock,
+            rng,
+            time_scale: 1.0,
+            tokens: Tokens::random(),
+            engine: true,
+            serves_workloads: true,
+            lease: None,
+            sharing: None,
+            in_place: in_place::Settings::default(),
+        }
+    }
+}

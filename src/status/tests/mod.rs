@@ -1,6 +1,0 @@
-//! Tests over every kind: order of input, coverage of reasons, and what their tables are made with.
-
-pub(in crate::status) mod machine_sums;
-mod order;
-pub(crate) mod reasons;
-pub(crate) mod witness;
