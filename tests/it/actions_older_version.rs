@@ -226,7 +226,7 @@ async fn every_action_is_stored_where_the_served_version_has_it() {
         let after = stored(&after, "/spec/rolloutAfter");
         let moment =
             chrono::DateTime::parse_from_rfc3339(after.as_str().expect("a moment")).expect("a moment");
-        assert!((chrono::Utc::now() - moment.to_utc()).abs() < TimeDelta::minutes(1));
+        assert!((capstan_base::time::Clock::system().now() - moment.to_utc()).abs() < TimeDelta::minutes(1));
     }
     perform(&place, &target::<Machine>("m1"), Action::Delete).await.expect("deleted");
     assert!(read(&place, &target::<Machine>("m1")).await["metadata"]["deletionTimestamp"].is_string());

@@ -9,8 +9,7 @@ use super::theme::{self, Scope, Theme, Tier};
 use crate::actions::ACTIONS;
 use capstan_base::toml_file::FileError;
 
-const GENERATED: &str =
-    "Generated from the tables in `src/tui`; `UPDATE_GOLDEN=1 tests/run documents` writes it anew.";
+const GENERATED: &str = "Generated from the tables in `crates/dashboard/src/tui`; `UPDATE_GOLDEN=1 tests/run documents` writes it anew.";
 
 /// `docs/commands.md`.
 #[must_use]
@@ -35,7 +34,7 @@ pub fn commands() -> String {
 
 /// The actions as commands of the shell.
 fn on_the_command_line() -> String {
-    let mut out = "\n## The same actions on the command line\n\nFrom the table in `src/actions/action.rs`. The object \
+    let mut out = "\n## The same actions on the command line\n\nFrom the table in `crates/dashboard/src/actions/action.rs`. The object \
                    stands in front of the argument, as KIND/NAME or KIND NAME. An\naction that can break little is \
                    confirmed by enter or `y`, others by `y`, and what can break a control plane or empty a\ndeployment by \
                    the name of the object; `--yes` confirms it beforehand, `--dry-run` only shows the preview. The \

@@ -5,25 +5,26 @@ use std::collections::BTreeMap;
 
 use tokio::time::Instant;
 
-use super::addons::{self, AddonError};
-use super::drain::{self, DrainError, DrainTimes};
+use super::addons;
+use super::drain::{self, DrainTimes};
 use super::executor::{CommandTarget, ExecutorError, NodeExecutor};
+pub use super::failure::ApplyError;
 use super::judge::{Consent, Judged, judge, permitted};
 use super::look;
 use super::read::{ClusterReading, ReadError, read};
-use super::way::{HostWay, WayError};
+use super::way::HostWay;
 use super::write::{self, ChangeWriteError};
 use crate::client::Writer;
 use capstan_base::time::{self, Clock};
 use kubeadm_change::command_line::CommandLine;
 use kubeadm_change::convert::ConvertError;
-use kubeadm_change::document::{DocumentKind, InputError};
+use kubeadm_change::document::DocumentKind;
 use kubeadm_change::gate::{Doing, NextMove, next};
 use kubeadm_change::node_file::NodeFile;
 use kubeadm_change::plan::{ChangePlan, PlannedStep};
 use kubeadm_change::progress::{ItemState, ProgressItem};
 use kubeadm_change::record::{ChangeRecord, RecordState};
-use kubeadm_change::render::{ClusterSettings, RenderError};
+use kubeadm_change::render::ClusterSettings;
 use kubeadm_change::request::WantedDocuments;
 use kubeadm_change::running::{SeenBefore, Sighting};
 use kubeadm_change::steps::StepId;
@@ -56,37 +57,6 @@ pub enum Applied {
         next: usize,
         texts: BTreeMap<String, String>,
     },
-}
-
-/// Why it stopped. Everything that was done stays; the same command goes on from there.
-#[derive(Debug, thiserror::Error)]
-pub enum ApplyError {
-    #[error(transparent)]
-    Read(#[from] ReadError),
-    #[error(transparent)]
-    Write(#[from] ChangeWriteError),
-    #[error(transparent)]
-    Addon(#[from] AddonError),
-    #[error(transparent)]
-    Drain(#[from] DrainError),
-    #[error(transparent)]
-    Command(#[from] ExecutorError),
-    #[error(transparent)]
-    Render(#[from] RenderError),
-    #[error(transparent)]
-    Convert(#[from] ConvertError),
-    #[error("the record of the change cannot be read: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
-    Record(Vec<InputError>),
-    #[error("there is no change to carry out: ConfigMap kube-system/capstan-change is not there or complete")]
-    NothingOpen,
-    #[error("a check failed, no further step was begun: {0}")]
-    Check(String),
-    #[error("it did not show within {waited_s} s, no further step was begun: {why}")]
-    Late { why: String, waited_s: u64 },
-    #[error(transparent)]
-    Way(#[from] WayError),
-    #[error("{path} is not the same on all nodes: {first} has {one}, {node} has {other}")]
-    FilesDiffer { path: String, first: String, one: String, node: String, other: String },
 }
 
 /// One run.

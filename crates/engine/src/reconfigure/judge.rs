@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::apply::ApplyError;
+use super::failure::ApplyError;
 use super::look;
 use super::read::ClusterReading;
 use crate::client::Client;

@@ -6,6 +6,7 @@ pub mod addons;
 pub mod apply;
 pub mod drain;
 pub mod executor;
+mod failure;
 pub mod judge;
 pub mod look;
 pub mod read;
