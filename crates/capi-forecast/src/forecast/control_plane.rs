@@ -148,7 +148,7 @@ impl Outlook<'_> {
         plan.updates = Some(updates);
     }
 
-    /// Nobody was asked: what happens either way stays in the plan, and of each Machine after that it says both.
+    /// The extensions were not asked: the plan keeps the steps that both ways share, and names both ways for each Machine after them.
     fn leave_open(&self, plan: &mut ObjectPlan, updates: &Updates, now: Timestamp) {
         let names: Vec<String> = updates.machines.iter().map(|update| update.machine.clone()).collect();
         let decision = decide(Observed { in_place: all_covered(&names), ..self.before.clone() }, now);

@@ -198,7 +198,7 @@ impl MachineUpdate {
     }
 }
 
-/// Nobody asked, and Machines show what was said to their owners.
+/// The extensions were not asked; the marks on Machines show what they answered their owners.
 const UNDER_WAY: &str =
     "Machines are updated in place already: their controllers asked the extensions before";
 

@@ -64,7 +64,7 @@ pub enum Reach {
     Reachable,
     /// Its kubelet is silent, it is gone, or nothing of its cluster is reached.
     Unreachable,
-    /// Nobody looked yet, or could.
+    /// It was not read yet, or could not be read.
     NotKnown,
 }
 

@@ -194,7 +194,7 @@ fn is_value(value: &Value, expected: &str) -> bool {
     }
 }
 
-/// A number in thousandths. Nothing and 0 mean what the component takes then, a number below 0 that there is no limit.
+/// A number in thousandths. An absent number and 0 stand for the component's default; a number below 0 stands for no limit.
 fn amount(value: &Value, unset: Option<&str>) -> Option<f64> {
     let value = value.as_array().and_then(|values| values.last()).unwrap_or(value);
     if value == UNLIMITED {

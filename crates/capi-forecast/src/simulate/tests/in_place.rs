@@ -176,7 +176,7 @@ fn control_plane_machines_that_are_updated_in_place_are_never_said_to_go() {
     world.merge::<KubeadmControlPlane>("cp", &patch);
     let middle = in_the_middle(&world, &way);
     assert_eq!(run_ahead(&middle), [0, 0, 3]);
-    // Nobody asked about the two that are left.
+    // The extensions were not asked about the two Machines that are left.
     let steps = planned(&middle, &[]);
     let open = steps.iter().filter(|step| step.ends_with(" in place, or replace it")).count();
     assert_eq!(open, 2, "{steps:#?}");

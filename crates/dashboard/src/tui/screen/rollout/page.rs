@@ -455,7 +455,7 @@ impl Page<'_, '_, '_> {
         self.push(Section::Machines, first, spans);
     }
 
-    /// One that is older than its rollout was changed where it stands: how long it took to come up once is no news.
+    /// A Machine that is older than its rollout was updated in place: the time that it took to come up is not shown.
     fn machine_words(&self, machine: &RollingMachine, began_s: u32) -> String {
         let word = words::phase_word(&machine.phase);
         match &machine.phase {
