@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::tidy::{Source, report, sources};
+use crate::tidy_sources::{Source, report, sources};
 
 /// Modules that may define a public type of one name, where the name is not listed below.
 const OWNERS_MAX: usize = 3;

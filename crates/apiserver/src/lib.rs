@@ -2,7 +2,7 @@
 //! Owns API semantics; must not know who calls it, nor any controller.
 //!
 //! The folders are strata: each knows only those above it in the list below, and `serve` knows this
-//! file, which is the service itself. `tests/it/tidy.rs` holds the order, docs/architecture.md says
+//! file, which is the service itself. `tests/it/tidy_layers.rs` holds the order, docs/architecture.md says
 //! what each answers.
 
 pub mod failure;
