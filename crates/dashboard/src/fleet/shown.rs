@@ -50,6 +50,8 @@ pub(super) struct Shown {
     /// What the judgement rests on, and how much that explains of what is shown.
     evidence: EvidenceKey,
     rank: Rank,
+    /// What is shown rests on what was not read.
+    is_unread: bool,
     /// Until when the explanation is a new one; 0: it is not.
     fresh_until_s: u32,
     /// Nothing for almost all objects.
@@ -71,7 +73,8 @@ impl Shown {
     }
 
     /// Takes a judgement in. Returns the moment at which what is shown changes if the judgement stays; 0: none.
-    /// Without `is_live` nothing was seen before, and the evidence's own account of its age is believed.
+    /// Without `is_live`, and where it was not read until now, nothing was seen before, and the evidence's own account of its
+    /// age is believed.
     pub(super) fn take(
         &mut self,
         judgement: &Judgement,
@@ -80,11 +83,14 @@ impl Shown {
         is_live: bool,
     ) -> u32 {
         let before = (self.shown, self.rank, self.evidence);
-        let due_s = match self.shown.filter(|_| is_live) {
+        let due_s = match self.shown.filter(|_| is_live && !self.is_unread) {
             Some(shown) => self.next(judgement, evidence, shown, now_s),
             None => self.first(judgement, now_s),
         };
         self.evidence = evidence;
+        if self.shown == Some(self.judged) {
+            self.is_unread = judgement.is_unread;
+        }
         self.rank = if self.shown == Some(self.judged) { judgement.rank } else { Rank::Queued };
         if before != (self.shown, self.rank, self.evidence) {
             self.fresh_until_s = if is_live { now_s.saturating_add(SETTLED_S) } else { 0 };
@@ -192,7 +198,7 @@ mod tests {
 
     fn judgement(verdict: Verdict, since_s: u32, delay_s: u32) -> Judgement {
         let why = Basis::Nothing;
-        Judgement { verdict, why, rank: Rank::Broken, since_s, delay_s, due_s: 0, slow: None }
+        Judgement { verdict, why, rank: Rank::Broken, since_s, delay_s, ..Judgement::WELL }
     }
 
     /// Plays judgements (second, verdict, delay) and returns what is shown from which second on.
@@ -238,6 +244,27 @@ mod tests {
             assert_eq!(shown.verdict(), expected);
             assert!(!shown.is_fresh(1000), "it may have been so for long");
         }
+    }
+
+    /// Clusters were unknown for ten seconds after their control planes had been listed.
+    #[test]
+    fn what_was_not_read_is_shown_as_soon_as_it_is_read() {
+        let mut shown = Shown::default();
+        let unread = Judgement { is_unread: true, ..judgement(Verdict::Unknown, 100, 10) };
+        shown.take(&unread, 1, 1000, true);
+        assert_eq!(shown.verdict(), Verdict::Unknown);
+        let mut faulty = shown.clone();
+        faulty.take(&judgement(Verdict::Degraded, 900, 15), 2, 1001, true);
+        assert_eq!(faulty.verdict(), Verdict::Degraded, "it is old");
+        shown.take(&judgement(Verdict::Ok, 0, 0), 0, 1001, true);
+        assert_eq!(shown.verdict(), Verdict::Ok);
+        shown.take(&judgement(Verdict::Unknown, 100, 0), 1, 1002, true);
+        shown.take(&judgement(Verdict::Ok, 0, 0), 0, 1003, true);
+        assert_eq!(
+            shown.verdict(),
+            Verdict::Unknown,
+            "what is said to be unknown has to be well for a while"
+        );
     }
 
     #[test]
