@@ -72,7 +72,6 @@ pub struct ConnectArgs {
 
 impl ConnectArgs {
     /// In whose name requests are sent.
-    #[must_use]
     pub fn impersonated(&self) -> Impersonated {
         Impersonated { user: self.as_user.clone(), groups: self.as_groups.clone() }
     }
@@ -305,7 +304,6 @@ pub struct BackupArgs {
 
 impl BackupArgs {
     /// True when no server is asked.
-    #[must_use]
     pub fn is_at_rest(&self) -> bool {
         self.store.data_dir.is_some() || self.store.store.is_some()
     }

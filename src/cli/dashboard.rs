@@ -159,7 +159,6 @@ fn scope(connect: &ConnectArgs) -> Scope {
 }
 
 /// How many colours to use.
-#[must_use]
 pub fn tier(color: ColorArg) -> Tier {
     match color {
         ColorArg::Auto => Tier::detect(|name| std::env::var(name).ok()),

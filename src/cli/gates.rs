@@ -31,7 +31,6 @@ pub enum HandlersArg {
 }
 
 impl HandlersArg {
-    #[must_use]
     pub fn of(self) -> Handlers {
         match self {
             Self::One => Handlers::One,
@@ -91,13 +90,11 @@ impl GateArgs {
         self.stated(name).unwrap_or(false)
     }
 
-    #[must_use]
     pub fn runtime_sdk(&self) -> bool {
         self.is_open(GateName::RuntimeSdk)
     }
 
     /// Without extensions, which the caller has.
-    #[must_use]
     pub fn in_place(&self) -> Settings {
         let handlers = self.in_place_handlers.of();
         Settings { on: self.is_open(GateName::InPlaceUpdates), handlers, extensions: None }
@@ -106,7 +103,6 @@ impl GateArgs {
 
 impl GateArgs {
     /// The same where the gate is open unless it was closed: in the demo, which has a cluster to show it.
-    #[must_use]
     pub fn in_place_unless_closed(&self) -> Settings {
         Settings { on: self.stated(GateName::InPlaceUpdates).unwrap_or(true), ..self.in_place() }
     }

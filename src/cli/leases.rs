@@ -49,7 +49,6 @@ pub async fn look(
 }
 
 /// Every Lease changed, or stayed the same for as long as it is good.
-#[must_use]
 pub fn all_known(leases: &[WatchedLease]) -> bool {
     leases.iter().all(|lease| lease.state() != LockState::Unknown)
 }

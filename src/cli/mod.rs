@@ -69,7 +69,6 @@ use simulate::args::SimulateArgs;
 use wait::Waited;
 
 /// Parses, runs, prints the error chain once. Exit codes are listed in `--help`.
-#[must_use]
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let mut builder = tokio::runtime::Builder::new_multi_thread();

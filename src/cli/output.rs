@@ -27,14 +27,12 @@ pub struct Style {
 
 impl Style {
     /// `no_color`: `--color never`, or `NO_COLOR` is set.
-    #[must_use]
     pub fn detect(no_color: bool) -> Self {
         let terminal = io::stdout().is_terminal();
         Self { terminal, color: terminal && !no_color }
     }
 
     /// A document of several lines, made safe for a terminal.
-    #[must_use]
     pub fn block(self, document: String) -> String {
         if self.terminal {
             document.lines().map(|l| text::sanitize_line(l) + "\n").collect()
@@ -63,7 +61,6 @@ pub fn remark(line: &str) {
 }
 
 /// An error with its causes, each of them once: many errors repeat the words of their source.
-#[must_use]
 pub fn sentence(error: &anyhow::Error) -> String {
     error.chain().map(ToString::to_string).fold(String::new(), |mut said, cause| {
         if said.is_empty() {
@@ -77,21 +74,18 @@ pub fn sentence(error: &anyhow::Error) -> String {
 }
 
 /// Prints why a command failed.
-#[must_use]
 pub fn fail(message: &str) -> ExitCode {
     let _ = writeln!(io::stderr().lock(), "capstan: {}", text::sanitize_block(message.trim_end()));
     ExitCode::FAILURE
 }
 
 /// The same for arguments that cannot be understood.
-#[must_use]
 pub fn wrong_usage(message: &str) -> ExitCode {
     let _ = fail(message);
     ExitCode::from(2)
 }
 
 /// The exit code of `--exit-status`.
-#[must_use]
 pub fn exit_code(verdict: Verdict) -> u8 {
     match verdict {
         Verdict::Ok => 0,
@@ -103,7 +97,6 @@ pub fn exit_code(verdict: Verdict) -> u8 {
 }
 
 /// Rows in columns, two blanks between them, none at the ends of lines. Every row has as many cells as the first.
-#[must_use]
 pub fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.first().map_or(0, Vec::len);
     let cell = |row: &Vec<String>, column: usize| row.get(column).map_or(0, |cell| text::width(cell));

@@ -4,7 +4,6 @@
 use std::ffi::CStr;
 
 /// The name of the user that this process belongs to. Not `$USER`, which may be missing or say anything.
-#[must_use]
 pub fn user() -> String {
     let id = rustix::process::getuid().as_raw();
     name_of(id).filter(|name| !name.is_empty()).unwrap_or_else(|| format!("uid {id}"))
@@ -28,7 +27,6 @@ fn name_of(id: u32) -> Option<String> {
 
 /// Whether the locale names a charset that is not UTF-8, as `C` does. Without a locale nothing is known, and most
 /// terminals show UTF-8. `variable` reads the environment.
-#[must_use]
 pub fn is_locale_plain(variable: impl Fn(&str) -> Option<String>) -> bool {
     let set = |name| variable(name).filter(|value| !value.is_empty());
     let Some(locale) = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set) else { return false };

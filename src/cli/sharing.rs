@@ -56,7 +56,6 @@ fn documents(text: &str) -> Vec<String> {
 }
 
 /// The primary Lease: the one of all engines, or with a file that of the component.
-#[must_use]
 pub fn primary(namespace: &str, component: &str, is_shared: bool, identity: &str) -> LeaseOptions {
     let name = if is_shared { format!("{ENGINE_LEASE}-{component}") } else { ENGINE_LEASE.to_owned() };
     LeaseOptions {

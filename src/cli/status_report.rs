@@ -21,7 +21,6 @@ const VALUES_CELLS_MAX: usize = 80;
 const LINES_COMPARED_MAX: usize = 400;
 
 /// Every object that differs, then one line that counts them.
-#[must_use]
 pub fn text(computed: &[Computed], unjudged: &BTreeMap<&str, usize>, style: Style) -> String {
     let page = Page { style };
     let mut out = String::new();

@@ -57,7 +57,6 @@ impl StoreLocation {
     }
 
     /// True when other servers may be working on the same objects.
-    #[must_use]
     pub fn is_shared(&self) -> bool {
         !matches!(self, Self::Memory | Self::Disk(_))
     }

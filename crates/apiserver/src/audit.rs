@@ -141,7 +141,6 @@ pub struct Auditing {
 }
 
 impl Auditing {
-    #[must_use]
     pub fn begin(log: Arc<AuditLog>, clock: Clock, parts: &Parts, source: Source) -> Self {
         let uri = parts.uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
         let query = Query::parse(&parts.uri);

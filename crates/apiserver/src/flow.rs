@@ -34,7 +34,6 @@ pub enum Class {
 }
 
 impl Class {
-    #[must_use]
     pub fn of(parts: &Parts, who: &Identity) -> Self {
         if who.role == Role::Anonymous {
             return Self::Anonymous;
@@ -76,7 +75,6 @@ pub struct Permit {
 
 impl Flow {
     /// `None`: too many requests.
-    #[must_use]
     pub fn enter(&self, class: Class, who: &Identity) -> Option<Permit> {
         let mut flow = self.0.lock();
         let users = flow.entry(class).or_default();

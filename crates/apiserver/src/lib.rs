@@ -199,14 +199,12 @@ impl ApiServer {
     }
 
     /// A handle whose requests need a token: what a socket serves.
-    #[must_use]
     pub fn guarded(&self) -> Self {
         self.known_as(Identity::ANONYMOUS)
     }
 
     /// A handle for a connection that proved who it is; a token that comes with a request decides for
     /// that request.
-    #[must_use]
     pub fn known_as(&self, identity: Identity) -> Self {
         Self { caller: Caller::ByToken(identity), ..self.clone() }
     }
@@ -222,13 +220,11 @@ impl ApiServer {
     }
 
     /// A handle whose requests come from `identity`.
-    #[must_use]
     pub fn acting_as(&self, identity: Identity) -> Self {
         Self { caller: Caller::Known(identity), ..self.clone() }
     }
 
     /// A handle for requests that come from there.
-    #[must_use]
     pub fn reached_from(&self, source: Source) -> Self {
         Self { source, ..self.clone() }
     }

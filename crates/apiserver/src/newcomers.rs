@@ -26,7 +26,6 @@ pub struct Newcomer {
 
 impl Newcomers {
     /// A new connection. The oldest is turned away when there are too many.
-    #[must_use]
     pub fn enter(&self) -> Newcomer {
         let newcomer = Newcomer { done: Arc::default(), turned_away: CancellationToken::new() };
         let mut all = self.0.lock();

@@ -37,7 +37,6 @@ pub struct NewKey {
 }
 
 /// Does a key of this algorithm take a tenth of a second or more?
-#[must_use]
 pub fn is_slow(algorithm: &str) -> bool {
     algorithm.starts_with("RSA-")
 }

@@ -26,13 +26,11 @@ pub enum FileError {
 }
 
 /// The user this process acts as.
-#[must_use]
 pub fn user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
 /// What a file is, for sentences.
-#[must_use]
 pub fn kind(found: FileType) -> &'static str {
     if found.is_dir() {
         "a folder"

@@ -21,26 +21,22 @@ pub struct Rng {
 
 impl Rng {
     /// The same seed gives the same draws in the same order.
-    #[must_use]
     pub fn seeded(seed: u64) -> Self {
         Self { seed, inner: Arc::new(Mutex::new(StdRng::seed_from_u64(seed))) }
     }
 
     /// A generator whose seed the operating system chose.
-    #[must_use]
     #[allow(clippy::disallowed_methods, reason = "the one place that takes entropy for names and jitter")]
     pub fn from_entropy() -> Self {
         Self::seeded(rand::random())
     }
 
     /// The seed to print when a run fails.
-    #[must_use]
     pub fn seed(&self) -> u64 {
         self.seed
     }
 
     /// An independent stream for `name`, the same whenever seed and name are the same.
-    #[must_use]
     pub fn stream(&self, name: &str) -> Self {
         // FNV-1a: stable over releases and platforms, which std's hashers are not.
         let hash = name
@@ -50,26 +46,22 @@ impl Rng {
     }
 
     /// A suffix for generated names, as `SafeEncodeString(rand.String(length))` upstream.
-    #[must_use]
     pub fn suffix(&self, length: usize) -> String {
         let mut rng = self.inner.lock();
         (0..length).map(|_| char::from(SAFE[rng.random_range(0..SAFE.len())])).collect()
     }
 
     /// Uniform in `0.0..1.0`.
-    #[must_use]
     pub fn unit(&self) -> f64 {
         self.inner.lock().random_range(0.0..1.0)
     }
 
     /// Uniform in `0..bound`; 0 when `bound` is 0.
-    #[must_use]
     pub fn below(&self, bound: u64) -> u64 {
         if bound == 0 { 0 } else { self.inner.lock().random_range(0..bound) }
     }
 
     /// A version 4 UUID.
-    #[must_use]
     pub fn uuid(&self) -> uuid::Uuid {
         let mut bytes = [0_u8; 16];
         self.inner.lock().fill_bytes(&mut bytes);

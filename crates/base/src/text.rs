@@ -15,7 +15,6 @@ const PLACEHOLDER: char = '\u{fffd}';
 
 /// True for characters that steer a terminal or reorder what is shown: C0 and C1 controls, DEL,
 /// bidirectional controls, tag characters, invisible joiners used to spoof names.
-#[must_use]
 pub fn is_hostile(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -39,7 +38,6 @@ fn bounded_marks(chars: impl Iterator<Item = char>) -> impl Iterator<Item = char
 }
 
 /// One line: every hostile character becomes a visible placeholder, newlines and tabs a space.
-#[must_use]
 pub fn sanitize_line(text: &str) -> String {
     bounded_marks(text.chars().take(MESSAGE_CHARS_MAX))
         .map(|c| match c {
@@ -51,7 +49,6 @@ pub fn sanitize_line(text: &str) -> String {
 }
 
 /// Several lines: newlines stay, tabs become two spaces, every other hostile character a placeholder.
-#[must_use]
 pub fn sanitize_block(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in bounded_marks(text.chars().take(MESSAGE_CHARS_MAX)) {
@@ -67,13 +64,11 @@ pub fn sanitize_block(text: &str) -> String {
 }
 
 /// Cells that `text` takes; ambiguous widths count as one.
-#[must_use]
 pub fn width(text: &str) -> usize {
     text.width()
 }
 
 /// `text` in at most `cells` cells, ending in `ellipsis` when something was cut.
-#[must_use]
 pub fn truncate(text: &str, cells: usize, ellipsis: &str) -> String {
     if width(text) <= cells {
         return text.to_owned();
@@ -97,7 +92,6 @@ pub fn truncate(text: &str, cells: usize, ellipsis: &str) -> String {
 
 /// `text` broken into lines of at most `cells` cells at spaces, or inside a word that is longer.
 /// Existing newlines stay. Continuation lines of an indented or bulleted line keep its indent.
-#[must_use]
 pub fn wrap(text: &str, cells: usize) -> Vec<String> {
     let cells = cells.max(1);
     text.split('\n').flat_map(|line| wrap_line(line, cells)).collect()
@@ -140,20 +134,17 @@ fn wrap_line(line: &str, cells: usize) -> Vec<String> {
 }
 
 /// So many of something that takes an `s`: `1 Machine`, `2 Machines`, `0 pods`.
-#[must_use]
 pub fn counted(count: impl TryInto<u64> + std::fmt::Display, noun: &str) -> String {
     let words = format!("{count} {noun}");
     if count.try_into().is_ok_and(|count| count == 1) { words } else { words + "s" }
 }
 
 /// `; did you mean `x`?` for the nearest known name, or nothing when none is near.
-#[must_use]
 pub fn did_you_mean<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> String {
     nearest(typed, known).map(|name| format!("; did you mean `{name}`?")).unwrap_or_default()
 }
 
 /// The known name that was most likely meant: few edits away, or begun like this. `None` when none is near.
-#[must_use]
 pub fn nearest<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let allowed = (typed.chars().count() / 3).clamp(1, 3);
     let near = known.map(|name| (distance(typed, name), name));

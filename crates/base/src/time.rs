@@ -33,24 +33,20 @@ impl Clock {
     }
 
     /// The machine's wall clock.
-    #[must_use]
     pub fn system() -> Self {
         Self::new(SystemTime)
     }
 
     /// A clock that stands at `at`: for pure tests and for dumps with a stated snapshot time.
-    #[must_use]
     pub fn fixed(at: Timestamp) -> Self {
         Self::new(Fixed(at))
     }
 
-    #[must_use]
     pub fn now(&self) -> Timestamp {
         self.0.now()
     }
 
     /// How long the machine slept so far. A monotonic clock and this together count suspension.
-    #[must_use]
     pub fn suspended(&self) -> Duration {
         self.0.suspended()
     }
@@ -90,25 +86,21 @@ impl TimeSource for Fixed {
 }
 
 /// A Kubernetes `Time`, cut to whole seconds as the API serialises it.
-#[must_use]
 pub fn to_k8s(at: Timestamp) -> Time {
     Time(jiff::Timestamp::from_second(at.timestamp()).unwrap_or(jiff::Timestamp::UNIX_EPOCH))
 }
 
 /// A Kubernetes `MicroTime` (leases), with microseconds.
-#[must_use]
 pub fn to_k8s_micro(at: Timestamp) -> MicroTime {
     MicroTime(jiff::Timestamp::from_microsecond(at.timestamp_micros()).unwrap_or(jiff::Timestamp::UNIX_EPOCH))
 }
 
 /// From a Kubernetes `Time`. Moments outside chrono's range become the epoch.
-#[must_use]
 pub fn from_k8s(time: &Time) -> Timestamp {
     from_jiff(time.0)
 }
 
 /// From a Kubernetes `MicroTime`.
-#[must_use]
 pub fn from_k8s_micro(time: &MicroTime) -> Timestamp {
     from_jiff(time.0)
 }
@@ -119,7 +111,6 @@ fn from_jiff(at: jiff::Timestamp) -> Timestamp {
 }
 
 /// RFC 3339 text, as in object metadata. `None` when it is not a moment.
-#[must_use]
 pub fn parse_rfc3339(text: &str) -> Option<Timestamp> {
     parse_whole_seconds(text)
         .or_else(|| DateTime::parse_from_rfc3339(text).ok().map(|t| t.with_timezone(&Utc)))
@@ -143,14 +134,12 @@ fn parse_whole_seconds(text: &str) -> Option<Timestamp> {
 }
 
 /// `2026-11-20T10:00:00Z`: whole seconds, the form of `metav1.Time`.
-#[must_use]
 pub fn rfc3339(at: Timestamp) -> String {
     at.to_rfc3339_opts(SecondsFormat::Secs, true)
 }
 
 /// Age as kubectl prints it (`duration.HumanDuration`): `5s`, `3m20s`, `2h`, `4d3h`, `2y30d`.
 /// Source: apimachinery `util/duration/duration.go`, v0.35.
-#[must_use]
 pub fn human_duration(seconds: i64) -> String {
     const MINUTE: i64 = 60;
     const HOUR: i64 = 60 * MINUTE;
@@ -177,7 +166,6 @@ pub fn human_duration(seconds: i64) -> String {
 /// A duration as Go and kubectl write it: `300ms`, `90s`, `5m`, `1h30m`; also `2d`. `None` when it is
 /// none, negative, or has no unit (a bare `0` is fine).
 /// Source: Go `time.ParseDuration`. Intended difference: `d` for days, no sign, no `us` and `ns`.
-#[must_use]
 pub fn parse_duration(text: &str) -> Option<std::time::Duration> {
     if text == "0" {
         return Some(std::time::Duration::ZERO);
@@ -204,7 +192,6 @@ pub fn parse_duration(text: &str) -> Option<std::time::Duration> {
 }
 
 /// A moment as a person types it: RFC 3339, or `+2h` from `now`.
-#[must_use]
 pub fn parse_moment(text: &str, now: Timestamp) -> Option<Timestamp> {
     match text.strip_prefix('+') {
         Some(offset) => now.checked_add_signed(chrono::Duration::from_std(parse_duration(offset)?).ok()?),
@@ -213,7 +200,6 @@ pub fn parse_moment(text: &str, now: Timestamp) -> Option<Timestamp> {
 }
 
 /// Age of something created at `then`, seen at `now`, as kubectl prints it.
-#[must_use]
 pub fn age(then: Timestamp, now: Timestamp) -> String {
     human_duration((now - then).num_seconds())
 }

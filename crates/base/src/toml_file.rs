@@ -25,7 +25,6 @@ pub struct Source {
 }
 
 impl Source {
-    #[must_use]
     pub fn new(file: impl Into<String>, text: impl Into<String>) -> Self {
         Self { file: file.into(), text: text.into() }
     }
@@ -45,13 +44,11 @@ impl Source {
         toml::from_str(&self.text).map_err(|e| self.error(&e.span().unwrap_or(0..0), e.message()))
     }
 
-    #[must_use]
     pub fn error(&self, span: &Range<usize>, message: impl Into<String>) -> FileError {
         FileError { file: self.file.clone(), line: self.line_of(span.start), message: message.into() }
     }
 
     /// 1-based line of a byte offset.
-    #[must_use]
     pub fn line_of(&self, offset: usize) -> usize {
         self.text.bytes().take(offset).filter(|b| *b == b'\n').count() + 1
     }
@@ -91,7 +88,6 @@ pub struct Library {
 
 impl Library {
     /// `config_dir/themes` and the like, when there is a configuration directory.
-    #[must_use]
     pub fn new(
         what: &'static str,
         embedded: &'static [(&'static str, &'static str)],
@@ -101,7 +97,6 @@ impl Library {
     }
 
     /// Names that can be asked for, sorted: built-in ones and `*.toml` files of the folder.
-    #[must_use]
     pub fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = self.embedded.iter().map(|(name, _)| (*name).to_owned()).collect();
         let entries = self.folder.iter().filter_map(|f| std::fs::read_dir(f).ok()).flatten().flatten();

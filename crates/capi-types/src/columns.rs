@@ -31,7 +31,6 @@ pub enum Type {
 
 impl Type {
     /// As a definition spells it.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Text => "string",
@@ -56,7 +55,6 @@ pub enum Path {
 
 impl Path {
     /// As a definition's `jsonPath`.
-    #[must_use]
     pub fn render(self) -> String {
         match self {
             Json(path) => path.to_owned(),
@@ -223,7 +221,6 @@ const DEV_MACHINE: &[Column] = &[
 ];
 
 /// The columns of a kind; age alone for a kind without any of its own.
-#[must_use]
 pub fn of(kind: &str) -> &'static [Column] {
     match kind {
         "Cluster" => CLUSTER,

@@ -12,7 +12,6 @@ pub enum Status {
 
 impl Status {
     /// `None` for every other word.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         match text {
             "True" => Some(Self::True),
@@ -22,7 +21,6 @@ impl Status {
         }
     }
 
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::True => "True",
@@ -32,7 +30,6 @@ impl Status {
     }
 
     /// `True` or `False`.
-    #[must_use]
     pub fn of(value: bool) -> Self {
         if value { Self::True } else { Self::False }
     }
@@ -47,19 +44,16 @@ pub trait Conditioned {
 }
 
 /// The condition of type `type_`, if the list has one.
-#[must_use]
 pub fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
     conditions.iter().find(|c| c.type_ == type_)
 }
 
 /// `True`. A missing condition is not true.
-#[must_use]
 pub fn is_true(conditions: &[Condition], type_: &str) -> bool {
     find(conditions, type_).is_some_and(|c| c.status == "True")
 }
 
 /// `False`. A missing condition is not false either.
-#[must_use]
 pub fn is_false(conditions: &[Condition], type_: &str) -> bool {
     find(conditions, type_).is_some_and(|c| c.status == "False")
 }

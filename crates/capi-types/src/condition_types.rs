@@ -121,20 +121,17 @@ fn place(name: &str) -> Option<usize> {
 }
 
 /// The row of a type; `None` for a type that Cluster API does not define.
-#[must_use]
 pub fn condition_type(name: &str) -> Option<&'static ConditionType> {
     CONDITION_TYPES.get(place(name)?)
 }
 
 /// The polarity of a type; one that is not in the table is positive, as upstream.
-#[must_use]
 pub fn polarity(name: &str) -> Polarity {
     condition_type(name).map_or(Polarity::Positive, |type_| type_.polarity)
 }
 
 /// Where a type stands in a stored list. Types that are not in the table share a rank.
 /// Source: `defaultSortLessFunc` in `util/conditions/sort.go`.
-#[must_use]
 pub fn rank(name: &str) -> usize {
     match place(name) {
         Some(at) if at >= UNKNOWN_PLACE => at + 1,

@@ -16,13 +16,11 @@ pub struct ObjectKey {
 }
 
 impl ObjectKey {
-    #[must_use]
     pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
         Self { namespace: namespace.into(), name: name.into() }
     }
 
     /// The key of an object that came from an API server.
-    #[must_use]
     pub fn of<K: Resource>(object: &K) -> Self {
         Self::new(object.namespace().unwrap_or_default(), object.name_any())
     }
@@ -51,7 +49,6 @@ pub struct Gvk {
 impl Gvk {
     /// Of a typed kind, taken as namespaced: the type does not say it, and the key of the one kind that is not has an
     /// empty namespace.
-    #[must_use]
     pub fn of<K: Resource<DynamicType = ()>>() -> Self {
         Self {
             group: K::group(&()).into_owned(),
@@ -63,13 +60,11 @@ impl Gvk {
     }
 
     /// `cluster.x-k8s.io/v1beta2`, or `v1` for the core group.
-    #[must_use]
     pub fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
     }
 
     /// As kube wants it.
-    #[must_use]
     pub fn api_resource(&self) -> kube::core::ApiResource {
         kube::core::ApiResource::from_gvk_with_plural(
             &kube::core::GroupVersionKind::gvk(&self.group, &self.version, &self.kind),
@@ -89,7 +84,6 @@ pub struct ObjectRef {
 
 impl ObjectRef {
     /// Of an object that was read; the uid is known then.
-    #[must_use]
     pub fn of<K: Resource<DynamicType = ()>>(object: &K) -> Self {
         Self {
             gvk: Gvk::of::<K>(),
@@ -106,37 +100,31 @@ impl fmt::Display for ObjectRef {
 }
 
 /// The owner that controls `object`, if it has one.
-#[must_use]
 pub fn controller_of<K: Resource>(object: &K) -> Option<&OwnerReference> {
     object.meta().owner_references.as_deref()?.iter().find(|owner| owner.controller == Some(true))
 }
 
 /// Whether `owner` refers to an object of this group and kind. The version does not matter.
-#[must_use]
 pub fn refers_to(owner: &OwnerReference, group: &str, kind: &str) -> bool {
     owner.kind == kind && group_of(&owner.api_version) == group
 }
 
 /// The group in an `apiVersion`; empty for the core group.
-#[must_use]
 pub fn group_of(api_version: &str) -> &str {
     api_version.split_once('/').map_or("", |(group, _)| group)
 }
 
 /// The value of a label; empty counts as absent.
-#[must_use]
 pub fn label<'a, K: Resource>(object: &'a K, name: &str) -> Option<&'a str> {
     object.meta().labels.as_ref()?.get(name).map(String::as_str).filter(|value| !value.is_empty())
 }
 
 /// The value of an annotation, which may be empty.
-#[must_use]
 pub fn annotation<'a, K: Resource>(object: &'a K, name: &str) -> Option<&'a str> {
     object.meta().annotations.as_ref()?.get(name).map(String::as_str)
 }
 
 /// The cluster an object belongs to, by label.
-#[must_use]
 pub fn cluster_label<K: Resource>(object: &K) -> Option<&str> {
     label(object, names::label::CLUSTER_NAME)
 }

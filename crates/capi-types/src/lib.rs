@@ -57,7 +57,6 @@ impl Served {
 }
 
 /// Every typed kind: core first, then control plane, bootstrap, infrastructure. All but ExtensionConfigs are namespaced.
-#[must_use]
 pub fn served() -> Vec<Served> {
     vec![
         Served::of::<cluster::Cluster>(),

@@ -25,7 +25,6 @@ pub enum Fault<'a> {
 }
 
 /// The variable that an action names: spaces and trim markers do not count.
-#[must_use]
 pub fn variable(action: &str) -> &str {
     action.trim_matches(['-', ' '])
 }

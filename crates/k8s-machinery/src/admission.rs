@@ -30,7 +30,6 @@ pub struct Need {
 }
 
 impl Need {
-    #[must_use]
     pub fn of(group: &str, kind: &str, namespace: &str, name: &str) -> Self {
         let [group, kind, namespace, name] = [group, kind, namespace, name].map(str::to_owned);
         Self { group, kind, namespace, name }
@@ -64,7 +63,6 @@ impl Known {
     }
 
     /// The object of this name. One that was never asked for is missing.
-    #[must_use]
     pub fn one(&self, kind: &str, namespace: &str, name: &str) -> Sought<'_> {
         let needs = |need: &Need| need.kind == kind && need.namespace == namespace && need.name == name;
         match self.0.iter().find(|(need, _)| needs(need)) {
@@ -75,7 +73,6 @@ impl Known {
     }
 
     /// Every object of a kind that was asked for without a name.
-    #[must_use]
     pub fn all(&self, kind: &str) -> &[Value] {
         match self.0.iter().find(|(need, _)| need.kind == kind && need.name.is_empty()) {
             Some((_, Found::Objects(objects))) => objects,
@@ -105,7 +102,6 @@ pub enum RefusalReason {
 
 impl Refusal {
     /// What is wrong, one text for each finding.
-    #[must_use]
     pub fn findings(&self) -> Vec<String> {
         match &self.why {
             RefusalReason::Invalid { causes, .. } => causes.iter().map(Cause::to_string).collect(),

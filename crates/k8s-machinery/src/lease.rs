@@ -20,12 +20,10 @@ pub struct Fence {
 
 impl Fence {
     /// `NAMESPACE/NAME UID TRANSITIONS`.
-    #[must_use]
     pub fn text(&self) -> String {
         format!("{}/{} {} {}", self.namespace, self.name, self.uid, self.transitions)
     }
 
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let mut words = text.split(' ');
         let (namespace, name) = words.next()?.split_once('/')?;

@@ -8,7 +8,6 @@ use serde_json::{Map, Value};
 ///
 /// Shape: `null` removes a key; a list is replaced as a whole. Limit of the format: a `null` inside
 /// `after` cannot be distinguished from a removal, so it removes.
-#[must_use]
 pub fn merge_diff(before: &Value, after: &Value) -> Option<Value> {
     match (before, after) {
         (Value::Object(before), Value::Object(after)) => diff_objects(before, after),

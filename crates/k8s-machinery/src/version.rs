@@ -8,7 +8,6 @@ use std::cmp::Ordering;
 use semver::Version;
 
 /// Is this a whole semantic version behind an optional `v`?
-#[must_use]
 pub fn is_strict(text: &str) -> bool {
     Version::parse(text.strip_prefix('v').unwrap_or(text)).is_ok()
 }
@@ -34,7 +33,6 @@ pub fn tolerant(text: &str) -> Result<Version, String> {
 }
 
 /// The same where it does not matter what is wrong.
-#[must_use]
 pub fn parse(text: &str) -> Option<Version> {
     tolerant(text).ok()
 }
@@ -56,7 +54,6 @@ fn trim_zeros(part: &str) -> String {
 }
 
 /// Order without pre-release and build.
-#[must_use]
 pub fn compare_release(a: &Version, b: &Version) -> Ordering {
     (a.major, a.minor, a.patch).cmp(&(b.major, b.minor, b.patch))
 }
@@ -64,7 +61,6 @@ pub fn compare_release(a: &Version, b: &Version) -> Ordering {
 /// Semantic precedence, then build identifiers from left to right: numbers by value, a number before
 /// text, a longer list after its prefix. `None` when two different texts decide: the order of `+vmware`
 /// and `+k3s` is not defined.
-#[must_use]
 pub fn compare(a: &Version, b: &Version) -> Option<Ordering> {
     let order = a.cmp_precedence(b);
     if order != Ordering::Equal {
@@ -93,7 +89,6 @@ pub fn compare(a: &Version, b: &Version) -> Option<Ordering> {
 }
 
 /// Two or more minor versions up: more than one step.
-#[must_use]
 pub fn skips_minor(from: &Version, to: &Version) -> bool {
     compare_release(to, &Version::new(from.major, from.minor.saturating_add(2), 0)) != Ordering::Less
 }
@@ -101,7 +96,6 @@ pub fn skips_minor(from: &Version, to: &Version) -> bool {
 /// Feature gate `ControlPlaneKubeletLocalMode` is switched on for this version unless it was set: 1.31 up
 /// to, but not including, 1.36.
 /// Source: `desiredstate/desired_state.go` `DefaultFeatureGates`.
-#[must_use]
 pub fn wants_kubelet_local_mode(version: &str) -> bool {
     parse(version).is_some_and(|v| v.major == 1 && (31..36).contains(&v.minor))
 }

@@ -20,12 +20,10 @@ pub struct ChangeIdError(String);
 
 impl ChangeId {
     /// The beginning of a hash.
-    #[must_use]
     pub fn of_hash(hash: &[u8]) -> Self {
         Self(hash.iter().take(DIGITS / 2).map(|byte| format!("{byte:02x}")).collect())
     }
 
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }

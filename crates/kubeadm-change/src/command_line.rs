@@ -16,7 +16,6 @@ pub struct CommandLine(String);
 
 impl CommandLine {
     /// A template, with a word for each `{}` of it.
-    #[must_use]
     pub fn of<const WORDS: usize>(template: &'static str, words: [&str; WORDS]) -> Self {
         debug_assert_eq!(template.matches(BLANK).count(), WORDS, "{template}");
         let mut parts = template.split(BLANK);
@@ -29,12 +28,10 @@ impl CommandLine {
     }
 
     /// The same behind fixed text.
-    #[must_use]
     pub fn behind(self, text: &'static str) -> Self {
         Self(format!("{text}{}", self.0))
     }
 
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -23,19 +23,16 @@ const WRITTEN: [&str; 6] =
 const WRITTEN_IF_SET: [&str; 2] = ["imageRepository", "dns"];
 
 /// The object that stands beside the documents, whatever its form.
-#[must_use]
 pub fn object(inputs: &Inputs) -> Option<&Value> {
     inputs.objects.iter().find(|object| object["kind"] == KIND)
 }
 
 /// The object, if it is in the form that is read and patched here: v1beta1 has flags as a map.
-#[must_use]
 pub fn readable(inputs: &Inputs) -> Option<&Value> {
     object(inputs).filter(|object| !object["apiVersion"].as_str().unwrap_or_default().ends_with("/v1beta1"))
 }
 
 /// The stored configuration as the next rollout of the object would leave it.
-#[must_use]
 pub fn configuration(object: &Value, stored: &Value) -> Value {
     let own = &object["spec"]["kubeadmConfigSpec"]["clusterConfiguration"];
     let mut written = stored.as_object().cloned().unwrap_or_default();
@@ -60,7 +57,6 @@ pub fn configuration(object: &Value, stored: &Value) -> Value {
 }
 
 /// A duration in the whole days of the object; `None` when it is not a number of days that its schema allows.
-#[must_use]
 pub fn days(duration: &Value) -> Option<i64> {
     let ns = duration_ns(&text_of(duration))?;
     let days = i64::try_from(ns / NS_PER_DAY).ok()?;

@@ -45,7 +45,6 @@ const ONLY_V1BETA4: &[&[&str]] = &[
 
 /// A document without its type, its flags as lists; a map of flags is sorted by name, a null in it means that the
 /// flag goes away (`$patch: delete`).
-#[must_use]
 pub fn to_internal(kind: DocumentKind, version: &str, mut value: Value) -> Value {
     if let Value::Object(map) = &mut value {
         map.remove("apiVersion");

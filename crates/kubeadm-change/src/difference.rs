@@ -27,19 +27,16 @@ pub struct FieldChange {
 
 impl FieldChange {
     /// The old value for people; secrets are hidden.
-    #[must_use]
     pub fn old_text(&self) -> String {
         shown(&self.path, &self.old)
     }
 
-    #[must_use]
     pub fn new_text(&self) -> String {
         shown(&self.path, &self.new)
     }
 }
 
 /// Every difference between two documents of one kind, in the order of their paths.
-#[must_use]
 pub fn differences(kind: DocumentKind, old: &Value, new: &Value) -> Vec<FieldChange> {
     let mut walk = Walk { kind, found: Vec::new() };
     let type_ = Type::Struct(kind.name().to_owned());
@@ -239,7 +236,6 @@ fn canonical_set(list: Option<&Value>) -> BTreeSet<String> {
 }
 
 /// A scalar as text, without quotes.
-#[must_use]
 pub fn text_of(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
@@ -254,7 +250,6 @@ fn is_secret_variable(name: &str) -> bool {
 }
 
 /// Is the value of this field not for eyes: tokens, keys, variables that are named like one?
-#[must_use]
 pub fn is_secret(path: &FieldPath) -> bool {
     let is_variable = path.0.iter().any(|step| *step == PathStep::Field("extraEnvs".to_owned()));
     path.0.iter().any(|step| match step {
@@ -265,7 +260,6 @@ pub fn is_secret(path: &FieldPath) -> bool {
 }
 
 /// A document for eyes.
-#[must_use]
 pub fn without_secrets(value: &Value) -> Value {
     match value {
         Value::Array(items) => Value::Array(items.iter().map(without_secrets).collect()),

@@ -22,7 +22,6 @@ pub struct Origin {
 
 impl Origin {
     /// `FILE:LINE:COLUMN`, with the ConfigMap between.
-    #[must_use]
     pub fn place(&self, line: usize, column: usize) -> String {
         match &self.within {
             Some(within) => format!("{} ({within}):{line}:{column}", self.file),
@@ -64,7 +63,6 @@ pub struct Inputs {
 
 impl Inputs {
     /// The document of a kind.
-    #[must_use]
     pub fn document(&self, kind: DocumentKind) -> Option<&Document> {
         self.documents.iter().find(|document| document.kind == kind)
     }

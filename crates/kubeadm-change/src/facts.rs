@@ -45,7 +45,6 @@ pub struct ClusterFacts {
 
 impl ClusterFacts {
     /// Reads them from what was found beside the documents.
-    #[must_use]
     pub fn read(inputs: &Inputs) -> Self {
         let nodes: Vec<&Value> = inputs.objects.iter().filter(|object| object["kind"] == "Node").collect();
         let mut control_plane = live::control_plane(&inputs.objects);
@@ -81,7 +80,6 @@ impl ClusterFacts {
     }
 
     /// How many control plane nodes there are; `None` when neither pods nor Nodes show one.
-    #[must_use]
     pub fn control_planes(&self) -> Option<usize> {
         Some(self.control_plane.len()).filter(|count| *count > 0)
     }

@@ -46,7 +46,6 @@ pub struct Doing {
 
 impl Doing {
     /// What carrying out the change of a record begins with.
-    #[must_use]
     pub fn begin(record: &ChangeRecord, by_people: bool) -> Self {
         let taken = record.takes_back.as_ref();
         let rewrites = !by_people && taken.is_some_and(|taken| taken.was_open);
@@ -55,7 +54,6 @@ impl Doing {
 }
 
 /// What comes next.
-#[must_use]
 pub fn next(plan: &ChangePlan, items: &[ProgressItem], running: &Running, doing: &Doing) -> NextMove {
     for (at, step) in plan.steps.iter().enumerate() {
         let is_performed = doing.performed.contains(&at);

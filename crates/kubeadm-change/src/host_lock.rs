@@ -10,14 +10,12 @@ use super::command_line::CommandLine;
 pub const BUSY: i32 = 75;
 
 /// A line that is begun only when nothing else is at work on its host; otherwise it ends with [`BUSY`] at once.
-#[must_use]
 pub fn alone(line: &CommandLine) -> CommandLine {
     let without_kubeadm = line.clone().behind("pgrep -x kubeadm && exit 75; ");
     CommandLine::of("flock -n -E 75 /run/capstan-change.lock sh -c {}", [without_kubeadm.as_str()])
 }
 
 /// A line for people to paste: kubeadm waits for the lock, as far as one line can carry it.
-#[must_use]
 pub fn pasted(line: &CommandLine) -> CommandLine {
     if line.as_str().starts_with("kubeadm ") {
         line.clone().behind("flock -w 300 /run/capstan-change.lock ")

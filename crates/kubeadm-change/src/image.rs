@@ -8,7 +8,6 @@ const TAG_LENGTH_MAX: usize = 128;
 const NAME_LENGTH_MAX: usize = 255;
 
 /// A repository as it stands before the name of an image: a host, perhaps with a port, and folders in lower case.
-#[must_use]
 pub fn is_repository(text: &str) -> bool {
     let mut parts = text.split('/');
     let first = parts.next().unwrap_or_default();
@@ -16,7 +15,6 @@ pub fn is_repository(text: &str) -> bool {
 }
 
 /// The tag of an image.
-#[must_use]
 pub fn is_tag(text: &str) -> bool {
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     text.len() <= TAG_LENGTH_MAX

@@ -25,7 +25,6 @@ impl DocumentKind {
         [Self::Cluster, Self::Kubelet, Self::Proxy, Self::Init, Self::Join, Self::Upgrade, Self::Reset];
 
     /// The kind's name, which is also the name of its structure in the schema.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Cluster => "ClusterConfiguration",
@@ -39,13 +38,11 @@ impl DocumentKind {
     }
 
     /// The kind of that name.
-    #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
     /// The API group of the kind.
-    #[must_use]
     pub fn group(self) -> &'static str {
         match self {
             Self::Kubelet => "kubelet.config.k8s.io",
@@ -55,7 +52,6 @@ impl DocumentKind {
     }
 
     /// The versions that can be read and written.
-    #[must_use]
     pub fn versions(self) -> &'static [&'static str] {
         match self {
             Self::Kubelet => &["v1beta1"],
@@ -66,7 +62,6 @@ impl DocumentKind {
     }
 
     /// Where a cluster keeps documents of the kind: ConfigMap in `kube-system`, and key.
-    #[must_use]
     pub fn stored_in(self) -> Option<(&'static str, &'static str)> {
         match self {
             Self::Cluster => Some(("kubeadm-config", "ClusterConfiguration")),

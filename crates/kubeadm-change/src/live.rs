@@ -22,7 +22,6 @@ pub struct LiveNode {
 }
 
 /// The nodes on which an API server runs as a static pod, by name.
-#[must_use]
 pub fn control_plane(objects: &[Value]) -> Vec<LiveNode> {
     let mut pods: BTreeMap<&str, BTreeMap<&'static str, &Value>> = BTreeMap::new();
     for object in objects.iter().filter(|object| object["kind"] == "Pod") {
@@ -42,7 +41,6 @@ pub fn control_plane(objects: &[Value]) -> Vec<LiveNode> {
 }
 
 /// A control plane node whose pods were not read, by the label that kubeadm gives it; its API server has the usual port.
-#[must_use]
 pub fn labelled(node: &Value) -> Option<LiveNode> {
     let name = node["metadata"]["name"].as_str().filter(|name| is_dns_name(name))?;
     node["metadata"]["labels"].get(NODE_ROLE_CONTROL_PLANE)?;
@@ -79,13 +77,11 @@ fn live_node(name: &str, pods: &BTreeMap<&'static str, &Value>) -> Option<LiveNo
 }
 
 /// The last value of a flag of a running pod.
-#[must_use]
 pub fn flag<'p>(pod: &'p StaticPod, name: &str) -> Option<&'p str> {
     flags(pod, name).pop()
 }
 
 /// All values of a flag of a running pod.
-#[must_use]
 pub fn flags<'p>(pod: &'p StaticPod, name: &str) -> Vec<&'p str> {
     let arguments = pod.command.iter();
     let value = |argument: &'p String| argument.strip_prefix("--")?.strip_prefix(name)?.strip_prefix('=');

@@ -13,7 +13,6 @@ pub struct Cidr {
 }
 
 /// An address; leading zeros in IPv4 are read as decimal, as Go's older parser did.
-#[must_use]
 pub fn parse_ip(text: &str) -> Option<IpAddr> {
     if let Ok(address) = text.parse() {
         return Some(address);
@@ -25,7 +24,6 @@ pub fn parse_ip(text: &str) -> Option<IpAddr> {
 
 impl Cidr {
     /// Reads `10.96.0.0/12`; bits behind the prefix are cut off.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (address, prefix) = text.split_once('/')?;
         let (address, prefix) = (parse_ip(address)?, prefix.parse::<u8>().ok()?);
@@ -34,7 +32,6 @@ impl Cidr {
     }
 
     /// One range, or two of different families, behind a comma.
-    #[must_use]
     pub fn parse_pair(text: &str) -> Option<Vec<Self>> {
         let found: Vec<Self> = text.split(',').map(|part| Self::parse(part.trim())).collect::<Option<_>>()?;
         let fine = match found.as_slice() {
@@ -46,13 +43,11 @@ impl Cidr {
     }
 
     /// How many bits are free behind the prefix.
-    #[must_use]
     pub fn host_bits(&self) -> u8 {
         (if self.address.is_ipv4() { 32 } else { 128 }) - self.prefix
     }
 
     /// The address `n` after the network address, if it is within.
-    #[must_use]
     pub fn nth(&self, n: u128) -> Option<IpAddr> {
         if self.host_bits() < 128 && n >= 1_u128 << self.host_bits() {
             return None;
@@ -63,7 +58,6 @@ impl Cidr {
         })
     }
 
-    #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         address.is_ipv4() == self.address.is_ipv4() && masked(address, self.prefix) == self.address
     }
@@ -89,13 +83,11 @@ fn masked(address: IpAddr, prefix: u8) -> IpAddr {
 }
 
 /// `host:port` with the brackets that an IPv6 address needs.
-#[must_use]
 pub fn join_host_port(host: &str, port: &str) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
 /// The host of `host`, `host:port` or `[v6]:port`.
-#[must_use]
 pub fn host_of(endpoint: &str) -> Option<&str> {
     if let Some(rest) = endpoint.strip_prefix('[') {
         let (host, after) = rest.split_once(']')?;
@@ -118,7 +110,6 @@ fn is_port(text: &str) -> bool {
 }
 
 /// A lower-case DNS subdomain (RFC 1123).
-#[must_use]
 pub fn is_dns_name(name: &str) -> bool {
     let label = |label: &str| {
         !label.is_empty()
@@ -131,13 +122,11 @@ pub fn is_dns_name(name: &str) -> bool {
 }
 
 /// May this stand in a list of certificate names: an address, a DNS name, or one with `*.` before it?
-#[must_use]
 pub fn is_certificate_name(name: &str) -> bool {
     parse_ip(name).is_some() || is_dns_name(name.strip_prefix("*.").unwrap_or(name))
 }
 
 /// The form in which two certificate names are compared: addresses canonical, names in lower case.
-#[must_use]
 pub fn canonical_name(name: &str) -> String {
     parse_ip(name).map_or_else(|| name.to_ascii_lowercase(), |address| address.to_string())
 }

@@ -32,7 +32,6 @@ pub struct NodeFile {
 
 impl NodeFile {
     /// The file of a node for a plan.
-    #[must_use]
     pub fn of(kind: NodeFileKind, plan: &str, node: &str) -> Self {
         let end = match kind {
             NodeFileKind::Cluster => "",
@@ -71,14 +70,12 @@ impl NodeFile {
 }
 
 /// The folder on a node for files of a plan, and for what it moves away.
-#[must_use]
 pub fn folder(plan: &str) -> String {
     format!("/etc/kubernetes/tmp/capstan-{plan}")
 }
 
 /// The folder in which certificates are made before they take the place of those in use: beside them, so that a move is one
 /// rename.
-#[must_use]
 pub fn new_certificates(certificates_dir: &str, plan: &str) -> String {
     format!("{certificates_dir}/capstan-{plan}")
 }

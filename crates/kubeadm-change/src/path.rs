@@ -27,12 +27,10 @@ pub struct PathError {
 }
 
 impl FieldPath {
-    #[must_use]
     pub fn field(&self, name: &str) -> Self {
         self.step(PathStep::Field(name.to_owned()))
     }
 
-    #[must_use]
     pub fn step(&self, step: PathStep) -> Self {
         let mut steps = self.0.clone();
         steps.push(step);

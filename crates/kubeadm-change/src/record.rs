@@ -121,7 +121,6 @@ impl ChangeRecord {
     }
 
     /// The `data` of the ConfigMap. Keys that an earlier record had and this one has not are null, as a merge patch needs it.
-    #[must_use]
     pub fn data(&self, replaced: Option<&Self>) -> Value {
         let mut data = Map::new();
         if let Some(replaced) = replaced {
@@ -204,24 +203,20 @@ impl ChangeRecord {
     }
 
     /// Is this annotation of a drained Node one of this change, or of the one that it takes back?
-    #[must_use]
     pub fn has_drained(&self, by: &str) -> bool {
         by == self.id.as_str() || self.takes_back.as_ref().is_some_and(|taken| by == taken.id.as_str())
     }
 
     /// Does it ask for the same as another one? Who began it, and what was seen, do not count.
-    #[must_use]
     pub fn asks_for_the_same(&self, other: &Self) -> bool {
         (&self.id, &self.before, &self.after) == (&other.id, &other.before, &other.after)
     }
 
-    #[must_use]
     pub fn is_open(&self) -> bool {
         self.state == RecordState::Open
     }
 
     /// The lines of the past with this change as the newest.
-    #[must_use]
     pub fn history_with_this(&self) -> Vec<PastChange> {
         let mut history = self.history.clone();
         if let Some(completed) = &self.completed {
@@ -283,7 +278,6 @@ pub fn texts_of(target: &WantedDocuments) -> Result<BTreeMap<&'static str, Strin
 }
 
 /// The key of a ConfigMap that holds its document.
-#[must_use]
 pub fn key_of(map: &str) -> Option<&'static str> {
     DocumentKind::ALL
         .into_iter()

@@ -21,7 +21,6 @@ fn state_words(state: PlanState) -> &'static str {
 }
 
 /// One word for a verdict.
-#[must_use]
 pub fn verdict_word(verdict: Judgement) -> &'static str {
     match verdict {
         Judgement::Ok => "ok",
@@ -44,7 +43,6 @@ fn cluster_words(plan: &ChangePlan, facts: &ClusterFacts) -> String {
 }
 
 /// For a terminal.
-#[must_use]
 pub fn as_text(plan: &ChangePlan, facts: &ClusterFacts) -> String {
     let mut text = head_lines(plan, facts).join("\n") + "\n";
     let (before, after) = sections(plan);
@@ -60,7 +58,6 @@ pub fn as_text(plan: &ChangePlan, facts: &ClusterFacts) -> String {
 }
 
 /// What it is and where, in two lines.
-#[must_use]
 pub fn head_lines(plan: &ChangePlan, facts: &ClusterFacts) -> [String; 2] {
     [format!("plan {}: {}", plan.id, state_words(plan.state)), cluster_words(plan, facts)]
 }
@@ -69,7 +66,6 @@ pub fn head_lines(plan: &ChangePlan, facts: &ClusterFacts) -> [String; 2] {
 pub type Sections = Vec<(&'static str, Vec<String>)>;
 
 /// Everything that is said before the steps, and after them.
-#[must_use]
 pub fn sections(plan: &ChangePlan) -> (Sections, Sections) {
     let findings = plan.findings.iter().map(|f| format!("{}: {}", f.kind, f.message)).collect();
     let before = vec![
@@ -150,7 +146,6 @@ fn reach_lines(plan: &ChangePlan) -> Vec<String> {
 }
 
 /// The steps with their commands, for a terminal.
-#[must_use]
 pub fn step_lines(steps: &[PlannedStep]) -> Vec<String> {
     let mut lines = Vec::new();
     for (index, step) in steps.iter().enumerate() {
@@ -172,7 +167,6 @@ pub fn file_lines(step: &PlannedStep) -> impl Iterator<Item = String> {
 }
 
 /// A runbook, with a box for each check.
-#[must_use]
 pub fn as_markdown(plan: &ChangePlan, facts: &ClusterFacts) -> String {
     let mut text =
         format!("# Plan {}\n\n{}. {}.\n", plan.id, state_words(plan.state), cluster_words(plan, facts));
@@ -229,7 +223,6 @@ fn cell(text: &str) -> String {
 }
 
 /// For programs; secrets are hidden.
-#[must_use]
 pub fn as_json(plan: &ChangePlan) -> Value {
     let mut value = json!(plan);
     let changes: Vec<_> = plan.changes.iter().map(|judged| judged.change.clone()).collect();
@@ -243,7 +236,6 @@ pub fn as_json(plan: &ChangePlan) -> Value {
 }
 
 /// Changes as values, without secrets.
-#[must_use]
 pub fn change_values(changes: &[FieldChange]) -> Vec<Value> {
     let value = |change: &FieldChange, value: &Value| {
         if is_secret(&change.path) && !value.is_null() { json!("(hidden)") } else { value.clone() }

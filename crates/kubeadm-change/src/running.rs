@@ -68,7 +68,6 @@ pub struct AddonState {
 
 impl AddonState {
     /// All its pods are new and run.
-    #[must_use]
     pub fn is_rolled_out(&self) -> bool {
         self.is_observed && self.updated >= self.wanted && self.available >= self.wanted
     }
@@ -102,7 +101,6 @@ pub struct Running {
 
 impl Running {
     /// From Nodes, mirror pods, the two add-ons and the ConfigMap of kube-proxy.
-    #[must_use]
     pub fn of(objects: &[Value]) -> Self {
         let mut running = Self { control_plane: live::control_plane(objects), ..Self::default() };
         for object in objects {
@@ -127,7 +125,6 @@ impl Running {
     }
 
     /// A node other than `except` on which a component is not Ready.
-    #[must_use]
     pub fn waits_for(&self, component: &str, except: &str) -> Option<&str> {
         let nodes = self.control_plane.iter().map(|node| node.host.name.as_str());
         nodes.filter(|node| *node != except).find(|name| {
@@ -139,7 +136,6 @@ impl Running {
 
     /// Why what the API shows of a control plane node may be the past. Its kubelet reports to the API server beside it (since
     /// Kubernetes 1.33): when that one is down, mirror pods stay as they were, and the Node stays Ready for most of a minute.
-    #[must_use]
     pub fn staleness(&self, name: &str) -> Option<String> {
         let Some(node) = self.nodes.get(name) else { return Some("there is no such Node".to_owned()) };
         if !node.ready {
@@ -164,7 +160,6 @@ impl Running {
     }
 
     /// The components of control plane nodes that do not run as they should, by Node and component.
-    #[must_use]
     pub fn troubles(&self) -> BTreeSet<(String, String)> {
         let nodes = self.control_plane.iter().filter_map(|node| self.nodes.get_key_value(&node.host.name));
         let of_node = |(name, node): (&String, &RunningNode)| {
@@ -257,7 +252,6 @@ fn deployment(object: &Value) -> AddonState {
 }
 
 /// When the data of a ConfigMap was last written, as its managers noted it: RFC 3339; empty when nothing is noted.
-#[must_use]
 pub fn written_at(config_map: &Value) -> String {
     let managers = config_map["metadata"]["managedFields"].as_array().into_iter().flatten();
     let of_data = managers.filter(|manager| !manager["fieldsV1"]["f:data"].is_null());

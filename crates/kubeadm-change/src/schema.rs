@@ -60,7 +60,6 @@ static EMBEDDED: LazyLock<Schema> =
 
 impl Schema {
     /// The built-in table.
-    #[must_use]
     pub fn embedded() -> &'static Self {
         &EMBEDDED
     }
@@ -82,7 +81,6 @@ impl Schema {
     }
 
     /// The fields of a structure or of a kind of document.
-    #[must_use]
     pub fn fields(&self, name: &str) -> Option<&BTreeMap<String, FieldType>> {
         self.structs.get(name)
     }
@@ -110,7 +108,6 @@ impl Schema {
 
     /// Every leaf below the structure `name`, with `*` for keys of maps and `[*]` for items of lists. A list is a
     /// leaf when its items are not structures.
-    #[must_use]
     pub fn leaves(&self, name: &str) -> Vec<FieldPath> {
         let mut found = Vec::new();
         self.collect(&FieldPath::default(), &Type::Struct(name.to_owned()), &mut found);
@@ -180,7 +177,6 @@ fn parse_type(text: &str) -> Result<Type, String> {
 
 impl Type {
     /// What a person expects to read there.
-    #[must_use]
     pub fn expectation(&self) -> &'static str {
         match self {
             Self::Text => "a string",

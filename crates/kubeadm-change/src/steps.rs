@@ -22,30 +22,25 @@ macro_rules! steps {
             const ALL: &'static [Self] = &[$(Self::$id,)*];
 
             /// As rules name it.
-            #[must_use]
             pub fn name(self) -> &'static str {
                 match self { $(Self::$id => stringify!($id),)* }
             }
 
-            #[must_use]
             pub fn scope(self) -> StepScope {
                 match self { $(Self::$id => StepScope::$scope,)* }
             }
 
             /// What is done, in a few words.
-            #[must_use]
             pub fn title(self) -> &'static str {
                 match self { $(Self::$id => $title,)* }
             }
 
             /// How one sees that it is done.
-            #[must_use]
             pub fn check(self) -> &'static str {
                 match self { $(Self::$id => $check,)* }
             }
 
             /// How it is taken back.
-            #[must_use]
             pub fn undo(self) -> &'static str {
                 match self { $(Self::$id => $undo,)* }
             }
@@ -77,25 +72,21 @@ steps! {
 
 impl StepId {
     /// The API does it, wherever nodes are.
-    #[must_use]
     pub fn is_by_api(self) -> bool {
         matches!(self, Self::G1 | Self::G2 | Self::G3 | Self::P1 | Self::D1)
     }
 
     /// Something of a control plane node restarts.
-    #[must_use]
     pub fn restarts_control_plane(self) -> bool {
         matches!(self, Self::C1 | Self::C2 | Self::E1 | Self::M1 | Self::F1)
     }
 
     /// Only a person does it: it is never run on a host from here.
-    #[must_use]
     pub fn is_for_people(self) -> bool {
         matches!(self, Self::B0 | Self::P2 | Self::R1)
     }
 
     /// The step of that name.
-    #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|step| step.name() == name)
     }

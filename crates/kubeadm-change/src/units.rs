@@ -1,7 +1,6 @@
 //! Durations, quantities and booleans as text, and when two of them mean the same. Must not know any field.
 
 /// Go's duration text in nanoseconds: `1h30m`, `-1.5s`, `0`.
-#[must_use]
 pub fn duration_ns(text: &str) -> Option<i128> {
     let (sign, mut rest) = match text.strip_prefix('-') {
         Some(rest) => (-1, rest),
@@ -39,7 +38,6 @@ fn unit_ns(unit: &str) -> Option<f64> {
 }
 
 /// A Kubernetes quantity in thousandths: `200Mi`, `1.5`, `100m`, `1e3`.
-#[must_use]
 pub fn quantity_milli(text: &str) -> Option<f64> {
     const BINARY: [(&str, i32); 6] = [("Ki", 1), ("Mi", 2), ("Gi", 3), ("Ti", 4), ("Pi", 5), ("Ei", 6)];
     const DECIMAL: [(&str, i32); 9] =
@@ -58,7 +56,6 @@ pub fn quantity_milli(text: &str) -> Option<f64> {
 }
 
 /// A boolean as Go's flags take it. Source: `strconv.ParseBool`.
-#[must_use]
 pub fn go_bool(text: &str) -> Option<bool> {
     match text {
         "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),

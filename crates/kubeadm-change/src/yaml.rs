@@ -177,7 +177,6 @@ fn is_block(before: &str) -> bool {
 }
 
 /// What kubeadm makes of a scalar without quotes.
-#[must_use]
 pub fn resolve(plain: &str) -> Value {
     match plain {
         "" | "~" | "null" | "Null" | "NULL" => return Value::Null,
@@ -230,7 +229,6 @@ fn float(text: &str) -> Option<Value> {
 
 impl Located {
     /// The value as kubeadm reads it. Keys become strings, the last of several equal keys counts.
-    #[must_use]
     pub fn value(&self) -> Value {
         match &self.shape {
             YamlShape::Scalar(value) => value.clone(),
@@ -246,7 +244,6 @@ impl Located {
     }
 
     /// A key as JSON has it: kubeadm turns `y:` into `"true":`.
-    #[must_use]
     pub fn key_text(&self) -> String {
         match &self.shape {
             YamlShape::Scalar(Value::String(text)) => text.clone(),
@@ -256,14 +253,12 @@ impl Located {
     }
 
     /// What stands at a key of a map.
-    #[must_use]
     pub fn get(&self, key: &str) -> Option<&Self> {
         let YamlShape::Map(entries) = &self.shape else { return None };
         entries.iter().rev().find(|entry| entry.key.key_text() == key).map(|entry| &entry.value)
     }
 
     /// The text of a string.
-    #[must_use]
     pub fn text(&self) -> Option<&str> {
         match &self.shape {
             YamlShape::Scalar(Value::String(text)) => Some(text),
@@ -273,7 +268,6 @@ impl Located {
 }
 
 /// A document as text. Every string that either dialect would read as something else is quoted.
-#[must_use]
 pub fn write(value: &Value) -> String {
     let options = serde_saphyr::ser_options! { folded_wrap_chars: 1_000_000 };
     serde_saphyr::to_string_with_options(value, options)

@@ -25,7 +25,6 @@ pub struct Behaviour {
 
 impl Behaviour {
     /// `competes`: no rule keeps it from the migration lock (a missing right, coordinated election, …).
-    #[must_use]
     pub fn of(process: &Process, competes: bool) -> Self {
         let configuration = process.configuration().filter(|_| process.migrates());
         let placement = |function: Function| match &configuration {
@@ -41,19 +40,16 @@ impl Behaviour {
         }
     }
 
-    #[must_use]
     pub fn has(&self, function: Function) -> bool {
         self.placements.contains_key(&function)
     }
 
     /// Under which lock it runs the controller. `None`: it does not have it.
-    #[must_use]
     pub fn placement(&self, function: Function) -> Option<Placement> {
         self.placements.get(&function).copied()
     }
 
     /// Would the migration lock give it anything to run?
-    #[must_use]
     pub fn has_migrated(&self) -> bool {
         self.placements.values().any(|placement| *placement == Placement::Migration)
     }
@@ -67,7 +63,6 @@ pub struct Holders {
 }
 
 /// The processes that run `function` while `holders` have their locks.
-#[must_use]
 pub fn who_runs(function: Function, processes: &[Behaviour], holders: &Holders) -> Vec<usize> {
     let runs = |index: usize, process: &Behaviour| match process.placements.get(&function) {
         _ if !process.elects => process.has(function),
@@ -80,7 +75,6 @@ pub fn who_runs(function: Function, processes: &[Behaviour], holders: &Holders) 
 
 /// Every state in which each lock has a holder that can have it. States with a lock that is free for a moment have
 /// fewer actors than one of these.
-#[must_use]
 pub fn reachable_holders(processes: &[Behaviour]) -> BTreeSet<Holders> {
     let mut by_main: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (index, process) in (0..).zip(processes).filter(|(_, process)| process.elects) {

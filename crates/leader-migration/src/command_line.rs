@@ -30,7 +30,6 @@ pub struct CommandLine {
 
 impl CommandLine {
     /// The program's own name may stand before the flags.
-    #[must_use]
     pub fn read(manager: ManagerKind, words: &[String]) -> Self {
         let mut line = Self::default();
         let mut at = usize::from(words.first().is_some_and(|word| !word.starts_with('-')));

@@ -26,7 +26,6 @@ pub enum ConfigVersion {
 impl ConfigVersion {
     pub const ALL: [Self; 3] = [Self::V1Alpha1, Self::V1Beta1, Self::V1];
 
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::V1Alpha1 => "v1alpha1",
@@ -35,18 +34,15 @@ impl ConfigVersion {
         }
     }
 
-    #[must_use]
     pub fn api_version(self) -> String {
         format!("{GROUP}/{}", self.name())
     }
 
-    #[must_use]
     pub fn from_api_version(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|version| version.api_version() == text)
     }
 
     /// The first release that reads it; later ones read it too.
-    #[must_use]
     pub fn since(self) -> Release {
         Release(match self {
             Self::V1Alpha1 => 21,
@@ -56,13 +52,11 @@ impl ConfigVersion {
     }
 
     /// The newest version that `oldest` reads. `None` before leader migration existed.
-    #[must_use]
     pub fn for_readers(oldest: Release) -> Option<Self> {
         Self::ALL.into_iter().rev().find(|version| version.since() <= oldest)
     }
 
     /// `resourceLock` was a required field before v1.
-    #[must_use]
     pub fn has_resource_lock(self) -> bool {
         self != Self::V1
     }
@@ -86,7 +80,6 @@ pub struct Configuration {
 
 impl Configuration {
     /// What a process of `release` uses when it has the enable flag and no file.
-    #[must_use]
     pub fn built_in(release: Release) -> Self {
         let functions = [Function::Routes, Function::LoadBalancers, Function::NodeLifecycle];
         let entry = |function| ControllerLeader {
@@ -101,7 +94,6 @@ impl Configuration {
     }
 
     /// The component of a controller; of several entries the last one counts, as upstream.
-    #[must_use]
     pub fn component_of(&self, controller: &str) -> Option<&str> {
         let entry = self.controller_leaders.iter().rev().find(|entry| entry.name == controller);
         entry.map(|entry| entry.component.as_str())

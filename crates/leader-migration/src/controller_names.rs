@@ -82,32 +82,27 @@ impl Function {
     }
 
     /// For people.
-    #[must_use]
     pub fn title(self) -> &'static str {
         self.names().title
     }
 
     /// What the controller is called in a process of `release`.
-    #[must_use]
     pub fn name_in(self, release: Release) -> &'static str {
         if release < RENAMED_IN { self.names().old } else { self.names().canonical }
     }
 
     /// The other word that `--controllers` understands since 1.28.
-    #[must_use]
     pub fn alias(self) -> &'static str {
         self.names().old
     }
 
     /// Does it need a cloud provider, which kube-controller-manager has no more since 1.31?
-    #[must_use]
     pub fn is_cloud(self) -> bool {
         self != Self::NodeIpam
     }
 }
 
 /// What the built-in file of `release` calls it.
-#[must_use]
 pub fn in_built_in_file(function: Function, release: Release) -> &'static str {
     let names = function.names();
     if release < RENAMED_IN { names.old } else { names.built_in.unwrap_or(names.canonical) }
@@ -124,7 +119,6 @@ pub enum Naming {
     NotKnown,
 }
 
-#[must_use]
 pub fn naming(name: &str, release: Release) -> Naming {
     if let Some(function) = Function::ALL.into_iter().find(|f| f.name_in(release) == name) {
         return Naming::Matches(function);
@@ -134,7 +128,6 @@ pub fn naming(name: &str, release: Release) -> Naming {
 }
 
 /// As people type it on the command line: `routes`, an old name or a canonical one.
-#[must_use]
 pub fn function_named(text: &str) -> Option<Function> {
     let is_it = |n: &&Names| n.title == text || n.old == text || n.canonical == text;
     NAMES.iter().find(is_it).map(|names| names.function)

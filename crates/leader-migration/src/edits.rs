@@ -70,7 +70,6 @@ impl Settings {
     }
 }
 
-#[must_use]
 pub fn edits(stage: MigrationStage, settings: &Settings) -> StageEdits {
     let mut made = StageEdits::default();
     match stage {

@@ -31,7 +31,6 @@ fn is(name: &str, flag: &str) -> bool {
 }
 
 /// The value that counts, of flags in either form.
-#[must_use]
 pub fn value_in<'a>(flags: &'a Value, flag: &str) -> Option<&'a str> {
     match flags {
         Value::Object(map) => {

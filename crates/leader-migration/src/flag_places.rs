@@ -23,7 +23,6 @@ pub struct FlagPlaces {
 
 impl FlagPlaces {
     /// Out of objects of any kind.
-    #[must_use]
     pub fn of(objects: &[Value]) -> Self {
         let mut places = Self::default();
         objects.iter().for_each(|object| places.add(object));
@@ -49,7 +48,6 @@ impl FlagPlaces {
     }
 
     /// The cloud provider that kubeadm or Cluster API give to kube-controller-manager, and which of them says so.
-    #[must_use]
     pub fn declared_provider(&self) -> Option<(String, &'static str)> {
         let kubeadm = self.cluster_configuration.iter().flatten().map(|root| (root, "kubeadm-config"));
         let planes = self.control_planes.iter();

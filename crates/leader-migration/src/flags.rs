@@ -65,7 +65,6 @@ pub struct Flags {
 
 impl Flags {
     /// What a process does without any flag.
-    #[must_use]
     pub fn defaults(manager: ManagerKind) -> Self {
         Self {
             enable_migration: false,
@@ -133,7 +132,6 @@ impl Flags {
 
     /// Is `--controllers` for a controller of this name or alias? An explicit word counts before `*`.
     /// Source: `k8s.io/controller-manager` `app/helper.go`, `IsControllerEnabled`.
-    #[must_use]
     pub fn enables(&self, names: [&str; 2]) -> bool {
         let is = |word: &str| names.contains(&word);
         let explicit = self.controllers.iter().find_map(|word| match word.strip_prefix('-') {
@@ -144,7 +142,6 @@ impl Flags {
         explicit.unwrap_or_else(|| self.controllers.iter().any(|word| word == "*"))
     }
 
-    #[must_use]
     pub fn gate(&self, name: &str) -> bool {
         self.feature_gates.get(name).copied().unwrap_or(false)
     }

@@ -34,7 +34,6 @@ pub struct KnownFile {
 }
 
 impl KnownFile {
-    #[must_use]
     pub fn config(&self) -> ConfigFile {
         ConfigFile::Read { name: self.name.clone(), reading: self.reading.clone() }
     }
@@ -52,12 +51,10 @@ pub struct Inventory {
 
 impl Inventory {
     /// Nothing yet, with the releases that somebody named: of kube-controller-manager, of cloud-controller-manager.
-    #[must_use]
     pub fn with_releases(given: [Option<Release>; 2]) -> Self {
         Self { given, ..Self::default() }
     }
 
-    #[must_use]
     pub fn given(&self, kind: ManagerKind) -> Option<Release> {
         match kind {
             ManagerKind::KubeControllerManager => self.given[0],
@@ -81,13 +78,11 @@ impl Inventory {
     }
 
     /// No controller manager was found.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.found.is_empty()
     }
 
     /// What was found, as processes; and what cannot be described.
-    #[must_use]
     pub fn processes(&self) -> (Vec<Process>, Vec<InventoryError>) {
         let (mut processes, mut errors) = (Vec::new(), Vec::new());
         for (origin, found) in &self.found {
@@ -145,7 +140,6 @@ impl Inventory {
     }
 
     /// The known file of the same path or, failing that, of the same name; a single one is everybody's.
-    #[must_use]
     pub fn file_of(&self, flags: &Flags) -> ConfigFile {
         self.file_among(flags, |_| true)
     }
@@ -167,7 +161,6 @@ impl Inventory {
     }
 
     /// Files that none of the processes reads, in sentences.
-    #[must_use]
     pub fn unread(&self, processes: &[Process]) -> Vec<String> {
         let is_read = |file: &&KnownFile| {
             processes

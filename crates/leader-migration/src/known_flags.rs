@@ -60,7 +60,6 @@ fn row(line: &'static str) -> Option<(&'static str, KnownFlag)> {
 }
 
 /// Does a value follow the flag, or stand only behind `=`? `None`: the flag is not known.
-#[must_use]
 pub fn takes_value(manager: ManagerKind, name: &str) -> Option<bool> {
     let flag = FLAGS.get(name)?;
     flag.releases(manager).map(|_| flag.takes_value)
@@ -75,7 +74,6 @@ pub struct FlagFault {
 }
 
 /// What is wrong with a flag of this name. `None`: the program has it.
-#[must_use]
 pub fn fault(manager: ManagerKind, release: Release, name: &str) -> Option<FlagFault> {
     match FLAGS.get(name).and_then(|flag| flag.releases(manager)) {
         Some(releases) => another_release(manager, release, name, releases),

@@ -53,7 +53,6 @@ pub enum LockKind {
 }
 
 impl LockKind {
-    #[must_use]
     pub fn word(self) -> &'static str {
         match self {
             Self::Main => "main",
@@ -78,7 +77,6 @@ pub enum LockState {
 }
 
 impl LockState {
-    #[must_use]
     pub fn word(self) -> &'static str {
         match self {
             Self::Free => "free",
@@ -90,7 +88,6 @@ impl LockState {
 }
 
 impl WatchedLease {
-    #[must_use]
     pub fn state(&self) -> LockState {
         let duration_s = u64::from(self.duration_s);
         match self.changed_s {
@@ -102,7 +99,6 @@ impl WatchedLease {
     }
 
     /// The same, so many seconds later and not looked at since.
-    #[must_use]
     pub fn later(mut self, seconds: u64) -> Self {
         self.watched_s += seconds;
         self.changed_s = self.changed_s.map(|s| s + seconds);
@@ -110,7 +106,6 @@ impl WatchedLease {
     }
 
     /// Host and random part of the holder; the whole where it has another form.
-    #[must_use]
     pub fn identity(&self) -> (&str, &str) {
         let is_random = |id: &str| id.len() >= 8 && id.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
         match self.holder.rsplit_once('_') {
@@ -120,13 +115,11 @@ impl WatchedLease {
     }
 
     /// Somebody holds it, and it was seen to change within its duration.
-    #[must_use]
     pub fn is_renewed(&self) -> bool {
         self.state() == LockState::Held
     }
 
     /// `NAMESPACE/NAME`.
-    #[must_use]
     pub fn key(&self) -> String {
         format!("{}/{}", self.namespace, self.name)
     }
@@ -178,7 +171,6 @@ pub struct LockView {
 }
 
 /// Judges Leases together.
-#[must_use]
 pub fn view(leases: Vec<WatchedLease>, around: Surroundings<'_>) -> LockView {
     let mut main: BTreeMap<String, ManagerKind> = BTreeMap::new();
     for lease in leases.iter().filter(|lease| !lease.holder.is_empty()) {

@@ -84,7 +84,6 @@ impl LockWatch {
     }
 
     /// Those that are there, as they stand at `elapsed`.
-    #[must_use]
     pub fn leases(&self, elapsed: Duration) -> Vec<WatchedLease> {
         let there = self.kept.values().filter(|kept| kept.is_there);
         let at = |kept: &Kept| WatchedLease {
@@ -97,7 +96,6 @@ impl LockWatch {
     }
 
     /// Oldest first.
-    #[must_use]
     pub fn changes(&self) -> Vec<HolderChange> {
         self.changes.iter().cloned().collect()
     }

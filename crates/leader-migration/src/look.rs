@@ -62,14 +62,12 @@ pub struct LockLook {
 
 impl LockLook {
     /// The Leases as they stand now, when nothing has come since.
-    #[must_use]
     pub fn leases_at(&self, now: Timestamp) -> Vec<WatchedLease> {
         let since_s = u64::try_from((now - self.at).num_seconds()).unwrap_or(0);
         self.leases.iter().cloned().map(|lease| lease.later(since_s)).collect()
     }
 
     /// The lock view at `now`.
-    #[must_use]
     pub fn view(&self, leader_name: &str, now: Timestamp) -> LockView {
         let around = Surroundings {
             leader_name,
@@ -81,7 +79,6 @@ impl LockLook {
     }
 
     /// What the stages of a migration are judged by at `now`.
-    #[must_use]
     pub fn situation(&self, scope: &MigrationScope, now: Timestamp) -> Situation {
         let leases = self.leases_at(now);
         let is_ours =
@@ -111,7 +108,6 @@ impl LockLook {
     }
 
     /// What the edits of the stages depend on. `cloud`: the release that somebody named for the cloud's processes.
-    #[must_use]
     pub fn settings(&self, scope: &MigrationScope, cloud: Option<Release>) -> Settings {
         let release = |kind: ManagerKind| {
             let of_kind = self.processes.iter().filter(|process| process.manager == kind);

@@ -13,7 +13,6 @@ impl ManagerKind {
     pub const ALL: [Self; 2] = [Self::KubeControllerManager, Self::CloudControllerManager];
 
     /// The program, its usual main Lease, and its value of `component`.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::KubeControllerManager => "kube-controller-manager",
@@ -22,7 +21,6 @@ impl ManagerKind {
     }
 
     /// For columns.
-    #[must_use]
     pub fn short(self) -> &'static str {
         match self {
             Self::KubeControllerManager => "KCM",

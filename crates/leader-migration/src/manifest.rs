@@ -61,7 +61,6 @@ pub enum FileOrigin {
 
 impl FoundManager {
     /// Where the file at this path is from, by the mount that lies nearest to it.
-    #[must_use]
     pub fn origin_of(&self, path: &str) -> FileOrigin {
         let rest = |mount: &MountedVolume| {
             let rest = path.strip_prefix(mount.path.trim_end_matches('/'))?;
@@ -80,7 +79,6 @@ impl FoundManager {
 }
 
 /// The controller managers of an object, whatever it is.
-#[must_use]
 pub fn managers_in(object: &Value) -> Vec<FoundManager> {
     if let Some(items) = object["items"].as_array() {
         return items.iter().flat_map(managers_in).collect();
@@ -106,7 +104,6 @@ pub struct FoundFile {
 }
 
 /// Files of this kind in ConfigMaps.
-#[must_use]
 pub fn configurations_in(object: &Value) -> Vec<FoundFile> {
     if let Some(items) = object["items"].as_array() {
         return items.iter().flat_map(configurations_in).collect();
@@ -132,14 +129,12 @@ fn program_of(container: &Value) -> Option<(ManagerKind, Vec<String>)> {
 }
 
 /// The program that a container runs. `None`: neither of the two.
-#[must_use]
 pub fn manager_in(container: &Value) -> Option<ManagerKind> {
     program_of(container).map(|(manager, _)| manager)
 }
 
 /// Where the flags of the program begin among the words that start it: behind the program, which another one may start.
 /// `None`: a shell starts it, and the flags are part of a line.
-#[must_use]
 pub fn first_flag(manager: ManagerKind, words: &[String]) -> Option<usize> {
     let Some(first) = words.first().filter(|first| !first.starts_with('-')) else { return Some(0) };
     let is_it = |word: &str| kind_of(word) == Some(manager) && !word.contains(char::is_whitespace);

@@ -16,7 +16,6 @@ pub struct MatrixCell {
 }
 
 impl MatrixCell {
-    #[must_use]
     pub fn word(self) -> &'static str {
         self.placement.map_or("unavailable", Placement::word)
     }
@@ -31,14 +30,12 @@ pub struct MatrixRow {
 
 impl MatrixRow {
     /// How many run it now.
-    #[must_use]
     pub fn actors(&self) -> usize {
         self.cells.iter().filter(|cell| cell.runs_now).count()
     }
 }
 
 /// Only controllers that a process has.
-#[must_use]
 pub fn matrix(processes: &[Process], leases: &[WatchedLease]) -> Vec<MatrixRow> {
     let row = |function: Function| {
         let cells = processes.iter().map(|process| cell(process, function, leases)).collect();

@@ -15,7 +15,6 @@ pub enum Placement {
 }
 
 /// `component`: the program's name, as files write it.
-#[must_use]
 pub fn place(controller: &str, component: &str, configuration: &Configuration) -> Placement {
     match configuration.component_of(controller) {
         None => Placement::Main,
@@ -25,7 +24,6 @@ pub fn place(controller: &str, component: &str, configuration: &Configuration) -
 }
 
 impl Placement {
-    #[must_use]
     pub fn word(self) -> &'static str {
         match self {
             Self::Main => "main",

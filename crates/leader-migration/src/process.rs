@@ -51,7 +51,6 @@ pub struct Process {
 
 impl Process {
     /// Flags that its program does not have. One that is ready has taken what it was given.
-    #[must_use]
     pub fn flag_faults(&self) -> Vec<FlagFault> {
         let names = self.flags.given.iter();
         let mut faults: Vec<FlagFault> =
@@ -65,7 +64,6 @@ impl Process {
     }
 
     /// Cloud controllers were in it, and are not: its release has providers, and its flags name none.
-    #[must_use]
     pub fn names_no_provider(&self) -> bool {
         self.manager == ManagerKind::KubeControllerManager
             && self.release < WITHOUT_CLOUD_PROVIDER
@@ -74,7 +72,6 @@ impl Process {
     }
 
     /// The configuration it runs with when migration is on. `None`: not known, or unusable.
-    #[must_use]
     pub fn configuration(&self) -> Option<Configuration> {
         match &self.file {
             ConfigFile::BuiltIn => Some(Configuration::built_in(self.release)),
@@ -84,14 +81,12 @@ impl Process {
     }
 
     /// Leader migration needs both flags; without an election the other one is ignored.
-    #[must_use]
     pub fn migrates(&self) -> bool {
         self.flags.enable_migration && self.flags.leader_elect
     }
 
     /// Does it have this controller, and would start it? Routes may be off by a flag in both kinds alike, which
     /// moves nothing: it is not looked at.
-    #[must_use]
     pub fn has(&self, function: Function) -> bool {
         if !self.flags.enables([function.name_in(self.release), function.alias()]) {
             return false;
@@ -113,7 +108,6 @@ impl Process {
     }
 
     /// Cloud code in the process itself.
-    #[must_use]
     pub fn has_cloud_provider(&self) -> bool {
         self.manager == ManagerKind::CloudControllerManager
             || self.release < WITHOUT_CLOUD_PROVIDER
@@ -121,7 +115,6 @@ impl Process {
     }
 
     /// Does it ever begin to compete for the migration lock? Up to 1.33 the signal hangs on the token controller.
-    #[must_use]
     pub fn signals_readiness(&self) -> bool {
         self.manager == ManagerKind::CloudControllerManager
             || self.release >= WITHOUT_TOKEN_SIGNAL
@@ -129,19 +122,16 @@ impl Process {
     }
 
     /// Coordinated election is applied to both locks, and only the main one has candidates.
-    #[must_use]
     pub fn is_coordinated(&self) -> bool {
         self.manager == ManagerKind::KubeControllerManager && self.flags.gate("CoordinatedLeaderElection")
     }
 
     /// `NAMESPACE/NAME` of the main Lease.
-    #[must_use]
     pub fn main_lock(&self) -> String {
         format!("{}/{}", self.flags.resource_namespace, self.flags.resource_name)
     }
 
     /// `NAMESPACE/NAME` of the migration Lease. `None`: migration is off, or its configuration is not known.
-    #[must_use]
     pub fn migration_lock(&self) -> Option<String> {
         let configuration = self.configuration().filter(|_| self.migrates())?;
         Some(format!("{}/{}", self.flags.resource_namespace, configuration.leader_name))

@@ -23,7 +23,6 @@ pub enum Fatal {
 }
 
 impl Fatal {
-    #[must_use]
     pub fn ends(self, release: Release) -> bool {
         match self {
             Self::Always => true,
@@ -55,7 +54,6 @@ pub struct Reading {
 
 impl Reading {
     /// Does a process of `release` end when it reads this?
-    #[must_use]
     pub fn ends(&self, release: Release) -> bool {
         self.configuration.is_none()
             || self.version.is_some_and(|version| version.since() > release)
@@ -64,14 +62,12 @@ impl Reading {
 }
 
 /// Is this document meant to be such a file?
-#[must_use]
 pub fn is_configuration(text: &str) -> bool {
     text.lines()
         .any(|line| line.trim_start().trim_start_matches('"').starts_with("kind") && line.contains(KIND))
         || text.contains(GROUP)
 }
 
-#[must_use]
 pub fn read(text: &str) -> Reading {
     let mut defects = lint(text);
     let fields = match parse(text, &mut defects) {

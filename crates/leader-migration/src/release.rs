@@ -24,7 +24,6 @@ impl Release {
     }
 
     /// From an image: the version in its tag. `None` without one, as in `name@sha256:…`.
-    #[must_use]
     pub fn of_image(image: &str) -> Option<Self> {
         let name = image.split('@').next()?;
         let (_, tag) = name.rsplit_once('/').unwrap_or(("", name)).1.split_once(':')?;

@@ -15,13 +15,11 @@ pub enum Grantee {
 
 impl Grantee {
     /// kube-controller-manager's usual user.
-    #[must_use]
     pub fn kube_controller_manager() -> Self {
         Self::User("system:kube-controller-manager".to_owned())
     }
 
     /// As an access review names it.
-    #[must_use]
     pub fn user(&self) -> String {
         match self {
             Self::User(name) => name.clone(),
@@ -30,7 +28,6 @@ impl Grantee {
     }
 
     /// The groups of an access review: those that the API server gives to every service account.
-    #[must_use]
     pub fn groups(&self) -> Vec<String> {
         match self {
             Self::User(_) => vec!["system:authenticated".to_owned()],
@@ -54,7 +51,6 @@ pub struct RightQuestion {
 }
 
 /// What has to be allowed before a process can hold the lock.
-#[must_use]
 pub fn questions(subjects: &[Grantee], namespace: &str, lease: &str) -> Vec<RightQuestion> {
     let ask = |subject: &Grantee, verb: &'static str| RightQuestion {
         subject: subject.clone(),
@@ -66,7 +62,6 @@ pub fn questions(subjects: &[Grantee], namespace: &str, lease: &str) -> Vec<Righ
 }
 
 /// Role and RoleBinding as YAML. `lease` must be a name of an object, and is then safe to print.
-#[must_use]
 pub fn role(namespace: &str, lease: &str, subjects: &[Grantee]) -> String {
     let mut text = format!(
         "apiVersion: rbac.authorization.k8s.io/v1

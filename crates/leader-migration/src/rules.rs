@@ -12,7 +12,6 @@ pub enum FindingSeverity {
 }
 
 impl FindingSeverity {
-    #[must_use]
     pub fn word(self) -> &'static str {
         match self {
             Self::Info => "info",
@@ -320,7 +319,6 @@ pub const RULES: &[Rule] = &[
 ];
 
 /// The row of a code.
-#[must_use]
 pub fn find(code: &str) -> Option<&'static Rule> {
     RULES.iter().find(|rule| rule.code == code)
 }
@@ -337,18 +335,15 @@ pub struct Finding {
 
 impl Finding {
     /// With the severity of the rule.
-    #[must_use]
     pub fn new(code: &'static str, subjects: Vec<String>, problem: String) -> Self {
         let severity = find(code).map_or(FindingSeverity::Error, |rule| rule.severity);
         Self { code, severity, subjects, problem }
     }
 
-    #[must_use]
     pub fn effect(&self) -> &'static str {
         find(self.code).map_or("", |rule| rule.effect)
     }
 
-    #[must_use]
     pub fn remedy(&self) -> &'static str {
         find(self.code).map_or("", |rule| rule.remedy)
     }

@@ -35,7 +35,6 @@ impl MigrationStage {
         Self::Clean,
     ];
 
-    #[must_use]
     pub fn title(self) -> &'static str {
         match self {
             Self::Preflight => "Preflight: processes, flags, names, Leases",
@@ -52,7 +51,6 @@ impl MigrationStage {
     }
 
     /// How to go back from here.
-    #[must_use]
     pub fn rollback(self) -> &'static str {
         match self {
             Self::Preflight => "nothing was changed",
@@ -87,7 +85,6 @@ pub enum StageState {
 }
 
 impl StageState {
-    #[must_use]
     pub fn word(&self) -> &'static str {
         match self {
             Self::Done => "done",
@@ -99,7 +96,6 @@ impl StageState {
     }
 
     /// What is missing, or why not.
-    #[must_use]
     pub fn reason(&self) -> &str {
         match self {
             Self::Done | Self::Later => "",
@@ -161,7 +157,6 @@ pub enum Walkthrough {
 }
 
 /// The host in the identity of one of the two programs, `HOST_UUID`: its node, or the name of its pod.
-#[must_use]
 pub fn host_of(identity: &str) -> &str {
     identity.rsplit_once('_').map_or(identity, |(host, _)| host)
 }
@@ -236,7 +231,6 @@ impl Situation {
     }
 
     /// Judges every stage.
-    #[must_use]
     pub fn judge(&self) -> Walkthrough {
         let is_on = |process: &Process| process.migrates() || process.is_in_shell;
         let has_begun =

@@ -8,7 +8,6 @@ use super::controller_names::Function;
 use super::release::Release;
 
 /// As YAML. `"*"` stands in quotes, because a bare one is an alias.
-#[must_use]
 pub fn write(configuration: &Configuration, version: ConfigVersion) -> String {
     let mut text = format!("apiVersion: {}\nkind: {KIND}\n", version.api_version());
     let _ = writeln!(text, "leaderName: {}", scalar(&configuration.leader_name));
@@ -36,7 +35,6 @@ fn scalar(text: &str) -> String {
 }
 
 /// The file that lets processes of `release` migrate `functions`. `None` before leader migration existed.
-#[must_use]
 pub fn generate(
     leader_name: &str,
     functions: &[Function],

@@ -19,7 +19,6 @@ pub struct Blob(Arc<[u8]>);
 
 impl Blob {
     /// Packs `value`.
-    #[must_use]
     pub fn pack(value: &[u8]) -> Self {
         if value.len() >= PACK_BYTES_MIN {
             let packed = lz4_flex::compress_prepend_size(value);
@@ -58,7 +57,6 @@ impl Blob {
     }
 
     /// Size of the value in bytes, as far as it is intact.
-    #[must_use]
     pub fn bytes(&self) -> usize {
         match self.0.split_first() {
             Some((&LZ4, body)) => lz4_flex::block::uncompressed_size(body).map_or(0, |(size, _)| size),

@@ -88,19 +88,16 @@ pub struct Txn {
 
 impl Txn {
     /// Puts `key` if it is not there.
-    #[must_use]
     pub fn create(key: Key, value: Bytes) -> Self {
         Self { expect: vec![(key.clone(), 0)], writes: vec![Write::Put(key, value)] }
     }
 
     /// Puts `key` if its last write was `expected`.
-    #[must_use]
     pub fn update(key: Key, expected: Revision, value: Bytes) -> Self {
         Self { expect: vec![(key.clone(), expected)], writes: vec![Write::Put(key, value)] }
     }
 
     /// Deletes `key` if its last write was `expected`.
-    #[must_use]
     pub fn delete(key: Key, expected: Revision) -> Self {
         Self { expect: vec![(key.clone(), expected)], writes: vec![Write::Delete(key)] }
     }

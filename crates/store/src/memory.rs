@@ -14,7 +14,6 @@ pub struct MemoryStore(Image);
 
 impl MemoryStore {
     /// An empty store at revision 1, so that "0" never names a state.
-    #[must_use]
     pub fn new() -> Self {
         Self::bounded(Bounds::default())
     }

@@ -149,13 +149,11 @@ impl Row {
 }
 
 /// The list, a row each.
-#[must_use]
 pub fn rows() -> Vec<Row> {
     LIST.replace("\n    ", " ").lines().map(Row::parse).collect()
 }
 
 /// Kind, type, status and reason of everything that the controllers report, whoever writes it.
-#[must_use]
 pub fn reported() -> Vec<[String; 4]> {
     let of_kind = |of: &str| of.split(' ').next().unwrap_or_default().to_owned();
     let split = |(of, type_, told): &(String, String, String)| {
@@ -166,7 +164,6 @@ pub fn reported() -> Vec<[String; 4]> {
 }
 
 /// The list, a reason each.
-#[must_use]
 pub fn listed() -> Seen {
     let paused = PAUSABLE.map(|of| Row::parse(&format!("{of} | 2.10 | Paused | {PAUSED}")));
     let mut all = Seen::new();

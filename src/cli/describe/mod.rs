@@ -169,7 +169,6 @@ fn rows_of(objects: &[(Gvk, Value)], now: Timestamp) -> Fleet {
 }
 
 /// The snapshot of one cluster among given objects; `None` when it is not among them.
-#[must_use]
 pub fn snapshot(objects: &[(Gvk, Value)], name: &str, now: Timestamp, gaps: Vec<String>) -> Option<Snapshot> {
     let fleet = rows_of(objects, now);
     let cluster = fleet

@@ -13,7 +13,6 @@ use leader_migration::rules::{self, Finding, FindingSeverity};
 use leader_migration::validate::exits_at_start;
 
 /// Findings with what happens and what to do, then who has what under which lock.
-#[must_use]
 pub fn text(processes: &[Process], findings: &[Finding], style: Style) -> String {
     let mut out = String::new();
     for finding in findings {
@@ -78,7 +77,6 @@ fn summary(findings: &[Finding]) -> String {
 }
 
 /// The same for programs.
-#[must_use]
 pub fn json(processes: &[Process], findings: &[Finding]) -> Value {
     let finding = |finding: &Finding| {
         json!({

@@ -81,7 +81,6 @@ fn document_namespace(value: &serde_json::Value) -> &str {
 
 /// How long the Machines of a server's pools took, as the dashboard kept it in the state folder; nothing where it kept
 /// nothing that can be read.
-#[must_use]
 pub fn remembered(context: &str) -> Vec<Remembered> {
     let Ok(folder) = paths::state_dir() else { return Vec::new() };
     let Ok(text) = std::fs::read_to_string(folder.join(USUAL_TIMES)) else { return Vec::new() };

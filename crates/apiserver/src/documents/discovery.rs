@@ -11,7 +11,6 @@ use sha2::{Digest as _, Sha256};
 use crate::resource::{Catalog, Resource};
 
 /// `/api`.
-#[must_use]
 pub fn core_versions(host: &str) -> Value {
     json!({
         "kind": "APIVersions", "versions": ["v1"],
@@ -20,7 +19,6 @@ pub fn core_versions(host: &str) -> Value {
 }
 
 /// `/apis`.
-#[must_use]
 pub fn group_list(catalog: &Catalog) -> Value {
     let groups = catalog.groups();
     let groups = groups.iter().filter(|(name, _)| !name.is_empty());
@@ -29,7 +27,6 @@ pub fn group_list(catalog: &Catalog) -> Value {
 }
 
 /// `/apis/{group}`; `None` when it is not served.
-#[must_use]
 pub fn group(catalog: &Catalog, name: &str) -> Option<Value> {
     let groups = catalog.groups();
     let mut group = group_entry(name, groups.get(name)?);
@@ -47,7 +44,6 @@ fn group_entry(name: &str, versions: &[&str]) -> Value {
 }
 
 /// `/api/v1`, `/apis/{group}/{version}`; `None` when it is not served.
-#[must_use]
 pub fn resource_list(catalog: &Catalog, group: &str, version: &str) -> Option<Value> {
     let mut entries = Vec::new();
     let mut group_version = String::new();
@@ -104,7 +100,6 @@ fn storage_hash(resource: &Resource) -> String {
 }
 
 /// The aggregated document of `/api` (`core`) or `/apis`.
-#[must_use]
 pub fn aggregated(catalog: &Catalog, core: bool) -> Value {
     let items: Vec<Value> = catalog
         .groups()
@@ -158,7 +153,6 @@ fn aggregated_version(catalog: &Catalog, group: &str, version: &str) -> Value {
 }
 
 /// `/version`.
-#[must_use]
 pub fn version() -> Value {
     json!({
         "major": "1", "minor": "35", "gitVersion": concat!("v1.35.0+capstan.", env!("CARGO_PKG_VERSION")),
@@ -168,7 +162,6 @@ pub fn version() -> Value {
 }
 
 /// `/`: every path that answers.
-#[must_use]
 pub fn paths(catalog: &Catalog) -> Value {
     let mut paths: Vec<String> =
         ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v3", "/readyz", "/version"]
@@ -183,7 +176,6 @@ pub fn paths(catalog: &Catalog) -> Value {
 }
 
 /// A quoted hash, for `ETag`.
-#[must_use]
 pub fn etag(text: &[u8]) -> String {
     use std::fmt::Write as _;
     Sha256::digest(text).iter().take(16).fold(String::from("\""), |mut tag, byte| {

@@ -26,7 +26,6 @@ const IMMUTABLE_DAYS: i64 = 365;
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// The verb of authorisation for a path that is not a resource.
-#[must_use]
 pub fn verb(method: &Method) -> &'static str {
     match *method {
         Method::GET | Method::HEAD => "get",
@@ -39,7 +38,6 @@ pub fn verb(method: &Method) -> &'static str {
 }
 
 /// kube-apiserver's answer for an unknown path.
-#[must_use]
 pub fn not_found() -> Reply {
     Reply::new(StatusCode::NOT_FOUND, "text/plain; charset=utf-8", "404 page not found\n")
 }

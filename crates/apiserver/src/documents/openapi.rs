@@ -30,19 +30,16 @@ pub struct Served<'a> {
 }
 
 /// The path of a document below `/openapi/v3/`: `api/v1`, `apis/cluster.x-k8s.io/v1beta2`.
-#[must_use]
 pub fn path(group: &str, version: &str) -> String {
     if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") }
 }
 
 /// The hash of a document, or of anything that changes with it.
-#[must_use]
 pub fn hash(content: &[u8]) -> String {
     Sha256::digest(content).iter().map(|byte| format!("{byte:02X}")).collect()
 }
 
 /// What `/openapi/v3` answers: the path and hash of every document.
-#[must_use]
 pub fn index(documents: &[(String, String)]) -> Value {
     let paths: Map<String, Value> = documents
         .iter()
@@ -54,7 +51,6 @@ pub fn index(documents: &[(String, String)]) -> Value {
 }
 
 /// The document of one group and version.
-#[must_use]
 pub fn document(resources: &[Served<'_>]) -> Value {
     let mut paths = Map::new();
     let mut schemas = Map::new();

@@ -37,7 +37,6 @@ pub enum Reason {
 
 impl Reason {
     /// The HTTP status, equal to `status.code`.
-    #[must_use]
     pub fn code(self) -> u16 {
         match self {
             Self::BadRequest => 400,
@@ -58,7 +57,6 @@ impl Reason {
         }
     }
 
-    #[must_use]
     pub fn word(self) -> String {
         if self == Self::None { String::new() } else { format!("{self:?}") }
     }
@@ -124,27 +122,23 @@ impl Failure {
         Self::new(reason, message, details)
     }
 
-    #[must_use]
     pub fn not_found(group: &str, resource: &str, name: &str) -> Self {
         let message = format!("{} \"{name}\" not found", qualified(resource, group));
         Self::about(Reason::NotFound, group, resource, name, message)
     }
 
     /// The path names nothing that is served.
-    #[must_use]
     pub fn unknown_path() -> Self {
         let message = "the server could not find the requested resource";
         Self::new(Reason::NotFound, message, Details::default())
     }
 
-    #[must_use]
     pub fn already_exists(group: &str, resource: &str, name: &str) -> Self {
         let message = format!("{} \"{name}\" already exists", qualified(resource, group));
         Self::about(Reason::AlreadyExists, group, resource, name, message)
     }
 
     /// `why` ends the sentence `Operation cannot be fulfilled on machines.cluster.x-k8s.io "x": ...`.
-    #[must_use]
     pub fn conflict(group: &str, resource: &str, name: &str, why: &str) -> Self {
         let message =
             format!("Operation cannot be fulfilled on {} \"{name}\": {why}", qualified(resource, group));
@@ -152,19 +146,16 @@ impl Failure {
     }
 
     /// The resource version in the request is not the current one.
-    #[must_use]
     pub fn stale(group: &str, resource: &str, name: &str) -> Self {
         Self::conflict(group, resource, name, STALE)
     }
 
     /// Others own what would be applied. Upstream names no object.
-    #[must_use]
     pub fn apply_conflict(message: String, causes: Vec<Cause>) -> Self {
         Self::new(Reason::Conflict, message, Details { causes, ..Details::default() })
     }
 
     /// Validation failed. Never empty: the causes are the sentence.
-    #[must_use]
     pub fn invalid(group: &str, kind: &str, name: &str, causes: Vec<Cause>) -> Self {
         let mut seen = BTreeSet::new();
         let texts: Vec<String> =
@@ -181,13 +172,11 @@ impl Failure {
 
     /// A query option (`dryRun`, `fieldValidation`, ...) that cannot be honoured: `kind` is
     /// `ListOptions`, `CreateOptions`, `PatchOptions`, `UpdateOptions` or `DeleteOptions`.
-    #[must_use]
     pub fn invalid_options(kind: &str, causes: Vec<Cause>) -> Self {
         Self::invalid("meta.k8s.io", kind, "", causes)
     }
 
     /// A JSON patch that does not fit the object. Upstream keeps the details to itself.
-    #[must_use]
     pub fn unpatchable() -> Self {
         let message = "the server rejected our request due to an error in our request";
         Self::new(Reason::Invalid, message, Details::default())
@@ -197,13 +186,11 @@ impl Failure {
         Self::new(Reason::BadRequest, message, Details::default())
     }
 
-    #[must_use]
     pub fn unauthorized() -> Self {
         Self::new(Reason::Unauthorized, "Unauthorized", Details::default())
     }
 
     /// `why` ends the sentence; an empty name leaves the name out.
-    #[must_use]
     pub fn forbidden(group: &str, resource: &str, name: &str, why: &str) -> Self {
         let message = match (resource, name) {
             ("", _) => format!("forbidden: {why}"),
@@ -220,14 +207,12 @@ impl Failure {
 
     /// The same refusal as the answer of a webhook: its status stays, its sentence is introduced.
     /// Source: apiserver `pkg/admission/plugin/webhook/errors/statuserror.go` (`ToStatusErr`), v0.35.
-    #[must_use]
     pub fn by_webhook(mut self, name: &str) -> Self {
         self.message = format!("admission webhook \"{name}\" denied the request: {}", self.message);
         self
     }
 
     /// Nothing may be created in a namespace that is going away.
-    #[must_use]
     pub fn namespace_terminating(group: &str, resource: &str, name: &str, namespace: &str) -> Self {
         let why =
             format!("unable to create new content in namespace {namespace} because it is being terminated");
@@ -241,20 +226,17 @@ impl Failure {
         failure
     }
 
-    #[must_use]
     pub fn method_not_allowed(group: &str, resource: &str, action: &str) -> Self {
         let message =
             format!("{action} is not supported on resources of kind \"{}\"", qualified(resource, group));
         Self::about(Reason::MethodNotAllowed, group, resource, "", message)
     }
 
-    #[must_use]
     pub fn not_acceptable(accepted: &[&str]) -> Self {
         let message = format!("only the following media types are accepted: {}", accepted.join(", "));
         Self::new(Reason::NotAcceptable, message, Details::default())
     }
 
-    #[must_use]
     pub fn unsupported_media_type(accepted: &[&str]) -> Self {
         let message = format!(
             "the body of the request was in an unknown format - accepted media types include: {}",
@@ -263,14 +245,12 @@ impl Failure {
         Self::new(Reason::UnsupportedMediaType, message, Details::default())
     }
 
-    #[must_use]
     pub fn too_large(limit_bytes: usize) -> Self {
         let message = format!("Request entity too large: limit is {limit_bytes}");
         Self::new(Reason::RequestEntityTooLarge, message, Details::default())
     }
 
     /// An object that the store cannot take because of its size.
-    #[must_use]
     pub fn request_too_large(why: impl fmt::Display) -> Self {
         Self::new(
             Reason::RequestEntityTooLarge,
@@ -285,7 +265,6 @@ impl Failure {
     }
 
     /// A resource version that the store has not reached yet.
-    #[must_use]
     pub fn too_large_resource_version(wanted: u64, current: u64) -> Self {
         let message = format!("Timeout: Too large resource version: {wanted}, current: {current}");
         let mut failure = Self::new(Reason::Timeout, message, Details::default());
@@ -319,13 +298,11 @@ impl Failure {
         Self::new(Reason::None, message, Details::default())
     }
 
-    #[must_use]
     pub fn code(&self) -> u16 {
         self.reason.code()
     }
 
     /// The `Status` object of the response body.
-    #[must_use]
     pub fn status(&self) -> Value {
         let mut status = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
@@ -381,7 +358,6 @@ impl Details {
 }
 
 /// What a completed deletion answers.
-#[must_use]
 pub fn success(group: &str, resource: &str, name: &str, uid: &str) -> Value {
     let details = Details {
         name: name.to_owned(),

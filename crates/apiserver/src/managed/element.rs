@@ -63,7 +63,6 @@ impl Eq for Numeric {}
 
 impl Scalar {
     /// `None` for lists and maps.
-    #[must_use]
     pub fn of(value: &Value) -> Option<Self> {
         Some(match value {
             Value::Null => Self::Null,
@@ -97,7 +96,6 @@ impl fmt::Display for Quoted<'_> {
 }
 
 impl Element {
-    #[must_use]
     pub fn field(name: &str) -> Self {
         Self::Field(name.into())
     }
@@ -128,7 +126,6 @@ impl Element {
     }
 
     /// The key of `FieldsV1`, before it is quoted.
-    #[must_use]
     pub fn key(&self) -> String {
         match self {
             Self::Field(name) => format!("f:{name}"),

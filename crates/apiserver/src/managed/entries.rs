@@ -86,7 +86,6 @@ struct Wire<'a> {
 
 impl Identity<'_> {
     /// The version counts for updates only: a manager that applies owns one set.
-    #[must_use]
     pub fn is(&self, other: &Identity<'_>) -> bool {
         (self.operation, &self.manager, &self.subresource)
             == (other.operation, &other.manager, &other.subresource)
@@ -113,7 +112,6 @@ impl fmt::Display for Identity<'_> {
 }
 
 impl<'a> Entry<'a> {
-    #[must_use]
     pub fn new(who: Identity<'a>, time: Option<Cow<'a, str>>, set: PathSet) -> Self {
         Self { who, time, fields: Fields::Set(set) }
     }
@@ -131,7 +129,6 @@ impl<'a> Entry<'a> {
         self.fields = Fields::Set(set);
     }
 
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         match &self.fields {
             Fields::Text(text) => *text == EMPTY,
@@ -140,7 +137,6 @@ impl<'a> Entry<'a> {
     }
 
     /// False when no path of `paths` can be owned here; found out without reading the set.
-    #[must_use]
     pub fn may_own(&self, paths: &PathSet) -> bool {
         match &self.fields {
             Fields::Text(text) => mentions(text, paths, &mut SEARCHES_MAX.clone()),
@@ -227,13 +223,11 @@ impl<'a> Entries<'a> {
         Ok(self)
     }
 
-    #[must_use]
     pub fn position(&self, who: &Identity<'_>) -> Option<usize> {
         self.0.iter().position(|entry| entry.who.is(who))
     }
 
     /// Sorts and writes the entries; empty when there are none.
-    #[must_use]
     pub fn write(mut self) -> Vec<u8> {
         self.0.sort_by(|a, b| {
             (a.who.operation, &a.time, a.who.order()).cmp(&(b.who.operation, &b.time, b.who.order()))
@@ -300,7 +294,6 @@ impl<'a> Entry<'a> {
 }
 
 /// Equal but for times.
-#[must_use]
 pub fn same_but_time(a: &str, b: &str) -> bool {
     let (Ok(a), Ok(b)) = (Entries::parse(a), Entries::parse(b)) else { return false };
     let timeless = |mut entries: Entries<'_>| {

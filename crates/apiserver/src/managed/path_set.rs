@@ -22,7 +22,6 @@ pub struct Branch {
 
 impl PathSet {
     /// From branches in any order, each step once.
-    #[must_use]
     pub fn from_branches(mut branches: Vec<Branch>) -> Self {
         branches.retain(|branch| branch.member || !branch.below.is_empty());
         if !branches.is_sorted_by(|a, b| a.step < b.step) {
@@ -33,7 +32,6 @@ impl PathSet {
     }
 
     /// The union of many sets, in pairs: one after the other would copy the first ones again for each.
-    #[must_use]
     pub fn union_all(mut sets: Vec<Self>) -> Self {
         while sets.len() > 1 {
             sets = sets
@@ -48,7 +46,6 @@ impl PathSet {
     }
 
     /// A set of paths that consist of fields only.
-    #[must_use]
     pub fn of_fields(paths: &[&[&str]]) -> Self {
         paths.iter().fold(Self::default(), |set, path| {
             let single = path.iter().rev().fold(Self::default(), |below, name| {
@@ -59,22 +56,18 @@ impl PathSet {
         })
     }
 
-    #[must_use]
     pub fn branches(&self) -> &[Branch] {
         &self.0
     }
 
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    #[must_use]
     pub fn get(&self, step: &Element) -> Option<&Branch> {
         self.0.binary_search_by(|branch| branch.step.cmp(step)).ok().and_then(|at| self.0.get(at))
     }
 
-    #[must_use]
     pub fn union(&self, other: &Self) -> Self {
         self.combine(other, |ours, theirs| match (ours, theirs) {
             (Some(ours), Some(theirs)) => Some(Branch {
@@ -86,7 +79,6 @@ impl PathSet {
         })
     }
 
-    #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         self.combine(other, |ours, theirs| {
             let (ours, theirs) = (ours?, theirs?);
@@ -97,7 +89,6 @@ impl PathSet {
 
     /// What is in this set and not in `other`. Paths are compared as they are: taking away a parent
     /// leaves its children, and the other way round.
-    #[must_use]
     pub fn difference(&self, other: &Self) -> Self {
         self.combine(other, |ours, theirs| {
             let ours = ours?;
@@ -108,7 +99,6 @@ impl PathSet {
     }
 
     /// As `difference`, but a path in `other` takes everything below it along.
-    #[must_use]
     pub fn difference_below(&self, other: &Self) -> Self {
         self.combine(other, |ours, theirs| {
             let ours = ours?;
@@ -123,7 +113,6 @@ impl PathSet {
     }
 
     /// Every path of this set is in `other`.
-    #[must_use]
     pub fn is_subset(&self, other: &Self) -> bool {
         self.0.iter().all(|ours| {
             other
@@ -154,7 +143,6 @@ impl PathSet {
     }
 
     /// The first `max` members as text, parents before children.
-    #[must_use]
     pub fn texts(&self, max: usize) -> Vec<String> {
         let mut texts = Vec::new();
         self.collect_texts("", max, &mut texts);

@@ -56,7 +56,6 @@ pub struct ListForm<'a> {
 impl<'a> Shape<'a> {
     /// The form of `value` here. A schema without a type takes the form of what it meets; a null or
     /// missing value then counts as a map.
-    #[must_use]
     pub fn form(self, value: Option<&Value>) -> Form<'a> {
         let node = match self {
             Self::Text => return Form::Scalar(Kind::Text),
@@ -76,7 +75,6 @@ impl<'a> Shape<'a> {
     }
 
     /// The shape of what `step` leads to; `None` when the schema does not say.
-    #[must_use]
     pub fn at(self, step: &Element) -> Option<Self> {
         match (self.form(None), step) {
             (Form::Map(map), Element::Field(name)) => map.field(name),
@@ -86,7 +84,6 @@ impl<'a> Shape<'a> {
     }
 
     /// `step` is a field that the schema names.
-    #[must_use]
     pub fn names(self, step: &Element) -> bool {
         match (self.form(None), step) {
             (Form::Map(map), Element::Field(name)) => map.is_named(name),
@@ -95,7 +92,6 @@ impl<'a> Shape<'a> {
     }
 
     /// The items of an atomic list, for checking them.
-    #[must_use]
     pub fn item(self) -> Self {
         match self {
             Self::Schema(Node { items: Some(items), .. }) => Self::Schema(items),
@@ -123,7 +119,6 @@ fn list(node: &Node) -> Form<'_> {
 
 impl<'a> MapForm<'a> {
     /// The fields of a map that is one unit, for checking them.
-    #[must_use]
     pub fn of(shape: Shape<'a>) -> Self {
         match shape {
             Shape::Schema(node) => Self(Some(node)),
@@ -132,7 +127,6 @@ impl<'a> MapForm<'a> {
     }
 
     /// The shape under a key; `None` when the schema has no such field.
-    #[must_use]
     pub fn field(self, name: &str) -> Option<Shape<'a>> {
         let Some(node) = self.0 else { return Some(Shape::Deduced) };
         match name {
@@ -147,7 +141,6 @@ impl<'a> MapForm<'a> {
     }
 
     /// The schema names this very field.
-    #[must_use]
     pub fn is_named(self, name: &str) -> bool {
         self.0.is_some_and(|node| {
             node.properties.contains_key(name)
@@ -157,7 +150,6 @@ impl<'a> MapForm<'a> {
 }
 
 impl<'a> ListForm<'a> {
-    #[must_use]
     pub fn item(self) -> Shape<'a> {
         self.item
     }

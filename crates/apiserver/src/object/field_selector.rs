@@ -43,19 +43,16 @@ impl FieldSelector {
         Ok(Self(requirements))
     }
 
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// The one name that can match, when the selector asks for one: a single key to read.
-    #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.0.iter().find(|r| r.equal && r.field == "metadata.name").map(|r| r.value.as_str())
     }
 
     /// Does it ask about anything but name and namespace, so that the object must be parsed?
-    #[must_use]
     pub fn needs_object(&self) -> bool {
         self.0.iter().any(|r| !matches!(r.field.as_str(), "metadata.name" | "metadata.namespace"))
     }
@@ -67,7 +64,6 @@ impl FieldSelector {
 }
 
 /// The value of a field label in an object, as text. Missing, null, objects and lists are empty.
-#[must_use]
 pub fn field_value<'a>(object: &'a Value, field: &str) -> Cow<'a, str> {
     let path = match field {
         // Two event sources existed before `reportingComponent`; upstream selects the older by `source`.
@@ -130,7 +126,6 @@ const FIELDS: [(&str, &str, &[&str]); 6] = [
 
 /// Can this resource be selected by this field label? `selectable` are the paths a custom resource
 /// declares in `selectableFields`, without the leading dot.
-#[must_use]
 pub fn is_supported_field(
     group: &str,
     plural: &str,

@@ -41,7 +41,6 @@ impl LabelSelector {
         parser.selector().map(Self).map_err(Failure::bad_request)
     }
 
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

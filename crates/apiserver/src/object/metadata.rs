@@ -79,7 +79,6 @@ pub fn dedupe_owners(object: &mut Value) -> Option<String> {
 
 /// Warnings about finalizers that only the new object has and whose names others may use too.
 /// Upstream says so of custom resources only.
-#[must_use]
 pub fn finalizer_warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
     let before: BTreeSet<String> =
         old.map(|old| object::strings(old, "finalizers")).unwrap_or_default().into_iter().collect();
@@ -98,13 +97,11 @@ pub fn finalizer_warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
 }
 
 /// What a generated name starts with.
-#[must_use]
 pub fn name_prefix(generate_name: &str) -> String {
     generate_name.chars().take(PREFIX_CHARS_MAX).collect()
 }
 
 /// Everything wrong with the metadata. `name_rule` is the spelling of names of this kind.
-#[must_use]
 pub fn validate(object: &Value, namespaced: bool, name_rule: fn(&str) -> Vec<String>) -> Vec<Cause> {
     let metadata = &object["metadata"];
     let mut causes = Vec::new();
@@ -191,7 +188,6 @@ fn validate_finalizers(finalizers: &[String], causes: &mut Vec<Cause>) {
 }
 
 /// What an update of a terminating object may not do: add finalizers.
-#[must_use]
 pub fn validate_update(new: &Value, old: &Value) -> Vec<Cause> {
     if !object::is_terminating(old) {
         return Vec::new();

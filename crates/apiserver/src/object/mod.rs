@@ -113,7 +113,6 @@ pub fn encode(object: &Value, managed: &[u8], schema_tag: u32) -> Result<Bytes, 
 }
 
 /// Stored bytes as plain JSON, for a store that others read too.
-#[must_use]
 pub fn to_plain(stored: &Bytes) -> Bytes {
     let Some(record) = Record::decode(stored, 0) else { return stored.clone() };
     let mut plain = Vec::with_capacity(record.bytes_max());
@@ -123,7 +122,6 @@ pub fn to_plain(stored: &Bytes) -> Bytes {
 
 /// Plain JSON as stored bytes. Which schema it fits is not known, so custom objects are decoded again
 /// whenever they are shown. `None`: it is not an object.
-#[must_use]
 pub fn from_plain(plain: &[u8]) -> Option<Bytes> {
     let plain = std::str::from_utf8(plain).ok()?.trim_ascii_end();
     let stored = match from_our_order(plain) {
@@ -138,7 +136,6 @@ pub fn from_plain(plain: &[u8]) -> Option<Bytes> {
 }
 
 /// The managed fields of a whole object as JSON text; empty for none.
-#[must_use]
 pub fn managed_text(object: &Value) -> String {
     object
         .pointer("/metadata/managedFields")
@@ -188,13 +185,11 @@ fn places(metadata_at: usize, object_len: usize, managed: &[u8]) -> Option<u32> 
 pub type PlainForm = (fn(&Bytes) -> Bytes, fn(&[u8]) -> Option<Bytes>);
 
 /// How objects are written into a store that others read too.
-#[must_use]
 pub fn plain_form() -> PlainForm {
     (to_plain, from_plain)
 }
 
 /// True when stored bytes are an object that can be read, and so are its managed fields.
-#[must_use]
 pub fn is_whole(stored: &Bytes) -> bool {
     Record::decode(stored, 0).is_some_and(|record| {
         record.value().is_ok_and(|object| object["metadata"].is_object()) && record.managed_fields().is_ok()
@@ -227,7 +222,6 @@ impl Record {
     }
 
     /// What `encode` wrote; `None` when it did not write it.
-    #[must_use]
     pub fn decode(bytes: &Bytes, revision: Revision) -> Option<Self> {
         let (tag, rest) = bytes.split_first_chunk::<4>()?;
         let (places, text) = rest.split_first_chunk::<4>()?;
@@ -271,7 +265,6 @@ impl Record {
     }
 
     /// Upper estimate of what `write_json` appends.
-    #[must_use]
     pub fn bytes_max(&self) -> usize {
         self.json.len() + self.managed.len() + 64
     }
@@ -307,7 +300,6 @@ impl Record {
     }
 
     /// True when both would be stored as the same bytes, managed fields apart.
-    #[must_use]
     pub fn same_object(&self, other: &Self) -> bool {
         self.json == other.json
     }
@@ -318,12 +310,10 @@ fn damaged(entry: &Entry) -> Failure {
 }
 
 /// A text field of `metadata`; empty when it is not there.
-#[must_use]
 pub fn text<'a>(object: &'a Value, field: &str) -> &'a str {
     object["metadata"][field].as_str().unwrap_or_default()
 }
 
-#[must_use]
 pub fn name(object: &Value) -> &str {
     text(object, "name")
 }
@@ -348,20 +338,17 @@ fn metadata_mut(object: &mut Value) -> Option<&mut Map<String, Value>> {
 }
 
 /// Strings of a list in `metadata`.
-#[must_use]
 pub fn strings(object: &Value, field: &str) -> Vec<String> {
     let list = object["metadata"][field].as_array();
     list.into_iter().flatten().filter_map(|item| item.as_str().map(str::to_owned)).collect()
 }
 
 /// True once a deletion was asked for.
-#[must_use]
 pub fn is_terminating(object: &Value) -> bool {
     !object["metadata"]["deletionTimestamp"].is_null()
 }
 
 /// The fields outside of `metadata`, `apiVersion` and `kind` are equal; `status` too unless `except_status`.
-#[must_use]
 pub fn same_content(a: &Value, b: &Value, except_status: bool) -> bool {
     let content = |object: &Value| -> Vec<(String, Value)> {
         let skip = |key: &str| {

@@ -59,7 +59,6 @@ impl Patch {
 
     /// The managed fields are part of what is changed: JSON patches name places, and a merge patch may
     /// bring a list.
-    #[must_use]
     pub fn touches_managed_fields(&self) -> bool {
         match self {
             Self::Json(operations) => serde_json::to_string(operations).is_ok_and(|text| {
@@ -89,7 +88,6 @@ impl Patch {
 }
 
 /// Is this server-side apply?
-#[must_use]
 pub fn is_apply(content_type: &str) -> bool {
     media_type(content_type) == APPLY_PATCH
 }

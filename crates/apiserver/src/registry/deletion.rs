@@ -153,7 +153,6 @@ impl DeleteOptions {
 }
 
 /// True when deletion was asked for and nothing holds the object any more.
-#[must_use]
 pub fn is_due(object: &Value) -> bool {
     let held = |list: &Value| list.as_array().is_some_and(|names| !names.is_empty());
     let namespace = object["kind"] == "Namespace" && object["apiVersion"] == "v1";

@@ -63,13 +63,11 @@ impl Selection {
         })
     }
 
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty()
     }
 
     /// The one name that can match, if there is one.
-    #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.fields.name()
     }
@@ -321,7 +319,6 @@ fn matching(resource: &Resource, selection: &Selection, entry: &Entry) -> Result
 }
 
 /// `metadata` of a list answer.
-#[must_use]
 pub fn list_metadata(listing: &Listing) -> Value {
     let mut metadata = serde_json::json!({ "resourceVersion": listing.revision.to_string() });
     if let Some(token) = &listing.continue_token {

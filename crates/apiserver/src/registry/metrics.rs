@@ -31,7 +31,6 @@ impl Metrics {
     }
 
     /// Prometheus text format 0.0.4. The names are kube-apiserver's where it has such a number.
-    #[must_use]
     pub fn text(&self, revision: Revision, resources: usize) -> String {
         let mut text = String::new();
         let mut number = |name: &str, kind: &str, help: &str, samples: &[(String, u64)]| {

@@ -76,17 +76,14 @@ pub struct Subject<'a> {
 }
 
 impl Subject<'_> {
-    #[must_use]
     pub fn key(&self) -> Key {
         self.resource.key(self.namespace, self.name)
     }
 
-    #[must_use]
     pub fn not_found(&self) -> Failure {
         Failure::not_found(&self.resource.group, &self.resource.plural, self.name)
     }
 
-    #[must_use]
     pub fn stale(&self) -> Failure {
         Failure::stale(&self.resource.group, &self.resource.plural, self.name)
     }
@@ -205,7 +202,6 @@ pub(super) fn present(resource: &Resource, record: &Record) -> Result<Value, Fai
 
 impl Registry {
     /// Serves the built-in kinds; see `definitions` for the others.
-    #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Clock, rng: Rng) -> Self {
         let catalog = ArcSwap::from_pointee(Catalog::built_in());
         Self {

@@ -48,7 +48,6 @@ pub fn claim(object: &mut Value) -> Claim {
 }
 
 /// Equal, but perhaps for times.
-#[must_use]
 pub fn same_owners(a: &[u8], b: &[u8]) -> bool {
     a == b || matches!((text(a), text(b)), (Ok(a), Ok(b)) if same_but_time(a, b))
 }

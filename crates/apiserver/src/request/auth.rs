@@ -61,7 +61,6 @@ impl Identity {
     }
 
     /// Somebody by name; the groups decide what they may do.
-    #[must_use]
     pub fn of(user: String, groups: Vec<String>) -> Self {
         if user == Self::ANONYMOUS.user {
             return Self::ANONYMOUS;
@@ -77,7 +76,6 @@ impl Identity {
     }
 
     /// The groups, as reviews list them.
-    #[must_use]
     pub fn groups(&self) -> Vec<&str> {
         let everybody = (self.role != Role::Anonymous).then_some("system:authenticated");
         self.given_groups.iter().map(AsRef::as_ref).chain(everybody).collect()
@@ -125,7 +123,6 @@ impl Identity {
 
 impl Tokens {
     /// Fresh ones from the operating system's entropy: 244 bits each.
-    #[must_use]
     pub fn random() -> Self {
         let token = || format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple());
         Self { admin: token(), read_only: token() }
@@ -166,7 +163,6 @@ pub enum Attributes<'a> {
 }
 
 impl Identity {
-    #[must_use]
     pub fn may(&self, attributes: Attributes<'_>) -> bool {
         match (self.role, attributes) {
             (Role::Admin, _) => true,

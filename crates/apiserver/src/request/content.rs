@@ -55,14 +55,12 @@ pub fn check_depth(value: &Value) -> Result<(), Failure> {
 }
 
 /// Levels of maps and lists.
-#[must_use]
 pub fn depth(value: &Value) -> usize {
     extent(value).0
 }
 
 /// Levels of maps and lists, and how many values there are. Counted without recursion: what is counted may
 /// be too deep for it.
-#[must_use]
 pub fn extent(value: &Value) -> (usize, usize) {
     let (mut deepest, mut count) = (0, 1);
     let mut rest = vec![(value, 0)];

@@ -60,7 +60,6 @@ fn include(query: &Query) -> Result<Include, Failure> {
 }
 
 /// True when the first clause this server can serve asks for aggregated discovery v2.
-#[must_use]
 pub fn wants_aggregated(accept: &str) -> bool {
     clauses(accept)
         .into_iter()
@@ -69,7 +68,6 @@ pub fn wants_aggregated(accept: &str) -> bool {
 }
 
 /// True when the first clause this server can serve asks for YAML.
-#[must_use]
 pub fn wants_yaml(accept: &str) -> bool {
     let clauses = clauses(accept);
     let first = clauses.iter().find(|clause| clause.is_json() || clause.is_yaml());
@@ -77,7 +75,6 @@ pub fn wants_yaml(accept: &str) -> bool {
 }
 
 /// True when the first clause this server can serve asks for indentation.
-#[must_use]
 pub fn wants_indent(accept: &str) -> bool {
     let clauses = clauses(accept);
     clauses.iter().find(|clause| clause.is_json()).is_some_and(|c| c.parameter("pretty") == Some("1"))

@@ -17,7 +17,6 @@ use k8s_machinery::validation::cause::Cause;
 pub struct Query(BTreeMap<String, String>);
 
 impl Query {
-    #[must_use]
     pub fn parse(uri: &Uri) -> Self {
         let decode =
             |text: &str| percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned();
@@ -33,18 +32,15 @@ impl Query {
     }
 
     /// Empty when missing.
-    #[must_use]
     pub fn text(&self, name: &str) -> &str {
         self.0.get(name).map_or("", String::as_str)
     }
 
-    #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.0.contains_key(name)
     }
 
     /// Present without a value is true.
-    #[must_use]
     pub fn truthy(&self, name: &str) -> bool {
         self.0.get(name).is_some_and(|value| !matches!(value.to_ascii_lowercase().as_str(), "0" | "false"))
     }
@@ -99,7 +95,6 @@ pub struct WriteOptions<'a> {
 
 impl<'a> WriteOptions<'a> {
     /// Options of the server's own writes.
-    #[must_use]
     pub fn by(manager: &'a str) -> Self {
         Self { manager, ..Self::default() }
     }

@@ -22,7 +22,6 @@ pub enum Verb {
 }
 
 impl Verb {
-    #[must_use]
     pub fn word(self) -> &'static str {
         match self {
             Self::Get => "get",

@@ -69,7 +69,6 @@ pub fn prepare_secret(object: &mut Value) {
 }
 
 /// What is wrong with a Secret.
-#[must_use]
 pub fn validate_secret(secret: &Value, old: Option<&Value>) -> Vec<Cause> {
     let mut causes = Vec::new();
     let bytes: usize = entries(secret, "data").map(|(_, value)| decoded_bytes(value)).sum();
@@ -86,7 +85,6 @@ pub fn validate_secret(secret: &Value, old: Option<&Value>) -> Vec<Cause> {
 }
 
 /// What is wrong with a `ConfigMap`.
-#[must_use]
 pub fn validate_config_map(map: &Value, old: Option<&Value>) -> Vec<Cause> {
     let mut causes = Vec::new();
     check_keys(map, "data", &mut causes);

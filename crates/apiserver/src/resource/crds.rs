@@ -119,7 +119,6 @@ fn take(accepted: &mut Map<String, Value>, field: &str, value: &Value) {
 }
 
 /// Would names that are free now change what this definition has?
-#[must_use]
 pub fn waits_for_names(definition: &Value) -> bool {
     definition["spec"]["names"] != definition["status"]["acceptedNames"]
 }
@@ -175,7 +174,6 @@ fn texts(list: &Value) -> Vec<String> {
 }
 
 /// Names that a definition holds in its group, whether it is served or not: of resources, and of kinds.
-#[must_use]
 pub fn held_names(definition: &Value) -> (Vec<String>, Vec<String>) {
     let names = &definition["status"]["acceptedNames"];
     let of = |fields: &[&str]| {
@@ -186,7 +184,6 @@ pub fn held_names(definition: &Value) -> (Vec<String>, Vec<String>) {
 }
 
 /// The resources a definition makes served, one per version; none before it is established.
-#[must_use]
 pub fn resources(definition: &Value) -> Vec<Arc<Resource>> {
     if !is_true(definition, "Established") {
         return Vec::new();
@@ -231,7 +228,6 @@ fn fields_of(schema: &Value) -> Value {
 }
 
 /// What the writer of a definition should know although it is accepted.
-#[must_use]
 pub fn warnings(definition: &Value, old: Option<&Value>) -> Vec<String> {
     let mut warnings = crd::warnings(definition, old);
     let spec = &definition["spec"];
@@ -251,7 +247,6 @@ pub fn warnings(definition: &Value, old: Option<&Value>) -> Vec<String> {
 }
 
 /// Do both mean the same to clients?
-#[must_use]
 pub fn same(a: &Resource, b: &Resource) -> bool {
     let (Strategy::Custom(x), Strategy::Custom(y)) = (&a.strategy, &b.strategy) else { return false };
     x.version_tag == y.version_tag && a.terminating == b.terminating && a.storage_version == b.storage_version

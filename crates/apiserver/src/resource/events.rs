@@ -50,7 +50,6 @@ fn rename(event: &mut Value, direction: impl Fn(&'static str, &'static str) -> (
 
 /// What is wrong with an event in the core view. One without an `eventTime` is of the older kind, of which little is
 /// asked; `is_strict`: it came through `events.k8s.io`, which takes only the newer kind.
-#[must_use]
 pub fn validate(event: &Value, old: Option<&Value>, is_strict: bool) -> Vec<Cause> {
     let mut causes = Vec::new();
     if is_set(&event["eventTime"]) {

@@ -55,13 +55,11 @@ pub struct ScalePaths {
 
 impl Resource {
     /// `group/version`, or the version alone in the core group.
-    #[must_use]
     pub fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
     }
 
     /// The key of one object. `namespace` is ignored for cluster-scoped resources.
-    #[must_use]
     pub fn key(&self, namespace: &str, name: &str) -> capstan_store::Key {
         if self.namespaced {
             format!("{}{namespace}/{name}", self.prefix)
@@ -72,7 +70,6 @@ impl Resource {
     }
 
     /// Keys of a namespace, or of all when it is empty.
-    #[must_use]
     pub fn range_prefix(&self, namespace: &str) -> String {
         if self.namespaced && !namespace.is_empty() {
             format!("{}{namespace}/", self.prefix)
@@ -81,12 +78,10 @@ impl Resource {
         }
     }
 
-    #[must_use]
     pub fn is_custom(&self) -> bool {
         matches!(self.strategy, Strategy::Custom(_))
     }
 
-    #[must_use]
     pub fn verbs(&self) -> &'static [&'static str] {
         match self.strategy {
             Strategy::Review(_) => &["create"],
@@ -97,7 +92,6 @@ impl Resource {
     }
 
     /// Subresources with the kind they speak.
-    #[must_use]
     pub fn subresources(&self) -> Vec<Subresource<'_>> {
         let own = |name, verbs| Subresource {
             name,
@@ -153,7 +147,6 @@ struct HeldNames {
 
 impl Catalog {
     /// The built-in kinds.
-    #[must_use]
     pub fn built_in() -> Self {
         let mut catalog = Self::default();
         for resource in built_in() {
@@ -163,7 +156,6 @@ impl Catalog {
     }
 
     /// The built-in kinds, and those of a cluster that has nodes.
-    #[must_use]
     pub fn of_nodes() -> Self {
         let mut catalog = Self::built_in();
         for resource in cluster_kinds::of_nodes() {
@@ -210,31 +202,26 @@ impl Catalog {
     }
 
     /// Has a definition in the group a resource, singular or short name of this name?
-    #[must_use]
     pub fn has_name(&self, group: &str, name: &str) -> bool {
         self.held.values().any(|held| held.group == group && held.resources.iter().any(|n| n == name))
     }
 
     /// Has a definition in the group this kind or list kind?
-    #[must_use]
     pub fn has_kind(&self, group: &str, name: &str) -> bool {
         self.held.values().any(|held| held.group == group && held.kinds.iter().any(|n| n == name))
     }
 
-    #[must_use]
     pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Resource>> {
         let versions = self.resources.get(&(group.to_owned(), plural.to_owned()))?;
         versions.iter().find(|resource| resource.version == version)
     }
 
     /// In how many versions a resource is served.
-    #[must_use]
     pub fn versions(&self, group: &str, plural: &str) -> usize {
         self.resources.get(&(group.to_owned(), plural.to_owned())).map_or(0, Vec::len)
     }
 
     /// The resource whose objects have this key.
-    #[must_use]
     pub fn of_key(&self, key: &str) -> Option<&Arc<Resource>> {
         let mut slashes = key.match_indices('/').map(|(at, _)| at + 1).skip(2);
         let ends = [slashes.next()?, slashes.next().unwrap_or(0)];
@@ -242,7 +229,6 @@ impl Catalog {
     }
 
     /// Is this kind served in any version? Owner references name kinds, not resources.
-    #[must_use]
     pub fn serves_kind(&self, group: &str, kind: &str) -> bool {
         self.all().any(|resource| resource.group == group && resource.kind == kind)
     }
@@ -258,7 +244,6 @@ impl Catalog {
     }
 
     /// Groups with their versions, best first. The core group is the empty one.
-    #[must_use]
     pub fn groups(&self) -> BTreeMap<&str, Vec<&str>> {
         let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for resource in self.all() {
@@ -274,7 +259,6 @@ impl Catalog {
 
 /// Kube-aware order, best first: `v2`, `v1`, `v1beta2`, `v1beta1`, `v1alpha1`, then anything else
 /// by text. Source: apimachinery `pkg/version/helpers.go`, `CompareKubeAwareVersionStrings`, v0.35.
-#[must_use]
 pub fn compare_versions(a: &str, b: &str) -> Ordering {
     match (version_rank(a), version_rank(b)) {
         (Some(a), Some(b)) => b.cmp(&a),

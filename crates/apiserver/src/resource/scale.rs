@@ -14,7 +14,6 @@ const API_VERSION: &str = "autoscaling/v1";
 const UNSET: i64 = i32::MIN as i64;
 
 /// The Scale of an object. What the object leaves open is 0.
-#[must_use]
 pub fn view(paths: &ScalePaths, object: &Value) -> Value {
     let number = |path: &str| object.pointer(path).and_then(Value::as_i64).unwrap_or(0);
     let mut metadata = Map::new();
@@ -35,7 +34,6 @@ pub fn view(paths: &ScalePaths, object: &Value) -> Value {
 }
 
 /// The Scale that a patch changes.
-#[must_use]
 pub fn patched_view(paths: &ScalePaths, object: &Value) -> Value {
     let mut view = view(paths, object);
     if object.pointer(&paths.spec_replicas).is_none() {
@@ -96,7 +94,6 @@ pub fn apply(
 
 /// What is wrong with the numbers and the selector that a Scale would show.
 /// Source: apiextensions-apiserver `pkg/registry/customresource/validator.go`, v0.36.
-#[must_use]
 pub fn check(paths: &ScalePaths, object: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     for pointer in [&paths.spec_replicas, &paths.status_replicas] {

@@ -91,25 +91,21 @@ pub struct Custom {
 
 impl Resource {
     /// Does `metadata.generation` count its changes?
-    #[must_use]
     pub fn counts_generations(&self) -> bool {
         matches!(self.strategy, Strategy::Custom(_) | Strategy::Definition | Strategy::App)
     }
 
     /// May an update come without a resource version?
-    #[must_use]
     pub fn allows_unconditional_update(&self) -> bool {
         !matches!(self.strategy, Strategy::Custom(_) | Strategy::Definition | Strategy::Lease)
     }
 
     /// Does an update of a missing object create it?
-    #[must_use]
     pub fn allows_create_on_update(&self) -> bool {
         matches!(self.strategy, Strategy::Lease | Strategy::Event)
     }
 
     /// Spelling of names.
-    #[must_use]
     pub fn name_rule(&self) -> fn(&str) -> Vec<String> {
         match self.strategy {
             Strategy::Namespace => naming::dns_label,
@@ -192,7 +188,6 @@ impl Resource {
     }
 
     /// What is wrong with the object beyond its schema.
-    #[must_use]
     pub fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
         match self.strategy {
             Strategy::Secret => config_data::validate_secret(object, old),
@@ -210,7 +205,6 @@ impl Resource {
 
 impl Resource {
     /// What a writer should know although the object is accepted.
-    #[must_use]
     pub fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
         match self.strategy {
             Strategy::Definition => crds::warnings(object, old),

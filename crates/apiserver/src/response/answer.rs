@@ -164,7 +164,6 @@ pub fn list(resource: &Resource, listing: &Listing, form: Form, now: Timestamp) 
 }
 
 /// The object of a bookmark: nothing but a revision, and the mark that initial events have ended.
-#[must_use]
 pub fn bookmark(resource: &Resource, form: Form, revision: u64, ends_initial: bool) -> Value {
     let mut metadata = json!({ "resourceVersion": revision.to_string() });
     if ends_initial {

@@ -30,7 +30,6 @@ pub enum EventType {
 }
 
 impl EventType {
-    #[must_use]
     pub fn word(self) -> &'static str {
         match self {
             Self::Added => "ADDED",
@@ -145,7 +144,6 @@ pub fn event_line(
 }
 
 /// A line whose object is already a value: bookmarks, errors, tables.
-#[must_use]
 pub fn value_line(type_: &str, object: &Value) -> Bytes {
     format!("{{\"type\":\"{type_}\",\"object\":{object}}}\n").into()
 }

@@ -68,7 +68,6 @@ pub enum Payload {
 }
 
 impl Reply {
-    #[must_use]
     pub fn new(code: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Self {
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
@@ -76,20 +75,17 @@ impl Reply {
         Self { code, headers, body: Payload::Whole(body.into()), reason: None, about: None }
     }
 
-    #[must_use]
     pub fn json(body: impl Into<Bytes>) -> Self {
         Self::new(StatusCode::OK, "application/json", body)
     }
 
     /// The connection is turned over to the port of a pod.
-    #[must_use]
     pub fn switching(port: ForwardedPort) -> Self {
         let (mut headers, code) = (HeaderMap::new(), StatusCode::SWITCHING_PROTOCOLS);
         headers.insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(PORT_FORWARD_PROTOCOL));
         Self { code, headers, body: Payload::Switch(port), reason: None, about: None }
     }
 
-    #[must_use]
     pub fn created(mut self, created: bool) -> Self {
         if created {
             self.code = StatusCode::CREATED;
@@ -97,7 +93,6 @@ impl Reply {
         self
     }
 
-    #[must_use]
     pub fn about(mut self, object: &Value) -> Self {
         let text = |field| object::text(object, field).to_owned();
         self.about = Some(Box::new(About {
@@ -110,7 +105,6 @@ impl Reply {
     }
 
     /// One `Warning` header per text.
-    #[must_use]
     pub fn with_warnings(mut self, warnings: &[String]) -> Self {
         warnings::add(&mut self.headers, warnings);
         self

@@ -51,7 +51,6 @@ fn with_rules(schema: &Value, at: &str) -> Result<(Node, Vec<Cause>), Vec<Cause>
 
 /// Compiles a schema we generated ourselves; `$ref`s are looked up in `definitions`. Only what
 /// decoding needs is kept: types, fields, date formats.
-#[must_use]
 pub fn trusted(schema: &Value, definitions: &Map<String, Value>) -> Node {
     let mut compiler = Compiler { definitions: definitions.clone(), ..Compiler::default() };
     let mut root = compiler.node(schema, 0);

@@ -24,13 +24,11 @@ pub struct Findings {
 }
 
 impl Findings {
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.unknown.is_empty() && self.duplicate.is_empty()
     }
 
     /// One text per finding: warnings under `fieldValidation=Warn`.
-    #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let unknown = self.unknown.iter().map(|path| format!("unknown field \"{path}\""));
         let duplicate = self.duplicate.iter().map(|path| format!("duplicate field \"{path}\""));
@@ -38,7 +36,6 @@ impl Findings {
     }
 
     /// The refusal of a whole object under `fieldValidation=Strict`: 400.
-    #[must_use]
     pub fn refuse(&self, kind: &str, version: &str) -> Failure {
         Failure::bad_request(format!(
             "{kind} in version \"{version}\" cannot be handled as a {kind}: strict decoding error: {}",
@@ -47,7 +44,6 @@ impl Findings {
     }
 
     /// The refusal of a patch: 422, showing the patched object.
-    #[must_use]
     pub fn refuse_patch(&self, group: &str, kind: &str, name: &str, patched: &Value) -> Failure {
         let detail = format!("strict decoding error: {}", self.warnings().join(", "));
         let shown = Value::from(patched.to_string());

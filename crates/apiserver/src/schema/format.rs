@@ -81,19 +81,16 @@ patterns! {
 }
 
 impl Format {
-    #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
         ALL.iter().find(|format| format.word == name)
     }
 
     /// Formats of numbers do not apply to text.
-    #[must_use]
     pub fn accepts_text(&self, text: &str) -> bool {
         (self.text)(text)
     }
 
     /// Formats of text do not apply to numbers.
-    #[must_use]
     pub fn accepts_number(&self, value: &Value) -> bool {
         let Some(number) = value.as_f64() else { return true };
         match self.word {
@@ -106,7 +103,6 @@ impl Format {
 }
 
 /// Does a format mean anything for values of this type?
-#[must_use]
 pub fn is_known(type_: &str, format: &str) -> bool {
     match type_ {
         "integer" => matches!(format, "int32" | "int64"),

@@ -118,7 +118,6 @@ struct Checks {
 
 impl Type {
     /// As schemas and messages write it.
-    #[must_use]
     pub fn word(self) -> &'static str {
         match self {
             Self::Any => "",
@@ -224,14 +223,12 @@ impl Schema {
 
     /// What is wrong with a decoded object. With `old`, complaints about parts that did not change
     /// are dropped, so that a stricter schema never blocks an unrelated edit of an old object.
-    #[must_use]
     pub fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
         if self.native { Vec::new() } else { validate::object(&self.root, object, old) }
     }
 
     /// The same for a write of the status alone: only its part of the schema is applied, but keyed
     /// lists and rules of the whole object.
-    #[must_use]
     pub fn validate_status(&self, object: &Value, old: &Value) -> Vec<Cause> {
         if self.native { Vec::new() } else { validate::status(&self.root, object, old) }
     }

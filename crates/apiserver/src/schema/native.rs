@@ -41,25 +41,21 @@ struct Catalog {
 static CATALOG: LazyLock<Catalog> = LazyLock::new(Catalog::build);
 
 /// The schema of a built-in kind.
-#[must_use]
 pub fn schema(group: &str, version: &str, kind: &str) -> Option<&'static Schema> {
     CATALOG.schemas.get(&(group.to_owned(), version.to_owned(), kind.to_owned()))
 }
 
 /// The schema of `metadata` in any object.
-#[must_use]
 pub fn metadata() -> &'static Node {
     &CATALOG.metadata
 }
 
 /// The OpenAPI definitions behind the schemas.
-#[must_use]
 pub fn definitions() -> &'static Map<String, Value> {
     &CATALOG.definitions
 }
 
 /// The OpenAPI name of a built-in kind.
-#[must_use]
 pub fn definition_name(group: &str, version: &str, kind: &str) -> Option<&'static str> {
     CATALOG.names.get(&(group.to_owned(), version.to_owned(), kind.to_owned())).map(String::as_str)
 }

@@ -112,7 +112,6 @@ pub struct Listening {
 
 impl Listening {
     /// With the port that was picked.
-    #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -310,7 +309,6 @@ async fn converse(
 }
 
 /// A kubeconfig with everything in it: trust, token, address. JSON, which is YAML.
-#[must_use]
 pub fn kubeconfig(address: SocketAddr, authority: &Authority, token: &str) -> String {
     let host = if address.ip().is_unspecified() { "localhost".to_owned() } else { bracketed(address) };
     let config = json!({

@@ -44,7 +44,6 @@ struct State {
 }
 
 impl Pace {
-    #[must_use]
     pub fn start() -> Arc<Self> {
         let state = State { open: 0, since: Instant::now(), waits_for: Silence::Head, multiplexed: false };
         Arc::new(Self { state: Mutex::new(state), changed: Notify::new() })
@@ -61,7 +60,6 @@ impl Pace {
     }
 
     /// A request has begun, with all of its head; it is open until the guard is dropped.
-    #[must_use]
     pub fn open(self: &Arc<Self>, version: Version) -> Open {
         let mut state = self.state.lock();
         state.open += 1;

@@ -80,13 +80,11 @@ impl Authority {
     }
 
     /// One that was made elsewhere: certificate and key in PEM.
-    #[must_use]
     pub fn of(certificate_pem: String, key_pem: String, now: Timestamp) -> Self {
         Self { certificate_pem, key_pem, now }
     }
 
     /// What clients trust, PEM.
-    #[must_use]
     pub fn certificate_pem(&self) -> &str {
         &self.certificate_pem
     }
@@ -193,7 +191,6 @@ pub struct ClientCertificate {
 /// `None` without a common name.
 ///
 /// Source: apiserver `pkg/authentication/request/x509/x509.go`, `CommonNameUserConversion`, v0.35.
-#[must_use]
 pub fn identity_of(certificate: &[u8]) -> Option<Identity> {
     let (_, parsed) = x509_parser::parse_x509_certificate(certificate).ok()?;
     let text = |part: &AttributeTypeAndValue<'_>| part.as_str().ok().map(str::to_owned);

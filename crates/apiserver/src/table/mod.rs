@@ -92,7 +92,6 @@ enum Source {
 impl Columns {
     /// From one entry of a CustomResourceDefinition's `spec.versions`. A path that cannot be read ends the
     /// table there, as upstream does.
-    #[must_use]
     pub fn custom(version: &Value) -> Self {
         let declared = version["additionalPrinterColumns"].as_array().map(Vec::as_slice).unwrap_or_default();
         let age = [json!({"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"})];
@@ -101,7 +100,6 @@ impl Columns {
     }
 
     /// Of a built-in kind.
-    #[must_use]
     pub fn native(group: &str, kind: &str) -> Self {
         let columns = native::columns(group, kind).unwrap_or_else(|| vec![created_at()]);
         let name = (!native::hides_name(group, kind)).then(name);
@@ -125,7 +123,6 @@ impl Columns {
     }
 
     /// The JSON text of `columnDefinitions`.
-    #[must_use]
     pub fn definitions(&self) -> &str {
         &self.definitions
     }
@@ -183,7 +180,6 @@ fn write_metadata(metadata: &str, out: &mut Vec<u8>) {
 
 /// Begins a `Table`: rows with commas between them and [`END`] follow. `metadata` is the JSON text of
 /// its list metadata. Without columns (later events of a watch) the definitions are null.
-#[must_use]
 pub fn head(columns: Option<&Columns>, metadata: &str) -> String {
     let definitions = columns.map_or("null", Columns::definitions);
     format!(
@@ -196,7 +192,6 @@ pub fn head(columns: Option<&Columns>, metadata: &str) -> String {
 pub const END: &[u8] = b"]}";
 
 /// A whole `Table` of the given rows.
-#[must_use]
 pub fn document(columns: Option<&Columns>, metadata: &str, rows: &[u8]) -> Vec<u8> {
     [head(columns, metadata).as_bytes(), rows, END].concat()
 }

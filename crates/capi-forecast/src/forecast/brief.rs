@@ -27,7 +27,6 @@ struct Part {
 impl ObjectPlan {
     /// Its state and what follows, such as `next: create 1 Machine, wait for it, delete Machine a; the same
     /// 2 more times, for b and c`.
-    #[must_use]
     pub fn brief(&self) -> String {
         let (steps, held) = (self.steps_in_words(), self.held_in_words());
         match (self.state, steps.is_empty(), held.is_empty()) {
@@ -41,7 +40,6 @@ impl ObjectPlan {
     }
 
     /// The steps that are due and what follows them; empty when there are none.
-    #[must_use]
     pub fn steps_in_words(&self) -> String {
         words_of(&gathered(self.next.iter().chain(&self.then).filter(|step| !step.is_bookkeeping)))
     }
@@ -52,7 +50,6 @@ impl ObjectPlan {
     }
 
     /// What holds (more of) them back; empty when nothing does.
-    #[must_use]
     pub fn held_in_words(&self) -> String {
         let head = match self.state {
             State::Paused => "paused",

@@ -6,7 +6,6 @@ use capstan_base::text::{sanitize_block, sanitize_line};
 
 impl Forecast {
     /// Every text on one line, except messages, which keep their lines.
-    #[must_use]
     pub fn sanitized(mut self) -> Self {
         self.objects.iter_mut().for_each(object);
         lines(&mut self.remarks);

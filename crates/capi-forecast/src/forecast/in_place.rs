@@ -53,7 +53,6 @@ pub struct InPlaceAnswers {
 
 impl InPlaceAnswers {
     /// A sentence for each answer, not sanitised.
-    #[must_use]
     pub fn in_words(&self) -> Vec<String> {
         let sentence = |(whom, answer): (&Whom, &InPlaceAnswer)| {
             let name = &whom.key.name;
@@ -95,7 +94,6 @@ pub struct Updates {
 
 /// Where a MachineSet hands its Machines over to. Its controllers asked about that before, and extensions covered the
 /// change.
-#[must_use]
 pub fn agreed_move(set: &MachineSet) -> Option<&str> {
     annotation(set, keys::MOVE_MACHINES_TO).filter(|target| !target.is_empty())
 }
@@ -130,7 +128,6 @@ pub enum Way {
 }
 
 impl Way {
-    #[must_use]
     pub fn word(self) -> &'static str {
         match self {
             Self::InPlace => "in place",
@@ -145,19 +142,16 @@ const NAMED_MAX: usize = 3;
 
 impl Updates {
     /// Of some Machines it is not known whether they are updated in place.
-    #[must_use]
     pub fn is_open(&self) -> bool {
         self.machines.iter().any(|update| update.way == Way::Unknown)
     }
 
     /// Has every Machine that changes a known way, and is that in place?
-    #[must_use]
     pub fn is_in_place_throughout(&self) -> bool {
         self.machines.iter().all(|update| update.way == Way::InPlace)
     }
 
     /// For people: a word and a line for Machines that change alike, then what it costs.
-    #[must_use]
     pub fn lines(&self) -> Vec<(&'static str, String)> {
         let mut groups: Vec<(Way, String, Vec<&str>)> = Vec::new();
         for update in &self.machines {
@@ -225,7 +219,6 @@ impl Known {
     }
 
     /// The answers, when extensions were asked.
-    #[must_use]
     pub fn asked(&self) -> Option<&InPlaceAnswers> {
         match self {
             Self::Asked(asked) => Some(asked),
@@ -261,7 +254,6 @@ impl Known {
 }
 
 /// The handlers of a hook that the ExtensionConfigs list, by name. Namespace selectors are not looked at.
-#[must_use]
 pub fn offered(dump: &Dump, hook: Hook) -> Vec<String> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let configs = dump.all(RUNTIME_GROUP, "ExtensionConfig");

@@ -178,7 +178,6 @@ impl ObjectPlan {
     }
 
     /// `KIND/NAME`.
-    #[must_use]
     pub fn id(&self) -> String {
         format!("{}/{}", self.kind, self.name)
     }
@@ -196,7 +195,6 @@ impl Held {
 }
 
 /// What could be asked about the objects of a dump; nothing where no extension is registered.
-#[must_use]
 pub fn questions(dump: &Dump, now: Timestamp) -> Vec<InPlaceQuestion> {
     let mut all = Vec::new();
     if !in_place::offered(dump, Hook::CanUpdateMachine).is_empty() {
@@ -213,13 +211,11 @@ pub fn questions(dump: &Dump, now: Timestamp) -> Vec<InPlaceQuestion> {
 }
 
 /// The plans of every object of a dump whose kind has plans.
-#[must_use]
 pub fn forecast(dump: &Dump, now: Timestamp) -> Forecast {
     forecast_knowing(dump, &Known::Nothing, now)
 }
 
 /// The same with what is known of updates in place.
-#[must_use]
 pub fn forecast_knowing(dump: &Dump, known: &Known, now: Timestamp) -> Forecast {
     let mut objects: Vec<ObjectPlan> = Vec::new();
     objects.extend(dump.clusters.iter().map(|(key, object)| cluster::plan(dump, key, object, now)));

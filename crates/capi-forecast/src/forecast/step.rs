@@ -36,7 +36,6 @@ impl NextStep {
     }
 
     /// The Machine of such a step.
-    #[must_use]
     pub fn open_machine(action: &str) -> Option<&str> {
         action.strip_prefix(UPDATE)?.strip_suffix(OR_REPLACE)
     }

@@ -32,7 +32,6 @@ pub struct Announced {
 }
 
 /// What begins in a Cluster after `now`, by time.
-#[must_use]
 pub fn announced(dump: &Dump, key: &ObjectKey, now: Timestamp) -> Vec<Announced> {
     let mut all = Vec::new();
     let here = |at: &ObjectKey| at.namespace == key.namespace;

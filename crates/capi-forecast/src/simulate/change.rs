@@ -16,7 +16,6 @@ pub enum ActorKind {
 }
 
 impl ActorKind {
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Machine => "Machine",

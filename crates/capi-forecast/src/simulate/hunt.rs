@@ -55,7 +55,6 @@ pub struct RunFinding {
 }
 
 /// Runs the seeds `1..=seeds`, with as many failing Machines in each as `failing` says.
-#[must_use]
 pub fn hunt(
     dump: &Dump,
     key: &ObjectKey,
@@ -88,7 +87,6 @@ pub fn hunt(
 }
 
 /// The run of one seed, as it is told.
-#[must_use]
 pub fn replay(
     dump: &Dump,
     key: &ObjectKey,

@@ -56,13 +56,11 @@ pub struct Remembered {
 }
 
 /// From the Machines of a dump.
-#[must_use]
 pub fn learn(dump: &Dump) -> Learnt {
     learn_with(dump, &[])
 }
 
 /// From the Machines of a dump, and from earlier ones of the same pools.
-#[must_use]
 pub fn learn_with(dump: &Dump, remembered: &[Remembered]) -> Learnt {
     let (mut pools, mut kinds) = (BTreeMap::<String, (String, Seen)>::new(), BTreeMap::<String, Seen>::new());
     for machine in dump.machines.values() {

@@ -68,7 +68,6 @@ use chronicle::Chronicle;
 use course::Course;
 
 /// The run of one seed of [`hunt`], of every Cluster of a dump or only of `wanted`.
-#[must_use]
 pub fn replayed(
     dump: &Dump,
     wanted: Option<&ObjectKey>,
@@ -83,7 +82,6 @@ pub fn replayed(
 }
 
 /// Every Cluster of a dump, or only `wanted`, run ahead of time from `now`.
-#[must_use]
 pub fn simulate(dump: &Dump, wanted: Option<&ObjectKey>, scenario: &Scenario, now: Timestamp) -> Simulation {
     let (clusters, mut remarks) = begin::clusters_of(dump);
     remarks.extend(dump.remarks.iter().cloned());
@@ -113,7 +111,6 @@ fn in_threads<T: Sync, O: Send>(items: &[T], cores: usize, work: impl Fn(&T) -> 
 
 /// One Cluster: as it usually goes, and how long that takes when every step is short or long. The last two run side by
 /// side, and only where something takes time.
-#[must_use]
 pub fn forecast(dump: &Dump, key: &ObjectKey, scenario: &Scenario, now: Timestamp) -> Option<Forecast> {
     forecast_apart(dump, key, scenario, now, false)
 }

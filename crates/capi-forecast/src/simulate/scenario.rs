@@ -48,7 +48,6 @@ impl Default for Scenario {
 
 impl Scenario {
     /// Waits for what is announced for later, however late.
-    #[must_use]
     pub fn waiting_for(mut self, announced: &[Announced], now: Timestamp) -> Self {
         let starts = announced.iter().filter(|one| one.cause == AnnouncedCause::Schedule);
         if let Some(latest) = starts.map(|one| one.at).max() {

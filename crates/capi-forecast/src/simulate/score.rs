@@ -24,7 +24,6 @@ pub enum Score {
 ///
 /// The end is the last moment at which a pool stopped to roll or scale, or a Machine that was made since became available. A
 /// change that somebody made in between counts as well.
-#[must_use]
 pub fn score(dump: &Dump, key: &ObjectKey, began: Timestamp, now: Timestamp) -> Option<Score> {
     let cluster = dump.clusters.get(key)?;
     let here = |at: &ObjectKey| at.namespace == key.namespace;

@@ -54,20 +54,17 @@ pub struct StageForecast {
 
 impl StageForecast {
     /// The moment it is through at the latest, as far as the range says.
-    #[must_use]
     pub fn ends_by(&self) -> Timestamp {
         self.begins_at + chrono::TimeDelta::seconds(self.duration.long_s)
     }
 
     /// Nothing after it can begin.
-    #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.ending != End::Settled
     }
 }
 
 /// Every stage of one Cluster, up to the first that does not end well; `None` when the Cluster is not there.
-#[must_use]
 pub fn staged(
     dump: &Dump,
     key: &ObjectKey,

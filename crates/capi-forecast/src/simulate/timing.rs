@@ -19,19 +19,16 @@ pub struct Span {
 }
 
 impl Span {
-    #[must_use]
     pub const fn new(short_s: u32, usual_s: u32, long_s: u32) -> Self {
         Self { short_s, usual_s, long_s }
     }
 
     /// Always the same.
-    #[must_use]
     pub const fn exactly(seconds: u32) -> Self {
         Self::new(seconds, seconds, seconds)
     }
 
     /// Its length at a tempo.
-    #[must_use]
     pub fn at(self, tempo: &Tempo) -> TimeDelta {
         let seconds = match tempo {
             Tempo::Short => self.short_s,
@@ -88,7 +85,6 @@ pub struct Timing {
 
 impl Timing {
     /// What is usual for a kind of infrastructure machine, by the name of its kind.
-    #[must_use]
     pub fn usual(kind: &str) -> Self {
         let (infrastructure, node, removal) = match kind.strip_suffix("Machine").unwrap_or(kind) {
             "Dev" | "Docker" => (Span::new(5, 15, 40), Span::new(5, 15, 60), Span::new(1, 3, 15)),
@@ -116,7 +112,6 @@ impl Timing {
     }
 
     /// Every step at once: for those who look at the order alone.
-    #[must_use]
     pub const fn none() -> Self {
         let none = Span::exactly(0);
         Self {

@@ -18,7 +18,6 @@ pub struct Timings {
 
 impl Timings {
     /// Of a kind of infrastructure machine.
-    #[must_use]
     pub fn usual(&self, kind: &str) -> Timing {
         let mut timing = self.kinds.get(kind).copied().unwrap_or_else(|| Timing::usual(kind));
         self.apply(&mut timing);
@@ -26,7 +25,6 @@ impl Timings {
     }
 
     /// Every step of every Machine at once.
-    #[must_use]
     pub fn none() -> Self {
         let mut none = Self::default();
         let Timing { bootstrap, infrastructure, node, drain, removal, update, .. } = Timing::none();

@@ -68,7 +68,6 @@ pub struct ClusterUpgrade {
 }
 
 impl ClusterUpgrade {
-    #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.stages.last().is_some_and(StageForecast::is_stopped)
     }
@@ -76,7 +75,6 @@ impl ClusterUpgrade {
 
 impl Window {
     /// The first moment from `at` on that is within it.
-    #[must_use]
     pub fn next(&self, at: Timestamp) -> Timestamp {
         let time = at.time();
         let is_inside = if self.from <= self.to {
@@ -94,7 +92,6 @@ impl Window {
 }
 
 /// Every wave at its time. A wave in which a Cluster stands still is the last that begins.
-#[must_use]
 pub fn upgrade(dump: &Dump, plan: &UpgradePlan, scenario: &Scenario, now: Timestamp) -> Upgrade {
     let mut upgrade = Upgrade { version: plan.version.clone(), waves: Vec::new(), remarks: Vec::new() };
     let mut next = Some(now);

@@ -5,7 +5,6 @@ use capstan_base::text::counted;
 
 impl Forecast {
     /// How it ends and how long that takes, such as `done in about 14 to 22 minutes`.
-    #[must_use]
     pub fn ending_in_words(&self) -> String {
         let (usual, range) = (self.duration.usual_s, self.duration.in_words());
         if let Some(rounds) = self.rounds.filter(|rounds| *rounds > 0) {
@@ -33,7 +32,6 @@ impl Forecast {
 
     /// What becomes of a change, in one to three sentences: how long it takes and how low it goes, what holds it, and how near
     /// etcd comes to losing its quorum. Empty when nothing happens. `about`: the pool that is meant, as `Kind/name`.
-    #[must_use]
     pub fn brief(&self, about: &str) -> Vec<String> {
         if self.duration.usual_s == 0 && self.ending == End::Settled {
             return Vec::new();
@@ -59,25 +57,21 @@ impl Forecast {
     }
 
     /// How low the pools go that change on the way; empty when none does.
-    #[must_use]
     pub fn lows_in_words(&self) -> Vec<String> {
         self.pools.iter().filter(|pool| self.changes(pool)).map(Pool::in_words).collect()
     }
 
     /// A moment of it, such as `4m10s` or `round 3`.
-    #[must_use]
     pub fn moment(&self, at_s: i64) -> String {
         if self.rounds.is_some() { format!("round {at_s}") } else { seconds(at_s) }
     }
 
     /// Did counters of the pool change on the way?
-    #[must_use]
     pub fn changes(&self, pool: &Pool) -> bool {
         self.samples.iter().filter(|sample| sample.owner == pool.owner).count() > 1
     }
 
     /// How near etcd comes to losing its quorum; `None` without etcd.
-    #[must_use]
     pub fn etcd_in_words(&self) -> Option<String> {
         let margin = self.etcd_margin_min?;
         Some(match margin {
@@ -90,7 +84,6 @@ impl Forecast {
 }
 
 impl Pool {
-    #[must_use]
     pub fn in_words(&self) -> String {
         let (low, most) = (self.available_min, counted(self.machines_max, "Machine"));
         format!("{}: never below {low} available, never more than {most}", self.owner)
@@ -99,7 +92,6 @@ impl Pool {
 
 impl Duration {
     /// Such as `about 14 to 22 minutes`.
-    #[must_use]
     pub fn in_words(&self) -> String {
         let (low, high) = (self.short_s.min(self.usual_s), self.long_s.max(self.usual_s));
         for (unit, name) in [(86_400, "days"), (3600, "hours"), (60, "minutes")] {
@@ -119,7 +111,6 @@ impl Duration {
 }
 
 /// A duration from the beginning, such as `1h02m` or `4m10s`.
-#[must_use]
 pub fn seconds(all: i64) -> String {
     let (days, hours, minutes, rest) = (all / 86_400, all / 3600 % 24, all / 60 % 60, all % 60);
     match (days, hours, minutes) {

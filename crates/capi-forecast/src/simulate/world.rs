@@ -88,7 +88,6 @@ pub struct World {
 
 impl World {
     /// A Cluster with nothing.
-    #[must_use]
     pub fn new(cluster: Arc<Cluster>, now: Timestamp) -> Self {
         let key =
             ObjectKey::new(namespace(cluster.as_ref()), cluster.metadata.name.clone().unwrap_or_default());
@@ -121,7 +120,6 @@ impl World {
     }
 
     /// An object of this kind in the namespace.
-    #[must_use]
     pub fn get<K: Kept>(&self, name: &str) -> Option<Arc<K>> {
         K::table(self).get(&self.named(name)).cloned()
     }
@@ -132,12 +130,10 @@ impl World {
     }
 
     /// The Cluster; `None` when it is gone.
-    #[must_use]
     pub fn cluster(&self) -> Option<Arc<Cluster>> {
         self.clusters.get(&self.key).cloned()
     }
 
-    #[must_use]
     pub(super) fn named(&self, name: &str) -> ObjectKey {
         ObjectKey::new(self.key.namespace.clone(), name)
     }

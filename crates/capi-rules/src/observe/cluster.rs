@@ -6,7 +6,6 @@ use crate::status::machine::Probe;
 use capi_types::cluster::Cluster;
 
 /// Everything about a Cluster but its class. `probe`: how the connection to the workload cluster is.
-#[must_use]
 pub fn cluster(source: &impl Source, cluster: &Cluster, probe: Probe) -> Observed {
     let key = key_of(cluster);
     Observed {

@@ -19,7 +19,6 @@ pub struct ConfigOwner {
 }
 
 /// The first owner that is here.
-#[must_use]
 pub fn config_owner(source: &impl Source, config: &KubeadmConfig) -> Option<ConfigOwner> {
     let namespace = namespace(config);
     config.metadata.owner_references.iter().flatten().find_map(|owner| {

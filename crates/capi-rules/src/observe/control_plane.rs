@@ -17,7 +17,6 @@ use capi_types::machine::Machine;
 
 /// Everything about a control plane that is at hand. Secrets and the workload cluster are still unknown, and
 /// there is no random part for a new name.
-#[must_use]
 pub fn control_plane(source: &impl Source, object: &KubeadmControlPlane, cluster: &Cluster) -> Observed {
     let key = key_of(cluster);
     let mut observed = Observed {
@@ -84,7 +83,6 @@ fn template(source: &impl Source, object: &KubeadmControlPlane) -> Template {
 
 /// The members that follow from the Machines' stored conditions, for a reader without access to etcd. The
 /// leader is not known.
-#[must_use]
 pub fn assumed_members(observed: &Observed) -> Membership {
     if !observed.etcd_is_managed() {
         return Membership::NotAsked;

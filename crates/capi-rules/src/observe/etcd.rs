@@ -18,7 +18,6 @@ use capstan_base::time::{Timestamp, from_k8s};
 const JOINING_MINUTES: i64 = 2;
 
 /// The control plane Machines among `machines`. Without the Nodes no member counts as joining.
-#[must_use]
 pub fn hosts(machines: &[Machine], nodes: &[Node], now: Timestamp) -> Vec<Host> {
     let is_joining = |name: &str| {
         let node = nodes.iter().find(|node| node.metadata.name.as_deref() == Some(name));
@@ -44,7 +43,6 @@ fn node_of(machine: &Machine) -> Option<&str> {
 /// The members that the simulated infrastructure noted on its DevMachines. It states neither alarms nor sizes, and
 /// its leader is the one that was made leader last. A member whose Node is unreachable gives no answer, as one that has
 /// to be asked through its kubelet.
-#[must_use]
 pub fn simulated_members(dev_machines: &[DevMachine], machines: &[Machine]) -> Facts {
     let noted: Vec<Noted> = dev_machines.iter().filter_map(|dev| noted(dev, machines)).collect();
     let newest = noted.iter().filter(|member| member.leader_term > 0).max_by_key(|member| member.leader_term);

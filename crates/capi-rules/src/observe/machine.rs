@@ -15,7 +15,6 @@ use capi_types::machine_set::MachineSet;
 use capi_types::names::label;
 
 /// Everything about a Machine that is at hand. Its Node, its pods and its volumes are still unknown.
-#[must_use]
 pub fn machine(source: &impl Source, machine: &Machine, cluster: &Arc<Cluster>, probe: Probe) -> Observed {
     let mut observed = Observed {
         machine: machine.clone(),
@@ -52,7 +51,6 @@ fn deployment_of(
 }
 
 /// The Node with a provider ID, among those that have it.
-#[must_use]
 pub fn node_with(id: &str, mut nodes: Vec<Arc<Node>>) -> NodeReading {
     match (nodes.pop(), nodes.len()) {
         (None, _) => NodeReading::NotFound,
@@ -73,7 +71,6 @@ pub enum NamedNode {
 }
 
 /// Which other Node must be read for a Machine, whose own Node was read before.
-#[must_use]
 pub fn named_node(observed: &Observed) -> NamedNode {
     if let Some(id) = borrowed_id(observed) {
         return NamedNode::Borrowed { provider_id: id.to_owned() };

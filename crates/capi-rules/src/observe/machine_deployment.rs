@@ -11,7 +11,6 @@ use capi_types::machine_set::MachineSet;
 
 /// Everything that its status looks at. `sets` are those that it controls; they count as unknown while a
 /// template cannot be read, because the pass ends before it looks for them.
-#[must_use]
 pub fn machine_deployment(
     source: &impl Source,
     deployment: &MachineDeployment,
@@ -27,7 +26,6 @@ pub fn machine_deployment(
 }
 
 /// All Machines that its selector matches, with any owner.
-#[must_use]
 pub fn machines_of_deployment(source: &impl Source, deployment: &MachineDeployment) -> Vec<Arc<Machine>> {
     selected(source.machines(), namespace(deployment), &deployment.spec.selector)
 }

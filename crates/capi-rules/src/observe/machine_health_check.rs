@@ -20,7 +20,6 @@ pub struct NodeFinder<'a> {
 }
 
 /// Everything about a MachineHealthCheck but what remediates outside. There are no Nodes without a connection.
-#[must_use]
 pub fn machine_health_check(
     source: &impl Source,
     check: &MachineHealthCheck,
@@ -49,7 +48,6 @@ pub fn machine_health_check(
 }
 
 /// Nodes are looked at only when the control plane is initialized.
-#[must_use]
 pub fn follows_nodes(cluster: &Cluster) -> bool {
     is_true(cluster.conditions(), "ControlPlaneInitialized")
 }

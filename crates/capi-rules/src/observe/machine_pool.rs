@@ -13,7 +13,6 @@ use capi_types::machine_pool::MachinePool;
 use capi_types::names::label;
 
 /// Everything but the Nodes, and the machines that the infrastructure shows.
-#[must_use]
 pub fn machine_pool(source: &impl Source, pool: &MachinePool, cluster: &Arc<Cluster>) -> Observed {
     let (key, spec) = (key_of(pool), &pool.spec.template.spec);
     let mut machines = source.machines().of_cluster(&key_of(cluster.as_ref()));
@@ -29,7 +28,6 @@ pub fn machine_pool(source: &impl Source, pool: &MachinePool, cluster: &Arc<Clus
 }
 
 /// By label, unless another object controls it.
-#[must_use]
 pub fn is_of_pool(machine: &Machine, key: &ObjectKey, pool: &MachinePool) -> bool {
     let owner = controller_of(machine);
     label_of(machine, label::POOL_NAME) == Some(label_value(&key.name).as_str())

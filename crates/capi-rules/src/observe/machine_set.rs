@@ -19,7 +19,6 @@ use capi_types::names::{annotation as keys, label};
 /// Everything that its plan looks at, but for what is behind its Machines ([`clones`]), which only a comparison with the
 /// template needs. `machines` are those that it controls, `suffixes` the random parts of names, one for each Machine that
 /// may be made.
-#[must_use]
 pub fn machine_set(
     source: &impl Source,
     set: &MachineSet,
@@ -53,7 +52,6 @@ fn target(source: &impl Source, set: &MachineSet) -> Option<Arc<MachineSet>> {
 }
 
 /// Infrastructure and bootstrap configuration of each Machine, in the same order.
-#[must_use]
 pub fn clones(source: &impl Source, machines: &[Arc<Machine>]) -> Vec<[External; 2]> {
     let behind = |machine: &Arc<Machine>| {
         let spec = &machine.spec;

@@ -20,7 +20,6 @@ pub enum Member<K> {
 
 impl<K> Member<K> {
     /// The object, as if it were adopted already.
-    #[must_use]
     pub fn into_object(self) -> Arc<K> {
         match self {
             Self::Controlled(object) | Self::Orphan(object) => object,
@@ -28,7 +27,6 @@ impl<K> Member<K> {
     }
 
     /// The object, when it is to be adopted.
-    #[must_use]
     pub fn orphan(&self) -> Option<Arc<K>> {
         match self {
             Self::Controlled(_) => None,

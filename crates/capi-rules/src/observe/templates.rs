@@ -27,7 +27,6 @@ pub struct Templates {
 
 impl Templates {
     /// Those of a MachineDeployment; the way out needs none.
-    #[must_use]
     pub fn of_deployment(source: &impl Source, deployment: &MachineDeployment) -> Self {
         match deployment.metadata.deletion_timestamp {
             Some(_) => Self::default(),
@@ -36,7 +35,6 @@ impl Templates {
     }
 
     /// Reads both. References whose kind does not end in `Template` are not looked at.
-    #[must_use]
     pub fn of(source: &impl Source, namespace: &str, spec: &MachineSpec) -> Self {
         let mut templates = Self::default();
         templates.bootstrap = templates.read(source, namespace, spec.bootstrap.config_ref.as_ref());
@@ -45,7 +43,6 @@ impl Templates {
     }
 
     /// Those that were read, bootstrap first.
-    #[must_use]
     pub fn all(&self) -> Vec<&Value> {
         self.bootstrap.iter().chain(&self.infrastructure).map(Arc::as_ref).collect()
     }

@@ -32,7 +32,6 @@ pub fn is_controlled<K: Resource<DynamicType = ()>>(owner: Option<&OwnerReferenc
 }
 
 /// A Machine whose labels left the selector is given up, even by its controller.
-#[must_use]
 pub fn machine_of_set(set: &MachineSet, machine: &Machine) -> Membership {
     let controller = controller_of(machine);
     if !matches(&set.spec.selector, machine.metadata.labels.as_ref()) {
@@ -45,7 +44,6 @@ pub fn machine_of_set(set: &MachineSet, machine: &Machine) -> Membership {
 }
 
 /// A MachineDeployment that is being deleted adopts nothing.
-#[must_use]
 pub fn set_of_deployment(deployment: &MachineDeployment, set: &MachineSet) -> Membership {
     match controller_of(set) {
         None if deployment.metadata.deletion_timestamp.is_none()

@@ -42,7 +42,6 @@ impl fmt::Display for MissingFinalizer {
 }
 
 /// How the run for `object` begins. An object that is being deleted gets no finalizer any more.
-#[must_use]
 pub fn begin<K>(object: &K, cluster: &Cluster, finalizer: Option<&str>) -> Begin
 where
     K: Resource<DynamicType = ()> + Conditioned,

@@ -140,7 +140,6 @@ impl fmt::Display for Why {
 
 /// The plan for a Cluster that is not paused. Every rule speaks even when an earlier one waits; only
 /// the finalizer comes alone.
-#[must_use]
 pub fn plan(o: &Observed) -> Plan {
     let mut plan = Plan::default();
     if !o.is_deleting() && !ownership::has_finalizer(&o.cluster, finalizer::CLUSTER) {
@@ -240,7 +239,6 @@ fn kubeconfig(o: &Observed, plan: &mut Plan) {
 
 /// Milestones and phases as events: what the status of `after` reached and that of `before` had not.
 /// Asked when `after` is stored, so that nothing is reported twice.
-#[must_use]
 pub fn milestones(before: &Cluster, after: &Cluster) -> Vec<Step> {
     let (old, new) = (initialization(before), initialization(after));
     let name = after.metadata.name.as_deref().unwrap_or_default();

@@ -67,7 +67,6 @@ impl fmt::Display for Why {
 }
 
 /// Cordons `node`, so that the pods that are read next are all there will be.
-#[must_use]
 pub fn begin(cluster: &ObjectKey, node: &Node) -> Plan {
     let mut plan = Plan::default();
     if node.spec.as_ref().and_then(|s| s.unschedulable) != Some(true) {
@@ -79,7 +78,6 @@ pub fn begin(cluster: &ObjectKey, node: &Node) -> Plan {
 }
 
 /// Evicts what is due, and waits: not even a change is looked at before the next round.
-#[must_use]
 pub fn plan(cluster: &ObjectKey, node: &Node, drain: &Drain) -> Plan {
     let mut plan = Plan::default();
     if !drain.evict.is_empty() {

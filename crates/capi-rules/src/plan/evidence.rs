@@ -30,30 +30,25 @@ pub enum Sign {
 }
 
 impl Evidence {
-    #[must_use]
     pub fn condition(subject: Subject, type_: &'static str) -> Self {
         Self { subject, sign: Sign::Condition(type_) }
     }
 
-    #[must_use]
     pub fn field(subject: Subject, path: &'static str) -> Self {
         Self { subject, sign: Sign::Field(path) }
     }
 
     /// One condition of the planned object.
-    #[must_use]
     pub fn own(type_: &'static str) -> Vec<Self> {
         vec![Self::condition(Subject::Own, type_)]
     }
 
     /// One field of the planned object.
-    #[must_use]
     pub fn own_field(path: &'static str) -> Vec<Self> {
         vec![Self::field(Subject::Own, path)]
     }
 
     /// The same condition of several Machines.
-    #[must_use]
     pub fn machines(names: &[String], type_: &'static str) -> Vec<Self> {
         names.iter().map(|name| Self::condition(Subject::Machine(name.clone()), type_)).collect()
     }

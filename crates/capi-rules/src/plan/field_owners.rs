@@ -20,14 +20,12 @@ use capi_types::managed_fields::{Handover, HandoverScope, Standing, change, stan
 type Pairs = BTreeMap<String, String>;
 
 /// Creates a typed object as `manager`.
-#[must_use]
 pub fn create<K: Resource<DynamicType = ()> + Serialize>(object: &K, manager: &'static str) -> Write {
     Write::Create { object: ObjectRef::of(object), content: to_value(object), manager: Some(manager) }
 }
 
 /// Creates a clone as `manager`; from then on its labels and annotations belong to `metadata_manager`, which
 /// keeps `labels` and `annotations`. Others, such as those of the template, stay with `manager`.
-#[must_use]
 pub fn create_clone(
     content: Value,
     manager: &'static str,
@@ -44,7 +42,6 @@ pub fn create_clone(
 
 /// What makes `manager` own exactly the fields of `intent` in `live`; nothing when it does. A status is not part
 /// of an intent.
-#[must_use]
 pub fn keep<K>(live: &K, intent: &K, manager: &'static str) -> Vec<Write>
 where
     K: Resource<DynamicType = ()> + HasSpec<Spec: PartialEq + Serialize> + Serialize,
@@ -79,7 +76,6 @@ where
 }
 
 /// The same for an object without a type.
-#[must_use]
 pub fn keep_value(live: &Value, intent: Value, manager: &'static str) -> Vec<Write> {
     keep_as(reference_to(live), live, intent, manager)
 }
@@ -93,7 +89,6 @@ fn keep_as(object: ObjectRef, live: &Value, intent: Value, manager: &'static str
 }
 
 /// The same for the labels and annotations of an object whose other fields another manager owns.
-#[must_use]
 pub fn keep_metadata(live: &Value, labels: &Pairs, annotations: &Pairs, manager: &'static str) -> Vec<Write> {
     let intent = metadata_intent(live, labels, annotations);
     let object = reference_to(live);
@@ -111,7 +106,6 @@ pub fn keep_metadata(live: &Value, labels: &Pairs, annotations: &Pairs, manager:
 }
 
 /// Apiversion, kind and metadata of a typed object, for [`keep_metadata`].
-#[must_use]
 pub fn metadata_of<K: Resource<DynamicType = ()>>(object: &K) -> Value {
     json!({ "apiVersion": K::api_version(&()), "kind": K::kind(&()), "metadata": object.meta() })
 }

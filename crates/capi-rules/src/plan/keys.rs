@@ -29,7 +29,6 @@ pub struct KeySettings {
 
 impl KeySettings {
     /// What a configuration sets, if there is one.
-    #[must_use]
     pub fn of(configuration: Option<&ClusterConfiguration>) -> Self {
         Self {
             algorithm: configuration.and_then(|c| c.encryption_algorithm.clone()).unwrap_or_default(),
@@ -41,7 +40,6 @@ impl KeySettings {
 }
 
 /// Where clients of the workload cluster connect, such as `https://10.0.0.1:6443`; `None` until host and port are set.
-#[must_use]
 pub fn server_url(cluster: &Cluster) -> Option<String> {
     let Endpoint { host, port } = cluster.spec.control_plane_endpoint.as_ref()?;
     let host = host.as_deref().filter(|host| !host.is_empty())?;

@@ -61,7 +61,6 @@ impl<S> Default for Plan<S> {
 
 impl<S> Plan<S> {
     /// Nothing to do, and nothing in the way.
-    #[must_use]
     pub fn is_idle(&self) -> bool {
         self.steps.is_empty() && self.blockers.is_empty()
     }

@@ -36,7 +36,6 @@ pub fn machine_name(template: &str, variables: &[(&str, &str)], suffix: &str) ->
 }
 
 /// `base-suffix`, with the base cut so that the whole stays within 63 characters.
-#[must_use]
 pub fn with_suffix(base: &str, suffix: &str) -> String {
     let room = NAME_BYTES_MAX.saturating_sub(suffix.len());
     let base: String = format!("{base}-").chars().take(room).collect();
@@ -45,7 +44,6 @@ pub fn with_suffix(base: &str, suffix: &str) -> String {
 
 /// A label value: `name` itself, or a hash when it is longer than a label may be.
 /// Source: `util/labels/format/helpers.go` (`MustFormatValue`).
-#[must_use]
 pub fn label_value(name: &str) -> String {
     use base64::Engine as _;
     if name.len() <= NAME_BYTES_MAX {

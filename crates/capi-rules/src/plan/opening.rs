@@ -46,7 +46,6 @@ impl fmt::Display for Why {
 }
 
 /// A MachineDeployment with the label of its Cluster, and the Cluster as an owner that does not control.
-#[must_use]
 pub fn followed_deployment(deployment: &MachineDeployment, cluster: &Cluster) -> MachineDeployment {
     let mut after = deployment.clone();
     let labels = after.metadata.labels.get_or_insert_default();
@@ -56,7 +55,6 @@ pub fn followed_deployment(deployment: &MachineDeployment, cluster: &Cluster) ->
 }
 
 /// A MachineSet with the label of its Cluster everywhere it is needed; one that stands alone belongs to its Cluster.
-#[must_use]
 pub fn followed_set(set: &MachineSet, cluster: &Cluster) -> MachineSet {
     let mut after = set.clone();
     let pair = (label::CLUSTER_NAME.to_owned(), set.spec.cluster_name.clone());
@@ -70,7 +68,6 @@ pub fn followed_set(set: &MachineSet, cluster: &Cluster) -> MachineSet {
 }
 
 /// A MachineHealthCheck with the label of its Cluster, and the Cluster as an owner that does not control.
-#[must_use]
 pub fn followed_check(check: &MachineHealthCheck, cluster: &Cluster) -> MachineHealthCheck {
     let mut after = check.clone();
     let labels = after.metadata.labels.get_or_insert_default();
@@ -80,7 +77,6 @@ pub fn followed_check(check: &MachineHealthCheck, cluster: &Cluster) -> MachineH
 }
 
 /// Makes `after` of `before`, then the Cluster an owner of `templates` (not for an object that goes).
-#[must_use]
 pub fn steps<K>((before, after): (&K, &K), cluster: &Cluster, templates: &[&Value]) -> Vec<Step>
 where
     K: Resource<DynamicType = ()> + Serialize,
@@ -98,7 +94,6 @@ where
 }
 
 /// Makes `owner` the controller of `orphan`. One that cannot be adopted does not hold up the other adoptions.
-#[must_use]
 pub fn adoption<K, O>(owner: &K, orphan: &O) -> Step
 where
     K: Resource<DynamicType = ()>,

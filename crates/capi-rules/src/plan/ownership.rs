@@ -12,7 +12,6 @@ use capi_types::key::{ObjectRef, refers_to};
 use capi_types::names::label;
 
 /// A reference to `owner`. Controllers block the owner's deletion until they are gone, as upstream's do.
-#[must_use]
 pub fn owner<K: Resource<DynamicType = ()>>(owner: &K, controller: bool) -> OwnerReference {
     OwnerReference {
         api_version: K::api_version(&()).into_owned(),
@@ -25,7 +24,6 @@ pub fn owner<K: Resource<DynamicType = ()>>(owner: &K, controller: bool) -> Owne
 }
 
 /// `references` with `new` in the place of an older reference to the same object, or at the end.
-#[must_use]
 pub fn with_owner(mut references: Vec<OwnerReference>, new: OwnerReference) -> Vec<OwnerReference> {
     let group = new.api_version.split_once('/').map_or("", |(group, _)| group);
     match references.iter_mut().find(|r| refers_to(r, group, &new.kind) && r.name == new.name) {
@@ -45,7 +43,6 @@ pub fn add_owner(metadata: &mut ObjectMeta, new: OwnerReference) {
 /// all the time, and an owner that does not get its orphan would make another object in its place.
 /// Source: `adoptOrphan` of `machineset_controller.go` and `machinedeployment_controller.go`, `adoptMachines` of
 /// `kubeadmcontrolplane_controller.go`, v1.14.2.
-#[must_use]
 pub fn take_over<K: Resource<DynamicType = ()>>(new: &impl Resource<DynamicType = ()>, orphan: &K) -> Write {
     let owners = orphan.meta().owner_references.clone().unwrap_or_default();
     let body = json!({"metadata": {"ownerReferences": with_owner(owners, owner(new, true))}});
@@ -89,13 +86,11 @@ pub fn adopt(
 }
 
 /// Has the object this finalizer?
-#[must_use]
 pub fn has_finalizer<K: Resource>(object: &K, finalizer: &str) -> bool {
     object.meta().finalizers.iter().flatten().any(|f| f == finalizer)
 }
 
 /// The patch that adds a finalizer.
-#[must_use]
 pub fn add_finalizer<K: Resource<DynamicType = ()>>(object: &K, finalizer: &str) -> Write {
     let mut finalizers = object.meta().finalizers.clone().unwrap_or_default();
     finalizers.push(finalizer.to_owned());
@@ -105,7 +100,6 @@ pub fn add_finalizer<K: Resource<DynamicType = ()>>(object: &K, finalizer: &str)
 /// The patch that takes a finalizer away; the last one lets the object go. Not guarded by a version, for the status is
 /// written just before: an object that is being deleted takes no new finalizers, so that no entry of others is lost, and
 /// one that is gone cannot come back.
-#[must_use]
 pub fn remove_finalizer<K: Resource<DynamicType = ()>>(object: &K, finalizer: &str) -> Write {
     let mut finalizers = object.meta().finalizers.clone().unwrap_or_default();
     finalizers.retain(|f| f != finalizer);

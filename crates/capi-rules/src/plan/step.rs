@@ -54,7 +54,6 @@ pub enum Shown {
 
 impl Step {
     /// One write that needs no other words than its own.
-    #[must_use]
     pub fn new(write: Write, why: impl Rule) -> Self {
         Self {
             title: None,
@@ -66,7 +65,6 @@ impl Step {
     }
 
     /// Several writes for one thing; `None` when there are none.
-    #[must_use]
     pub fn of(writes: Vec<Write>, why: impl Rule) -> Option<Self> {
         let mut writes = writes.into_iter();
         let mut step = Self::new(writes.next()?, why);
@@ -76,14 +74,12 @@ impl Step {
     }
 
     /// The same, with an event when it fails.
-    #[must_use]
     pub fn or_complain(mut self, about: ObjectRef, reason: &'static str, tried: String) -> Self {
         self.on_failure.event = Some(Complaint { about, reason, tried });
         self
     }
 
     /// Does one of its writes create or delete a Machine?
-    #[must_use]
     pub fn is_about_machines(&self) -> bool {
         let comes_or_goes = |write: &Write| match write {
             Write::Create { object, .. } | Write::Delete { object } => object.gvk.kind == "Machine",
@@ -93,7 +89,6 @@ impl Step {
     }
 
     /// The Machine that it hands to its controller, to be updated where it stands.
-    #[must_use]
     pub fn updated_machine(&self) -> Option<&str> {
         self.writes.iter().find_map(|write| match write {
             Write::Patch { object, body } if object.gvk.kind == "Machine" => {
@@ -105,7 +100,6 @@ impl Step {
     }
 
     /// The Machine that it deletes.
-    #[must_use]
     pub fn deleted_machine(&self) -> Option<&str> {
         self.writes.iter().find_map(|write| match write {
             Write::Delete { object } if object.gvk.kind == "Machine" => Some(object.key.name.as_str()),

@@ -61,7 +61,6 @@ impl fmt::Display for NoMachine<'_> {
 
 /// Which of `candidates` belong to `creator` alone and are used by none of `machines` (all of the
 /// namespace, with any controller). Those that are too young are looked at again.
-#[must_use]
 pub fn sweep(
     creator: &ObjectRef,
     candidates: Vec<Candidate>,

@@ -29,7 +29,6 @@ pub struct Clone<'a> {
 
 /// The object that `template` (any kind that ends in `Template`) describes, as it should be created.
 /// A template without `spec.template` counts as empty.
-#[must_use]
 pub fn clone_of(template: &Value, clone: &Clone<'_>) -> Value {
     let inner = &template["spec"]["template"];
     let api_version = template["apiVersion"].as_str().unwrap_or_default();
@@ -64,7 +63,6 @@ pub fn clone_of(template: &Value, clone: &Clone<'_>) -> Value {
 /// The patch that makes the Cluster an owner of a template, as `clusterctl move` needs it; `None` when it is one.
 /// Source: cluster-api `core/reconcilers/{machinedeployment,machineset}` (`reconcileExternalTemplateReference`),
 /// v1.14.0.
-#[must_use]
 pub fn own(cluster: &Cluster, template: &Value) -> Option<Write> {
     let owners: Vec<OwnerReference> =
         serde_json::from_value(template["metadata"]["ownerReferences"].clone()).unwrap_or_default();
@@ -81,7 +79,6 @@ pub fn own(cluster: &Cluster, template: &Value) -> Option<Write> {
 }
 
 /// `Kind.group` of the template, as in the cloned-from annotation.
-#[must_use]
 pub fn group_kind(template: &Value) -> String {
     let kind = template["kind"].as_str().unwrap_or_default();
     match group_of(template["apiVersion"].as_str().unwrap_or_default()) {

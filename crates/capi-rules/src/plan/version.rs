@@ -6,14 +6,12 @@ use k8s_machinery::version::parse;
 
 /// `true` when `version` is at least `major.minor`, pre-release and build ignored.
 /// A version that does not parse is not.
-#[must_use]
 pub fn at_least(version: &str, major: u64, minor: u64) -> bool {
     parse(version).is_some_and(|v| (v.major, v.minor) >= (major, minor))
 }
 
 /// May a control plane at `owner` adopt a Machine at `machine`: same major version and at most one
 /// minor apart. Versions that do not parse are not adopted.
-#[must_use]
 pub fn adoptable(owner: &str, machine: &str) -> bool {
     match (parse(owner), parse(machine)) {
         (Some(a), Some(b)) => a.major == b.major && a.minor.abs_diff(b.minor) <= 1,

@@ -59,7 +59,6 @@ pub enum Write {
 
 impl Write {
     /// Makes `after` of `before`; `None` when they are the same.
-    #[must_use]
     pub fn difference<K: Resource<DynamicType = ()> + Serialize>(before: &K, after: &K) -> Option<Self> {
         let body = merge_diff(&to_value(before), &to_value(after))?;
         Some(Self::Patch { object: ObjectRef::of(before), body })
@@ -67,7 +66,6 @@ impl Write {
 
     /// The same patch, refused when the object with this metadata changed since it was read: lists such as owners
     /// and finalizers are replaced as a whole, and without the version the entry of another writer could be lost.
-    #[must_use]
     pub fn if_unchanged(mut self, read: &ObjectMeta) -> Self {
         if let (Self::Patch { body, .. }, Some(version)) = (&mut self, &read.resource_version) {
             body["metadata"]["resourceVersion"] = json!(version);
@@ -76,7 +74,6 @@ impl Write {
     }
 
     /// Does it change nothing but the metadata of an object?
-    #[must_use]
     pub fn is_of_metadata(&self) -> bool {
         let (Self::Patch { body, .. } | Self::Apply { body, .. }) = self else {
             return matches!(self, Self::Handover { .. } | Self::NoteExpiry { .. });

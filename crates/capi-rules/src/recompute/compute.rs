@@ -62,7 +62,6 @@ impl Computed {
 }
 
 /// All objects whose status can be computed, by kind and name.
-#[must_use]
 pub fn all(dump: &Dump, now: Timestamp) -> Vec<Computed> {
     let passes = Passes::over(dump, now);
     let mut computed = Vec::new();

@@ -45,7 +45,6 @@ impl Content {
 
 /// Everything that differs: conditions in their computed order, those that are only stored after them,
 /// then fields by path.
-#[must_use]
 pub fn differences(stored: &Value, computed: &Value) -> Vec<Difference> {
     let mut found = conditions(list(&stored["conditions"]), list(&computed["conditions"]));
     let without = |status: &Value| {

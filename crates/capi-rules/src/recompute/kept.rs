@@ -38,7 +38,6 @@ fn keep(why: impl Into<String>, what: impl Into<String>) -> Kept {
 }
 
 /// Everything that was repeated for one object.
-#[must_use]
 pub fn kept(dump: &Dump, kind: Kind, key: &ObjectKey, now: Timestamp) -> Vec<Kept> {
     let kept = match kind {
         Kind::ClusterClass => {
@@ -75,7 +74,6 @@ pub fn kept(dump: &Dump, kind: Kind, key: &ObjectKey, now: Timestamp) -> Vec<Kep
 }
 
 /// Why nothing is known of the Nodes of a cluster, when that is so.
-#[must_use]
 pub fn without_nodes(dump: &Dump, cluster: &ObjectKey) -> Option<String> {
     dump.workload(cluster).is_none().then(|| format!("Nodes of Cluster {cluster} are not in the dump"))
 }
@@ -192,7 +190,6 @@ fn left_out(kind: &str) -> String {
 }
 
 /// One sentence for each reason, with everything that it concerns.
-#[must_use]
 pub fn sentences<'a>(kept: impl Iterator<Item = (Kind, &'a ObjectKey, &'a Kept)>) -> Vec<String> {
     let mut by_reason: BTreeMap<&str, BTreeMap<(Kind, &str), Vec<&ObjectKey>>> = BTreeMap::new();
     for (kind, key, Kept { why, what }) in kept {

@@ -12,7 +12,6 @@ pub enum Round {
 }
 
 /// The number itself, or the share of `total`. `None` when the text is not a percentage.
-#[must_use]
 pub fn scaled(value: &IntOrString, total: i32, round: Round) -> Option<i32> {
     let text = match value {
         IntOrString::Int(n) => return Some(*n),
@@ -28,7 +27,6 @@ pub fn scaled(value: &IntOrString, total: i32, round: Round) -> Option<i32> {
 }
 
 /// As the spec has it: `2`, `40%`.
-#[must_use]
 pub fn literal(value: &IntOrString) -> String {
     match value {
         IntOrString::Int(n) => n.to_string(),

@@ -27,7 +27,6 @@ impl fmt::Display for FieldDifference {
 
 /// Where `current` differs from `desired`, down to single fields; lists are compared as a whole. Values below a path
 /// that begins with one of `hidden` are left out.
-#[must_use]
 pub fn differences(current: &Value, desired: &Value, hidden: &[&str]) -> Vec<FieldDifference> {
     let mut found = Vec::new();
     walk("", Some(current), Some(desired), hidden, &mut found);

@@ -20,13 +20,11 @@ pub enum InPlace {
 }
 
 impl InPlace {
-    #[must_use]
     pub fn is_on(&self) -> bool {
         matches!(self, Self::On(_))
     }
 
     /// `None`: not asked, or the gate is closed.
-    #[must_use]
     pub fn of(&self, name: &str) -> Option<&Result<Verdict, String>> {
         match self {
             Self::Off => None,

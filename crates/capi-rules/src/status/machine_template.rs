@@ -16,7 +16,6 @@ pub struct Difference {
 
 /// The rollout-relevant differences from `current` to `desired`, in upstream's order: version,
 /// bootstrap, infrastructure, failure domain. Everything else is changed in place and never listed.
-#[must_use]
 pub fn differences(current: &MachineSpec, desired: &MachineSpec) -> Vec<Difference> {
     [
         field("version", "Version", current.version.as_deref(), desired.version.as_deref()),

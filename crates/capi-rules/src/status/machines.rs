@@ -28,13 +28,11 @@ pub const SLOW_DRAIN: TimeDelta = TimeDelta::minutes(5);
 const UP_TO_DATE_GRACE: TimeDelta = TimeDelta::seconds(10);
 
 /// Has the control plane label, with any value.
-#[must_use]
 pub fn is_control_plane(machine: &Machine) -> bool {
     has_label(machine, label::CONTROL_PLANE)
 }
 
 /// Belongs to a MachinePool.
-#[must_use]
 pub fn is_pool_machine(machine: &Machine) -> bool {
     has_label(machine, label::POOL_NAME)
 }
@@ -44,13 +42,11 @@ fn has_label(machine: &Machine, name: &str) -> bool {
 }
 
 /// The name; empty before the server has given one.
-#[must_use]
 pub fn name(machine: &Machine) -> &str {
     machine.metadata.name.as_deref().unwrap_or_default()
 }
 
 /// An update in place runs, or is being prepared: it carries the annotation or has a pending hook.
-#[must_use]
 pub fn is_updating_in_place(machine: &Machine) -> bool {
     annotation_of(machine, annotation::UPDATE_IN_PROGRESS).is_some()
         || annotation_of(machine, annotation::PENDING_HOOKS)
@@ -70,7 +66,6 @@ pub enum Reach {
 
 impl Reach {
     /// `node`: status and reason of `NodeReady`, else of `NodeHealthy`, which older releases have alone.
-    #[must_use]
     pub fn of(node: Option<(&str, &str)>) -> Self {
         const SILENT: [&str; 5] = [
             "NodeReadyUnknown",
@@ -88,7 +83,6 @@ impl Reach {
     }
 
     /// Of the Node of a Machine.
-    #[must_use]
     pub fn of_machine(machine: &Machine) -> Self {
         let condition = |type_| find(machine.conditions(), type_);
         let found = condition("NodeReady").or_else(|| condition("NodeHealthy"));
@@ -108,7 +102,6 @@ pub struct Member<'a> {
 }
 
 impl<'a> Member<'a> {
-    #[must_use]
     pub fn of(machine: &'a Machine) -> Self {
         let mut member =
             Self { machine, ready: None, available: None, up_to_date: None, healthy: None, remediated: None };
@@ -132,7 +125,6 @@ impl<'a> Member<'a> {
     }
 
     /// And its owner is asked to act.
-    #[must_use]
     pub fn is_to_be_remediated(&self) -> bool {
         self.is_unhealthy() && self.remediated.is_some_and(|c| c.status == "False")
     }
@@ -174,7 +166,6 @@ pub fn members<'a>(machines: impl IntoIterator<Item = &'a Machine>) -> Vec<Membe
 
 /// The version each Machine runs (its kubelet's, or else what its spec asks for), counted. Of versions
 /// that cannot be compared the one of the oldest Machine comes first.
-#[must_use]
 pub fn versions<'a>(machines: impl IntoIterator<Item = &'a Machine>) -> Vec<VersionCount> {
     let mut seen: BTreeMap<&str, (Age<'_>, i32)> = BTreeMap::new();
     for machine in machines {
@@ -202,7 +193,6 @@ fn running_version(machine: &Machine) -> &str {
 }
 
 /// `RollingOut`: Machines whose `UpToDate` is false, with the distinct reasons, versions first.
-#[must_use]
 pub fn rolling_out(machines: &[Member<'_>]) -> NewCondition<'static> {
     const TYPE: &str = "RollingOut";
     let outdated: Vec<&Condition> =
@@ -232,14 +222,12 @@ pub fn count_true<'a>(conditions: impl IntoIterator<Item = Option<&'a Condition>
 }
 
 /// The aggregate of `Ready` as the condition `target`; no Machines is true, `NoReplicas`.
-#[must_use]
 pub fn ready<'a>(target: &'a str, machines: &[Member<'_>]) -> NewCondition<'a> {
     aggregate(target, "Ready", Reasons::READY, machines)
 }
 
 /// The aggregate of `UpToDate` as the condition `target`, over Machines that have it or are older
 /// than ten seconds.
-#[must_use]
 pub fn up_to_date<'a>(target: &'a str, machines: &[Member<'_>], now: Timestamp) -> NewCondition<'a> {
     let old_enough = |m: &Member<'_>| created(m.machine).is_some_and(|at| now - at > UP_TO_DATE_GRACE);
     let considered: Vec<Member<'_>> =
@@ -332,7 +320,6 @@ const DRAIN_CAUSES: [(&str, &str); 4] = [
 ];
 
 /// The causes of a slow drain that its message names.
-#[must_use]
 pub fn drain_causes(message: &str) -> Vec<&'static str> {
     DRAIN_CAUSES.iter().filter(|(_, text)| message.contains(text)).map(|(cause, _)| *cause).collect()
 }

@@ -35,7 +35,6 @@ pub struct RemediationData {
 
 impl RemediationData {
     /// `None` when the text is not such a note.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let value: Value = serde_json::from_str(text).ok()?;
         Some(Self {
@@ -45,7 +44,6 @@ impl RemediationData {
         })
     }
 
-    #[must_use]
     pub fn to_json(&self) -> String {
         json!({
             "machine": self.machine,
@@ -69,7 +67,6 @@ pub struct Limits {
 
 impl Limits {
     /// Without a MachineDeployment nothing limits a set.
-    #[must_use]
     pub fn of(set: &MachineSet, deployment: Option<&MachineDeployment>) -> Self {
         let Some(deployment) = deployment else {
             return Self { is_current_revision: true, max_in_flight: None, replicas: 0 };
@@ -96,7 +93,6 @@ pub struct Workers<'a> {
 /// `OwnerRemediated` of every Machine that waits for remediation and is not being deleted: those that a person
 /// asked for come first, then the newest. One with reason `MachineDeleting` is to be deleted once the condition is
 /// written.
-#[must_use]
 pub fn owner_remediated<'a>(o: &Workers<'a>) -> Vec<(&'a Machine, Condition)> {
     let mut waiting: Vec<&Machine> = o.machines.iter().copied().filter(|m| awaits_remediation(m)).collect();
     waiting.sort_by_key(|m| {
@@ -113,7 +109,6 @@ pub fn owner_remediated<'a>(o: &Workers<'a>) -> Vec<(&'a Machine, Condition)> {
 }
 
 /// Its health check failed, its owner has to act, and it is not being deleted.
-#[must_use]
 pub fn awaits_remediation(machine: &Machine) -> bool {
     machine.metadata.deletion_timestamp.is_none() && Member::of(machine).is_to_be_remediated()
 }

@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 
 /// As in `status.selector` of scalable kinds: requirements by key, joined with commas.
-#[must_use]
 pub fn to_text(selector: &LabelSelector) -> String {
     let labels = selector.match_labels.iter().flatten().map(|(k, v)| (k.clone(), format!("{k}={v}")));
     let expressions =
@@ -31,7 +30,6 @@ fn requirement_text(requirement: &LabelSelectorRequirement) -> String {
 
 /// Whether `labels` fulfil every requirement. A selector without any matches nothing here: Cluster
 /// API refuses such owners.
-#[must_use]
 pub fn matches(selector: &LabelSelector, labels: Option<&BTreeMap<String, String>>) -> bool {
     let empty = BTreeMap::new();
     let labels = labels.unwrap_or(&empty);
@@ -48,7 +46,6 @@ pub fn matches(selector: &LabelSelector, labels: Option<&BTreeMap<String, String
 }
 
 /// Whether `labels` fulfil a selector that may be left out: absent and empty ones select everything.
-#[must_use]
 pub fn selects(selector: Option<&LabelSelector>, labels: Option<&BTreeMap<String, String>>) -> bool {
     let Some(selector) = selector else { return true };
     let is_empty = selector.match_labels.iter().flatten().next().is_none()

@@ -26,7 +26,6 @@ pub enum Verdict {
 impl Verdict {
     pub const ALL: [Self; 5] = [Self::Ok, Self::Progressing, Self::Unknown, Self::Degraded, Self::Blocked];
 
-    #[must_use]
     pub fn word(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -38,7 +37,6 @@ impl Verdict {
     }
 
     /// The worst of many; `Ok` when there are none.
-    #[must_use]
     pub fn worst(all: impl IntoIterator<Item = Self>) -> Self {
         all.into_iter().max().unwrap_or(Self::Ok)
     }

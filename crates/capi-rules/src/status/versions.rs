@@ -13,7 +13,6 @@ use k8s_machinery::version::{compare, parse};
 /// Counts per exact version text, lowest first. `seen` lists one version per replica (or a version
 /// with a count) in first-seen order, which decides between versions that cannot be compared.
 /// Empty versions are left out.
-#[must_use]
 pub fn count<'a>(seen: impl IntoIterator<Item = (&'a str, i32)>) -> Vec<VersionCount> {
     let mut places: BTreeMap<&str, usize> = BTreeMap::new();
     let mut counts: Vec<(Option<Version>, VersionCount)> = Vec::new();

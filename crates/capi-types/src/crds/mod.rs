@@ -42,7 +42,6 @@ enum Spec {
 
 /// One definition per typed kind, in the order of [`super::served`]. Each call builds them anew,
 /// which takes some milliseconds.
-#[must_use]
 pub fn all() -> Vec<CustomResourceDefinition> {
     let schemas = &mut Schemas::default();
     vec![

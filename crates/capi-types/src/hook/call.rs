@@ -119,7 +119,6 @@ fn listed(waiting: &[String]) -> String {
 
 /// What the answers of several handlers amount to: the soonest next call, and all messages. Source:
 /// `aggregateSuccessfulResponses`.
-#[must_use]
 pub fn aggregate(answers: &[UpdateMachineResponse]) -> UpdateMachineResponse {
     let soonest = answers.iter().map(|answer| answer.retry_after_seconds).filter(|after| *after != 0).min();
     let messages: Vec<&str> =

@@ -81,7 +81,6 @@ pub struct DiscoveredHandler {
 
 impl DiscoveredHandler {
     /// A handler of a hook of our version.
-    #[must_use]
     pub fn of(hook: Hook, name: &str) -> Self {
         let request_hook =
             RequestHook { api_version: API_VERSION.to_owned(), hook: hook.as_str().to_owned() };

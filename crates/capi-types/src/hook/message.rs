@@ -47,7 +47,6 @@ pub(super) fn nullable<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>
 
 /// An object as requests carry it: kind, name, labels, annotations and spec, without status, owners and versions.
 /// Source: `cleanupMachine`, `cleanupUnstructured`.
-#[must_use]
 pub fn subject(object: &Value) -> Value {
     let mut metadata = Map::new();
     for field in ["name", "namespace", "labels", "annotations"] {
@@ -104,7 +103,6 @@ macro_rules! request {
 
         impl $name {
             /// Without settings: those of the ExtensionConfig are laid under them when it is sent.
-            #[must_use]
             pub fn new($($field: $type),+) -> Self {
                 let (api_version, kind) = type_meta(stringify!($name));
                 Self { api_version, kind, settings: BTreeMap::new(), $($field),+ }
@@ -148,12 +146,10 @@ macro_rules! response {
         }
 
         impl $name {
-            #[must_use]
             pub fn success() -> Self {
                 Self { status: SUCCESS.to_owned(), ..Self::default() }
             }
 
-            #[must_use]
             pub fn failure(message: impl Into<String>) -> Self {
                 Self { status: FAILURE.to_owned(), message: message.into(), ..Self::default() }
             }

@@ -67,7 +67,6 @@ impl Hook {
     ];
 
     /// As requests, `pending-hooks` and discovery spell it.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Discovery => "Discovery",
@@ -91,14 +90,12 @@ impl Hook {
     }
 
     /// The hook of this API version and name; case matters.
-    #[must_use]
     pub fn find(api_version: &str, name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|hook| api_version == API_VERSION && hook.as_str() == name)
     }
 
     /// The path under the extension's prefix at which `handler` is called; discovery has no handler.
     /// Source: `GVHToPath`.
-    #[must_use]
     pub fn path(self, handler: Option<&str>) -> String {
         let hook = self.as_str().to_lowercase();
         let handler = handler.map(|handler| format!("/{}", handler.to_lowercase())).unwrap_or_default();

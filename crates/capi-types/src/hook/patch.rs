@@ -24,7 +24,6 @@ pub enum PatchType {
 }
 
 impl PatchType {
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Json => "JSONPatch",
@@ -64,18 +63,15 @@ const RFC_6902: &str = "json patch (RFC6902)";
 const RFC_7386: &str = "json merge patch (RFC7386)";
 
 impl Patch {
-    #[must_use]
     pub fn json(document: &[u8]) -> Self {
         Self { patch_type: PatchType::Json.as_str().to_owned(), patch: document.to_vec() }
     }
 
-    #[must_use]
     pub fn merge(document: &[u8]) -> Self {
         Self { patch_type: PatchType::Merge.as_str().to_owned(), patch: document.to_vec() }
     }
 
     /// Neither type nor document: the answer does not touch this object.
-    #[must_use]
     pub fn is_unset(&self) -> bool {
         self.patch_type.is_empty() && self.patch.is_empty()
     }

@@ -38,7 +38,6 @@ pub enum Standing {
 /// What an apply of `intent` (a whole object) by `manager` would meet. An object without `managedFields`, such as
 /// one that kubectl printed, is compared by its values alone; the live copies of the engine have at least an
 /// empty list.
-#[must_use]
 pub fn standing(live: &Value, intent: &Value, manager: &str) -> Standing {
     let Some(entries) = live["metadata"]["managedFields"].as_array() else {
         let has_all = change(live, intent, manager).is_none();
@@ -61,7 +60,6 @@ pub fn standing(live: &Value, intent: &Value, manager: &str) -> Standing {
 
 /// The merge patch that an apply amounts to, for people and for forecasts: values that the object lacks or
 /// has differently, and fields that the manager owns and the intent no longer has. `None`: no value changes.
-#[must_use]
 pub fn change(live: &Value, intent: &Value, manager: &str) -> Option<Value> {
     let entries = live["metadata"]["managedFields"].as_array();
     let entry = entries.and_then(|all| all.iter().find(|entry| is_apply_of(entry, manager)));

@@ -31,13 +31,11 @@ pub struct Handover {
 
 impl Handover {
     /// Of an object that `manager` is to keep as `intent` has it.
-    #[must_use]
     pub fn new(manager: &'static str, scope: HandoverScope, intent: &Value) -> Self {
         Self { manager, scope, taken: fields_of_metadata(intent) }
     }
 
     /// The list that replaces that of `object`; `None` when nothing has to be given up.
-    #[must_use]
     pub fn of(&self, object: &Value) -> Option<Value> {
         let nothing = Vec::new();
         let before = object["metadata"]["managedFields"].as_array().unwrap_or(&nothing);

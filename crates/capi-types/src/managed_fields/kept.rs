@@ -39,7 +39,6 @@ fn has_kept_names([manager, operation, subresource]: [Option<&str>; 3]) -> bool 
 
 /// An object's JSON with no more of its owners than [`keep`] leaves, their sets as text already. Most of an object can
 /// be owners that nobody reads: as trees they cost more than all the rest. What is not such an object is left as it is.
-#[must_use]
 pub fn cut_down(object: &str) -> Cow<'_, str> {
     shortened(object).map_or(Cow::Borrowed(object), Cow::Owned)
 }

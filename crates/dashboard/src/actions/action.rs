@@ -91,7 +91,6 @@ macro_rules! table {
 
         impl Action {
             /// The action's row of the table.
-            #[must_use]
             pub fn info(&self) -> &'static ActionInfo {
                 match self {
                     $($variant => &$row,)*
@@ -204,7 +203,6 @@ table! {
 
 impl Argument {
     /// As help shows it; `None` without an argument.
-    #[must_use]
     pub fn name(&self) -> Option<&'static str> {
         match self {
             Self::None(_) => None,
@@ -216,7 +214,6 @@ impl Argument {
     }
 
     /// The option of the command line that means the same, without its dashes.
-    #[must_use]
     pub fn option(&self) -> Option<&'static str> {
         match self {
             Self::None(_) => None,
@@ -226,7 +223,6 @@ impl Argument {
         }
     }
 
-    #[must_use]
     pub fn example(&self) -> &'static str {
         match self {
             Self::None(_) => "",
@@ -294,7 +290,6 @@ impl ActionInfo {
 
 impl Action {
     /// The Kubernetes version that it sets.
-    #[must_use]
     pub fn version(&self) -> Option<&str> {
         match self {
             Self::SetVersion { version } => Some(version),
@@ -304,7 +299,6 @@ impl Action {
     }
 
     /// What was done, for the line that reports it.
-    #[must_use]
     pub fn done(&self) -> String {
         match self {
             Self::Scale { replicas } => format!("scaled to {replicas}"),

@@ -38,7 +38,6 @@ pub struct Author {
 }
 
 /// The last author of each object that can roll; of those without such managed fields none.
-#[must_use]
 pub fn authors(lists: &Lists) -> Vec<Author> {
     let of_kind = |(kind, fields): &(&'static str, &'static [&'static str])| {
         let (kind, fields) = (*kind, *fields);

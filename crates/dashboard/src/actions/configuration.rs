@@ -46,7 +46,6 @@ pub enum ChangeOrder {
 
 impl ChangeOrder {
     /// In a word or two.
-    #[must_use]
     pub fn words(&self) -> &'static str {
         match self {
             Self::Begin(_) => "carry out",
@@ -72,7 +71,6 @@ pub struct ChangePreview {
 
 impl ChangePreview {
     /// False when there is a blocker among the findings.
-    #[must_use]
     pub fn is_allowed(&self) -> bool {
         self.findings.iter().all(|finding| finding.severity != Severity::Blocker)
     }

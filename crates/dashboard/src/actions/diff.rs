@@ -24,7 +24,6 @@ pub enum Sign {
 }
 
 impl Sign {
-    #[must_use]
     pub fn glyph(self) -> char {
         match self {
             Self::Same => ' ',
@@ -39,7 +38,6 @@ impl Sign {
 const CONTEXT_LINES: usize = 3;
 
 /// The changed lines with their surroundings; empty when nothing a person cares about changes.
-#[must_use]
 pub fn diff(before: &Value, after: &Value) -> Vec<DiffLine> {
     let (before, after) = (yaml(before), yaml(after));
     let diff = TextDiff::from_lines(&before, &after);

@@ -27,7 +27,6 @@ pub enum Edit {
 
 impl Edit {
     /// What is patched.
-    #[must_use]
     pub fn patch(&self) -> Option<&Value> {
         match self {
             Self::Patch(patch) | Self::PatchAfter { patch, .. } => Some(patch),
@@ -36,7 +35,6 @@ impl Edit {
     }
 
     /// What is made first.
-    #[must_use]
     pub fn made(&self) -> &[Value] {
         match self {
             Self::PatchAfter { made, .. } => made,
@@ -106,7 +104,6 @@ pub(super) fn rollout_after(object: &Value) -> Option<Timestamp> {
 }
 
 /// The patch that puts back what `patch` changes in `object`.
-#[must_use]
 pub fn inverse(patch: &Value, object: &Value) -> Value {
     let Value::Object(fields) = patch else { return object.clone() };
     let back = |(field, changed): (&String, &Value)| {
@@ -244,7 +241,6 @@ fn refused(text: String) -> ActionError {
 }
 
 /// One sentence: what will happen.
-#[must_use]
 pub fn summary(action: &Action, object: &Value) -> String {
     let kind = object["kind"].as_str().unwrap_or_default();
     let name = object["metadata"]["name"].as_str().unwrap_or_default();

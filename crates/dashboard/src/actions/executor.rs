@@ -54,7 +54,6 @@ pub struct Executor {
 
 impl Executor {
     /// `user`: the operating system's name for the person, for the journal.
-    #[must_use]
     pub fn new(connection: Connection, journal: Journal, clock: Clock, user: String) -> Self {
         let writer = Writer::new(connection.client.clone(), FIELD_MANAGER).strict();
         let planner = Planner::new(connection.clone(), clock.clone());
@@ -72,49 +71,41 @@ impl Executor {
     }
 
     /// Previews of what takes a member ask etcd, too.
-    #[must_use]
     pub fn with_etcd(self, reader: impl EtcdReader) -> Self {
         Self { etcd: Some(Arc::new(reader)), ..self }
     }
 
     /// What asks the etcd of the clusters of this server.
-    #[must_use]
     pub fn etcd(&self) -> Option<&dyn EtcdReader> {
         self.etcd.as_deref()
     }
 
     /// Screens can show locks.
-    #[must_use]
     pub fn with_locks(self, reader: impl LockReader) -> Self {
         Self { locks: Some(Arc::new(reader)), ..self }
     }
 
     /// What watches the locks of this server and of its clusters.
-    #[must_use]
     pub fn locks(&self) -> Option<&dyn LockReader> {
         self.locks.as_deref()
     }
 
     /// Screens read what clusters store of their kubeadm configuration, too.
-    #[must_use]
     pub fn with_configuration(self, reader: impl ConfigurationReader) -> Self {
         Self { configuration: Some(Arc::new(reader)), ..self }
     }
 
     /// What reads the kubeadm configuration of the clusters of this server.
-    #[must_use]
     pub fn configuration(&self) -> Option<&dyn ConfigurationReader> {
         self.configuration.as_deref()
     }
 
     /// The plans of the clusters of this server.
-    #[must_use]
     pub fn planner(&self) -> &Planner {
         &self.planner
     }
 
     /// True when no action can succeed here.
-    #[must_use]
     pub fn is_read_only(&self) -> bool {
         self.connection.read_only
     }

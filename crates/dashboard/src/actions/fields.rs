@@ -28,7 +28,6 @@ pub const REPLICAS: &str = "/spec/replicas";
 pub const PAUSED: &str = "/spec/paused";
 
 /// The Kubernetes version that an object of this kind asks for; of a Cluster that of its topology.
-#[must_use]
 pub fn kubernetes_version(kind: &str) -> &'static str {
     match kind {
         "Cluster" => "/spec/topology/version",
@@ -66,7 +65,6 @@ impl Fields {
 }
 
 /// A merge patch of one field.
-#[must_use]
 pub fn patch(pointer: &str, value: Value) -> Value {
     let mut patch = json!({});
     put(&mut patch, pointer, value);
@@ -87,7 +85,6 @@ pub fn put(patch: &mut Value, pointer: &str, value: Value) {
 }
 
 /// The first field of a merge patch that `stored` does not have as the patch says, such as `spec.rollout.after`.
-#[must_use]
 pub fn lost(patch: &Value, stored: &Value) -> Option<String> {
     let below =
         |step: &str, rest: String| if rest.is_empty() { step.to_owned() } else { format!("{step}.{rest}") };

@@ -63,7 +63,6 @@ impl TemplatePart {
 
 impl TemplatePart {
     /// The reference that a control plane or MachineDeployment has to it.
-    #[must_use]
     pub fn reference(self, object: &Value) -> Option<&Value> {
         let pointer = match (self, object["kind"] == "KubeadmControlPlane") {
             (Self::Infrastructure, true) => "/spec/machineTemplate/spec/infrastructureRef",
@@ -112,7 +111,6 @@ impl InPlaceChange {
     }
 
     /// The templates that have to be read, since a new one is made from each.
-    #[must_use]
     pub fn edited_parts(&self) -> Vec<TemplatePart> {
         let is_edited = |part: &TemplatePart| self.fields.iter().any(|edit| edit.part == *part);
         TemplatePart::ALL.into_iter().filter(is_edited).collect()
@@ -179,7 +177,6 @@ impl InPlaceChange {
     }
 
     /// Whether it may go on, by what is expected of each Machine: fail closed.
-    #[must_use]
     pub fn finding(&self, outlook: &Outlook) -> Option<Finding> {
         let text = match outlook {
             Outlook::Known(change) => match &change.updates {

@@ -70,18 +70,15 @@ pub struct Done {
 }
 
 /// RFC 3339 for [`Entry::at`].
-#[must_use]
 pub fn stamp(now: Timestamp) -> String {
     time::rfc3339(now)
 }
 
 impl Journal {
-    #[must_use]
     pub fn at(path: PathBuf) -> Self {
         Self { path }
     }
 
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -51,7 +51,6 @@ pub struct Request {
 
 impl Request {
     /// Without questions to extensions.
-    #[must_use]
     pub fn new(target: ObjectRef, action: Action) -> Self {
         Self { target, action, asks_extensions: false }
     }
@@ -102,7 +101,6 @@ pub struct Preview {
 
 impl Preview {
     /// False when there is a blocker among the findings.
-    #[must_use]
     pub fn is_allowed(&self) -> bool {
         self.findings.iter().all(|f| f.severity != Severity::Blocker)
     }

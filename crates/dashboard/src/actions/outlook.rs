@@ -80,7 +80,6 @@ pub struct Planner {
 }
 
 impl Planner {
-    #[must_use]
     pub fn new(connection: Connection, clock: Clock) -> Self {
         Self { connection, clock }
     }
@@ -96,7 +95,6 @@ impl Planner {
 
     /// The plans of what was read of one Cluster, and what follows from them by what is remembered of its pools; what could not be read is among the
     /// remarks. Its cost grows with the Machines.
-    #[must_use]
     pub fn plans(&self, lists: Lists, cluster: &ObjectKey, remembered: &[Remembered]) -> ClusterPlans {
         let now = self.clock.now();
         let dump = Dump::of_lists(lists.kinds);

@@ -30,7 +30,6 @@ use capstan_base::time::{self, Timestamp};
 use k8s_machinery::version::parse;
 
 /// Every finding about `action`, the gravest first.
-#[must_use]
 pub fn findings(action: &Action, related: &Related, now: Timestamp) -> Vec<Finding> {
     let mut found: Vec<Finding> = [
         object_is_being_deleted(related),
@@ -55,7 +54,6 @@ pub fn findings(action: &Action, related: &Related, now: Timestamp) -> Vec<Findi
 }
 
 /// What an action amounts to: putting a number of replicas back is to scale.
-#[must_use]
 pub fn amounts_to(action: &Action, edit: &Edit) -> Action {
     let replicas = edit.patch().and_then(|patch| patch.pointer(REPLICAS)).and_then(Value::as_i64);
     match (action, replicas.and_then(|replicas| i32::try_from(replicas).ok())) {
@@ -68,7 +66,6 @@ pub fn amounts_to(action: &Action, edit: &Edit) -> Action {
 pub const PAUSED: &str = "paused";
 
 /// Does this patch take a pause away, as undoing one does? The rule about paused objects then has nothing to say.
-#[must_use]
 pub fn ends_pause(patch: &Value) -> bool {
     let is_taken_away = |value: &Value| value.is_null() || *value == Value::Bool(false);
     let spec = patch.get("spec").and_then(|spec| spec.get("paused"));

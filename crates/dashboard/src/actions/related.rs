@@ -26,14 +26,12 @@ pub struct Related {
 
 impl Related {
     /// Nothing but the object was read.
-    #[must_use]
     pub fn alone(object: Value) -> Self {
         let cluster = (object["kind"] == "Cluster").then(|| object.clone());
         Self { object, cluster, ..Self::default() }
     }
 
     /// What stands around `object` in the lists of its Cluster.
-    #[must_use]
     pub fn among(object: Value, lists: &Lists) -> Self {
         let beside = |kind, name: Option<&str>| found(lists, &object, kind, name?).cloned();
         let cluster = beside("Cluster", cluster_named_by(&object));
@@ -45,7 +43,6 @@ impl Related {
     }
 
     /// Its Cluster is marked as one that nobody changes in passing.
-    #[must_use]
     pub fn is_protected(&self) -> bool {
         self.cluster.as_ref().is_some_and(|cluster| {
             let mark = &cluster["metadata"]["labels"][label::PROTECTED];
@@ -53,7 +50,6 @@ impl Related {
         })
     }
 
-    #[must_use]
     pub fn kind(&self) -> &str {
         self.object["kind"].as_str().unwrap_or_default()
     }

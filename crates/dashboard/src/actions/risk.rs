@@ -24,7 +24,6 @@ pub enum Confirmation {
 }
 
 impl Risk {
-    #[must_use]
     pub fn confirmation(self) -> Confirmation {
         match self {
             Self::Low => Confirmation::Enter,
@@ -37,7 +36,6 @@ impl Risk {
 impl Confirmation {
     /// Whether `answer`, a line without its end, confirms an action on the object `name`. Enter alone is the empty
     /// line.
-    #[must_use]
     pub fn accepts(self, answer: &str, name: &str) -> bool {
         let answer = answer.trim();
         match self {
@@ -49,7 +47,6 @@ impl Confirmation {
 }
 
 /// In proportion to what can break.
-#[must_use]
 pub fn risk(action: &Action, related: &Related) -> Risk {
     if related.is_protected() {
         return Risk::High;

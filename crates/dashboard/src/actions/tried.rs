@@ -64,7 +64,6 @@ pub enum TriedError {
 pub const SHORT_WORDS: [&str; 4] = ["surge", "unavailable", "replicas", "version"];
 
 /// The change that a word stands for in a kind; `None` when the kind has no such field.
-#[must_use]
 pub fn short_edit(kind: &str, word: &str, value: &Value) -> Option<TriedEdit> {
     let is_deployment = kind == "MachineDeployment";
     if !is_deployment && kind != "KubeadmControlPlane" {

@@ -49,14 +49,12 @@ impl Fleet {
     /// Everything that explains the verdict of `id`, worst first. Empty when it is well. A fault is explained by
     /// faults, progress by what acts; what repeats another object or waits its turn counts only where nothing
     /// else does.
-    #[must_use]
     pub fn causes(&self, id: RowId) -> Vec<Cause> {
         self.groups(id).iter().map(|group| self.cause_of(id, group)).collect()
     }
 
     /// From `id` down to the leaf that explains its verdict best. Empty when it is well. The last hop is
     /// the cause; a chain of one hop means that the object itself is.
-    #[must_use]
     pub fn cause(&self, id: RowId) -> Vec<Hop> {
         self.groups(id).first().map(|group| self.chain(id, group.leaf)).unwrap_or_default()
     }
@@ -67,7 +65,6 @@ impl Fleet {
     }
 
     /// From `id` down to `leaf`, one hop for each owner between them.
-    #[must_use]
     pub fn chain(&self, id: RowId, leaf: RowId) -> Vec<Hop> {
         let mut chain: Vec<RowId> = vec![leaf];
         while let Some(last) = chain.last().copied().filter(|last| *last != id) {
@@ -80,7 +77,6 @@ impl Fleet {
 
     /// The first cause of a cluster's verdict in a few words, and how many more there are. Empty when it is well.
     /// Without contact: the same of what was seen last.
-    #[must_use]
     pub fn what_is_wrong(&self, id: RowId) -> String {
         let groups = self.groups(id);
         let words = groups.first().map(|first| self.cause_of(id, first).words).unwrap_or_default();
@@ -93,7 +89,6 @@ impl Fleet {
     }
 
     /// What the evidence on the object means in plain words, what is usual, and what to do about it.
-    #[must_use]
     pub fn explanation(&self, id: RowId) -> Option<&Explanation> {
         let (row, judgement) = (self.row(id)?, self.judgement(id)?);
         let (type_, reason) = type_and_reason(row, judgement.why);
@@ -101,7 +96,6 @@ impl Fleet {
     }
 
     /// It does what it should and has not taken longer than such objects do: nobody needs to look at anything.
-    #[must_use]
     pub fn goes_as_usual(&self, id: RowId) -> bool {
         self.judgement(id).is_some_and(|own| own.verdict == Verdict::Progressing && own.slow.is_none())
     }

@@ -33,7 +33,6 @@ impl<'a> Cell<'a> {
     }
 
     /// As kubectl prints it, byte for byte; text from a cluster is sanitised.
-    #[must_use]
     pub fn print(self, now: Timestamp) -> Cow<'a, str> {
         match self {
             Self::Nothing => "".into(),
@@ -46,7 +45,6 @@ impl<'a> Cell<'a> {
     }
 
     /// Order of two cells of one column: missing ones first, versions by their numbers, newest first.
-    #[must_use]
     pub fn order(self, other: Self) -> Ordering {
         match (self, other) {
             (Self::Number(a), Self::Number(b)) => a.cmp(&b),
@@ -75,7 +73,6 @@ pub enum Reader {
 
 impl Reader {
     /// `None` for a column of kinds that are not kept as rows.
-    #[must_use]
     pub fn of(column: &Column) -> Option<Self> {
         match column.path {
             Path::Condition(type_) => Some(Self::Condition(type_)),
@@ -86,7 +83,6 @@ impl Reader {
         }
     }
 
-    #[must_use]
     pub fn read(self, row: &Row) -> Cell<'_> {
         match self {
             Self::Condition(type_) => row.condition(type_).map_or(Cell::Nothing, Cell::Condition),
@@ -98,7 +94,6 @@ impl Reader {
 impl Kind {
     /// The columns of objects of this kind. Control planes of all providers have those of the kubeadm one: they keep the
     /// contract's fields in the same places.
-    #[must_use]
     pub fn columns(self) -> &'static [Column] {
         match self {
             Self::Cluster => of("Cluster"),

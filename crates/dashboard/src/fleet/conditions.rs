@@ -35,7 +35,6 @@ pub struct Places<'a, C> {
 impl<'a, C: ConditionMarks> Places<'a, C> {
     /// The list to read, and whether its conditions are of the older kind. Those are told by where they are, by the
     /// version, by a severity, or by reasons that are missing everywhere.
-    #[must_use]
     pub fn choose(self, group: &str, version: &str) -> (&'a [C], bool) {
         let looks_old = |list: &[C]| list.iter().any(C::has_severity) || !list.iter().any(C::has_reason);
         match self {
@@ -49,14 +48,12 @@ impl<'a, C: ConditionMarks> Places<'a, C> {
 
 /// Of Cluster API's own kinds, v1beta1 has the older conditions in `status.conditions`; the versions of other providers
 /// say nothing.
-#[must_use]
 pub fn is_older_version(group: &str, version: &str) -> bool {
     let own = [names::CORE_GROUP, names::CONTROL_PLANE_GROUP, names::BOOTSTRAP_GROUP];
     own.contains(&group) && version == "v1beta1"
 }
 
 /// The conditions of an object as it is served, and whether they are of the older kind.
-#[must_use]
 pub fn conditions_of(object: &Value) -> (&[Value], bool) {
     let status = &object["status"];
     let (group, version) =

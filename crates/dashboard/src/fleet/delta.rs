@@ -81,7 +81,6 @@ pub struct Feed {
 impl Feed {
     /// Since when the rows are only what was seen last, seconds since the epoch; `None` while they are current, are
     /// being read, or may not be read.
-    #[must_use]
     pub fn lost_s(&self) -> Option<u32> {
         let is_lost = matches!(self.state, FeedState::Lost { .. } | FeedState::Silent { .. });
         let at = self.last_good.filter(|_| is_lost)?;
@@ -89,7 +88,6 @@ impl Feed {
     }
 
     /// No list will come.
-    #[must_use]
     pub fn is_refused(&self) -> bool {
         matches!(self.state, FeedState::NoAccess { .. } | FeedState::NotServed { .. })
     }

@@ -28,7 +28,6 @@ pub enum Tone {
 }
 
 impl Tone {
-    #[must_use]
     pub fn of(type_: &str, status: Status) -> Self {
         match (polarity(type_), status) {
             (_, Status::Unknown) => Self::Unknown,
@@ -83,7 +82,6 @@ impl ConditionLine {
 
 /// The conditions of an object as it was served, and whether they are of the older kind (v1beta1). The text
 /// of a followed object is sanitised already.
-#[must_use]
 pub fn condition_lines(object: &Value) -> (Vec<ConditionLine>, bool) {
     let (list, legacy) = conditions_of(object);
     (list.iter().map(ConditionLine::of_json).collect(), legacy)
@@ -136,7 +134,6 @@ const OWNERS_MAX: usize = 8;
 
 impl Fleet {
     /// Details of one object; `None` when it is no longer there.
-    #[must_use]
     pub fn details(&self, id: RowId) -> Option<Details<'_>> {
         let row = self.row(id)?;
         Some(Details {
@@ -206,7 +203,6 @@ impl Fleet {
 
     /// The objects below that conditions which are not in their normal state name, in the order of the
     /// conditions, each once.
-    #[must_use]
     pub fn mentioned(&self, id: RowId) -> Vec<RowId> {
         let Some((row, cluster)) = self.row(id).zip(self.cluster_of(id)) else { return Vec::new() };
         let mut found = Vec::new();
@@ -225,7 +221,6 @@ impl Fleet {
 
     /// Is an object called `name` below this one, or is it made for one that is: infrastructure and bootstrap objects are
     /// called like their Machines?
-    #[must_use]
     pub fn has_below(&self, id: RowId, name: &str) -> bool {
         let Some(cluster) = self.cluster_of(id) else { return false };
         let named = Kind::ALL.into_iter().flat_map(|kind| self.members_named(cluster, kind, name));
@@ -250,7 +245,6 @@ impl Fleet {
 
     /// Group, kind, namespace and name of what an item stands for, with its version where the item is
     /// a row: what [`crate::fleet::watch::Source::follow`] needs to show the object itself.
-    #[must_use]
     pub fn target(&self, item: Item) -> Option<Target> {
         let row = self.row(item.row())?;
         let target = match item {

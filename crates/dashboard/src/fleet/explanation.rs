@@ -48,7 +48,6 @@ pub struct Explanations(Arc<FxHashMap<String, Reasons>>);
 
 impl Explanations {
     /// The table in the binary.
-    #[must_use]
     pub fn built_in() -> &'static Self {
         // A test reads the file, so that an error in it never comes so far.
         static BUILT_IN: LazyLock<Explanations> =
@@ -71,7 +70,6 @@ impl Explanations {
     }
 
     /// The entry for a type and reason; else for the reason whatever the type; else for the type.
-    #[must_use]
     pub fn find(&self, type_: &str, reason: &str) -> Option<&Explanation> {
         let of = |type_: &str, reason: &str| self.0.get(type_)?.get(reason);
         of(type_, reason).or_else(|| of(ANY, reason)).or_else(|| of(type_, ANY))

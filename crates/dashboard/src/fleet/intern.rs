@@ -42,7 +42,6 @@ impl Interner {
     }
 
     /// Entries held, for figures and tests.
-    #[must_use]
     pub fn entries(&self) -> usize {
         let t = self.tables.lock();
         t.texts.set.len() + t.conditions.set.len() + t.labels.set.len() + t.owners.set.len()

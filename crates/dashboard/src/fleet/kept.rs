@@ -122,7 +122,6 @@ fn mark_of(source: &Source, entry: &MarkEntry) -> Result<Mark, FileError> {
 }
 
 /// The same as a file.
-#[must_use]
 pub fn marks_text(marks: &[Mark]) -> String {
     let entry = |mark: &Mark| MarkEntry {
         uid: mark.uid.to_string(),
@@ -165,7 +164,6 @@ pub fn read_usual_times(source: &Source) -> Result<KeptTimes, FileError> {
 }
 
 /// The same as a file.
-#[must_use]
 pub fn usual_times_text(kept: &KeptTimes) -> String {
     let entry = |time: &UsualTime| UsualEntry {
         source: time.source.to_string(),
@@ -238,7 +236,6 @@ fn past_entry(line: PastLine) -> Result<PastEntry, String> {
 }
 
 /// The same as a file.
-#[must_use]
 pub fn past_text(past: &[PastEntry]) -> String {
     let line = |PastEntry { cluster, entry }: &PastEntry| PastLine {
         at: entry.at_s,

@@ -49,7 +49,6 @@ pub enum Tag {
 }
 
 impl Tag {
-    #[must_use]
     pub fn word(self) -> &'static str {
         match self {
             Self::Deleting => "deleting",
@@ -105,7 +104,6 @@ pub struct Line<'a> {
 
 impl Fleet {
     /// The cells of an item; `None` when it is no longer there.
-    #[must_use]
     pub fn line(&self, item: Item) -> Option<Line<'_>> {
         let row = self.row(item.row())?;
         match item {
@@ -159,7 +157,6 @@ impl Fleet {
     }
 
     /// Why the object taken alone is as it is, in a few words; empty when it is well.
-    #[must_use]
     pub fn own_words(&self, id: RowId) -> String {
         let of = |row: &Arc<Row>| Some(words(row, self.judgement(id)?, self.now_s()));
         self.row(id).and_then(of).unwrap_or_default()
@@ -167,13 +164,11 @@ impl Fleet {
 
     /// Since when the object with everything under it is as it is shown, by the account of what explains it. `None`: it has
     /// no date.
-    #[must_use]
     pub fn since(&self, id: RowId) -> Option<Timestamp> {
         if self.index.last_verdict(id) == Verdict::Ok { self.own_since(id) } else { self.cause_since(id) }
     }
 
     /// The same of the object alone.
-    #[must_use]
     pub fn own_since(&self, id: RowId) -> Option<Timestamp> {
         let (row, judgement) = (self.row(id)?, self.judgement(id)?);
         let since_s = match judgement.why {
@@ -240,7 +235,6 @@ impl Fleet {
     }
 
     /// The version that a cluster's topology or its control plane asks for.
-    #[must_use]
     pub fn wanted_version(&self, cluster: RowId) -> Option<Arc<str>> {
         let own = self.row(cluster).map(|row| row.version.clone()).filter(|version| !version.is_empty());
         own.or_else(|| self.control_plane_version(cluster))
@@ -261,7 +255,6 @@ impl Fleet {
 
     /// The versions that run in a cluster or under a set, with how many replicas each; by version.
     /// One entry without a count when only the wanted version is known.
-    #[must_use]
     pub fn versions(&self, id: RowId) -> Vec<VersionCount> {
         let Some(row) = self.row(id) else { return Vec::new() };
         let (first, second): (&[VersionCount], &[VersionCount]) = match &row.facts {

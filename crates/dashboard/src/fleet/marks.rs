@@ -33,7 +33,6 @@ pub struct Mark {
 }
 
 impl Mark {
-    #[must_use]
     pub fn is_shelf(&self) -> bool {
         self.reason.is_some()
     }
@@ -70,7 +69,6 @@ impl Marks {
 
 impl Fleet {
     /// What a person noted of the object, as long as that holds; or of everything below it that is wrong.
-    #[must_use]
     pub fn mark(&self, id: RowId) -> Option<&Mark> {
         if self.marks.by_uid.is_empty() {
             return None;
@@ -79,13 +77,11 @@ impl Fleet {
     }
 
     /// What a person noted of the object itself.
-    #[must_use]
     pub fn own_mark(&self, id: RowId) -> Option<&Mark> {
         self.marks.by_uid.get(&self.row(id)?.uid)
     }
 
     /// How many clusters are shelved.
-    #[must_use]
     pub fn shelved_clusters(&self) -> usize {
         if self.marks.by_uid.is_empty() {
             return 0;

@@ -19,14 +19,12 @@ pub struct Mention<'a> {
 
 impl Mention<'_> {
     /// Does the line speak of objects of this kind?
-    #[must_use]
     pub fn is_of(&self, kind: &str) -> bool {
         self.kind == kind || (self.kind.starts_with(kind.trim_end_matches('y')) && self.kind == plural(kind))
     }
 }
 
 /// The lines of a message that name objects, in order. A line that names none belongs to the one before.
-#[must_use]
 pub fn mentions(message: &str) -> Vec<Mention<'_>> {
     let mut entries = Vec::new();
     let mut start = 0;

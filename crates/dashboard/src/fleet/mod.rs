@@ -121,20 +121,17 @@ pub struct Changes {
 }
 
 impl Changes {
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         !self.overview && self.rows == 0 && !self.is_replaced
     }
 }
 
 impl Fleet {
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
     /// An empty fleet that explains reasons in these words.
-    #[must_use]
     pub fn explained_by(explanations: Explanations) -> Self {
         Self { explanations: Some(explanations), ..Self::default() }
     }
@@ -300,7 +297,6 @@ impl Fleet {
     }
 
     /// The next moment at which a verdict may turn by itself, seconds since the epoch.
-    #[must_use]
     pub fn next_due_s(&self) -> Option<u32> {
         let now_s = self.now_s();
         let lost = self.feeds.values().filter_map(Feed::lost_s).map(|at_s| at_s.saturating_add(LOST_S));
@@ -321,24 +317,20 @@ impl Fleet {
     }
 
     /// How the object taken alone is judged now; what is shown follows when that held.
-    #[must_use]
     pub fn judgement(&self, id: RowId) -> Option<Judgement> {
         self.index.judgement(id)
     }
 
     /// The time that judgements are made at, seconds since the epoch; 0 before it is known.
-    #[must_use]
     pub fn now_s(&self) -> u32 {
         self.index.now_s()
     }
 
     /// Grows with every batch that changed something: equal revisions mean an equal picture.
-    #[must_use]
     pub fn revision(&self) -> u64 {
         self.revision
     }
 
-    #[must_use]
     pub fn row(&self, id: RowId) -> Option<&Arc<Row>> {
         self.index.row(id)
     }
@@ -348,25 +340,21 @@ impl Fleet {
         self.index.rows()
     }
 
-    #[must_use]
     pub fn find(&self, source: SourceId, uid: Uid) -> Option<RowId> {
         self.index.find(source, uid)
     }
 
     /// All clusters, by source, namespace and name.
-    #[must_use]
     pub fn clusters(&self) -> &[RowId] {
         self.index.clusters()
     }
 
     /// The Cluster that an object belongs to; itself for a Cluster.
-    #[must_use]
     pub fn cluster_of(&self, id: RowId) -> Option<RowId> {
         self.row(id).and_then(|row| self.index.cluster_of(row))
     }
 
     /// What owns an object, where that is in the fleet.
-    #[must_use]
     pub fn owner_of(&self, id: RowId) -> Option<RowId> {
         let row = self.row(id)?;
         let owner = row.owner.as_ref()?;
@@ -374,25 +362,21 @@ impl Fleet {
     }
 
     /// What an object's controller owns, by kind and name.
-    #[must_use]
     pub fn owned_by(&self, id: RowId) -> &[RowId] {
         self.row(id).map_or(&[], |row| self.index.owned_by(row))
     }
 
     /// Members of a cluster of one kind, by name.
-    #[must_use]
     pub fn members(&self, cluster: RowId, kind: Kind) -> &[RowId] {
         self.row(cluster).map_or(&[], |row| self.index.members(row, kind))
     }
 
     /// The verdict of one object with everything under it: never better than its worst part.
-    #[must_use]
     pub fn verdict(&self, id: RowId) -> Verdict {
         self.index.verdict(id)
     }
 
     /// The verdict that is shown of the object taken alone.
-    #[must_use]
     pub fn own_verdict(&self, id: RowId) -> Verdict {
         self.index.own_verdict(id)
     }
@@ -414,7 +398,6 @@ impl Fleet {
     }
 
     /// How long the Machines of each pool of a cluster took, those of earlier runs included.
-    #[must_use]
     pub fn pool_times(&self, source: SourceId, cluster: &ObjectKey) -> Vec<PoolTimes> {
         self.index.usual.pools(
             |id| self.source_name(id),
@@ -439,7 +422,6 @@ impl Fleet {
     }
 
     /// How many clusters have which verdict, in the order of [`Verdict::ALL`].
-    #[must_use]
     pub fn cluster_counts(&self) -> [usize; 5] {
         let mut counts = [0; 5];
         for id in self.clusters() {
@@ -448,12 +430,10 @@ impl Fleet {
         counts
     }
 
-    #[must_use]
     pub fn len(&self) -> usize {
         self.index.len()
     }
 
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -464,7 +444,6 @@ impl Fleet {
     }
 
     /// The feed that a kind of row comes from, whatever its state.
-    #[must_use]
     pub fn feed(&self, source: SourceId, kind: &str) -> Option<&Feed> {
         self.feeds.iter().find(|(k, _)| k.source == source && k.kind.as_ref() == kind).map(|(_, feed)| feed)
     }

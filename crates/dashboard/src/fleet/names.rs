@@ -43,7 +43,6 @@ impl Names {
         Kind::Machine,
     ];
 
-    #[must_use]
     pub fn of(fleet: &Fleet) -> Self {
         let mut names = Self::default();
         for (at, kind) in Self::KINDS.into_iter().enumerate() {
@@ -73,7 +72,6 @@ impl Names {
     }
 
     /// Objects whose names have the letters of each word in their order, best first; of a kind `most` at most.
-    #[must_use]
     pub fn find(&self, words: &str, most: usize) -> Vec<RowId> {
         let words: String = words.chars().take(WORDS_CHARS_MAX).collect::<String>().to_lowercase();
         let mut matcher = Matcher::from_query(&words, &Config::default().matching(Matching::Fuzzy));

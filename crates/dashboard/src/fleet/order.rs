@@ -47,7 +47,6 @@ pub struct Query {
 
 impl Query {
     /// Why the text asks for nothing, in a sentence; `None`: it can be understood.
-    #[must_use]
     pub fn trouble(&self) -> Option<String> {
         Filter::parse(&self.short_text()).err()
     }
@@ -81,7 +80,6 @@ pub struct Candidates {
 
 impl Fleet {
     /// All rows of a kind, of the whole fleet or of one cluster, by name, with what they will be chosen and ordered by.
-    #[must_use]
     pub fn candidates(&self, kind: Kind, cluster: Option<RowId>, query: &Query) -> Candidates {
         let needs_since = query.sort.by == By::Since || query.filter().needs_since();
         let clusters = cluster.as_ref().map_or_else(|| self.clusters(), std::slice::from_ref);
@@ -102,7 +100,6 @@ impl Fleet {
     }
 
     /// Filter and sort at once: right for clusters, and for the members of one.
-    #[must_use]
     pub fn select(&self, kind: Kind, cluster: Option<RowId>, query: &Query) -> Vec<RowId> {
         self.candidates(kind, cluster, query).select(query)
     }
@@ -110,7 +107,6 @@ impl Fleet {
 
 impl Candidates {
     /// The ids that match, in order; none when the text cannot be understood.
-    #[must_use]
     pub fn select(mut self, query: &Query) -> Vec<RowId> {
         let Ok(filter) = Filter::parse(&query.short_text()) else { return Vec::new() };
         let now_s = self.now_s;

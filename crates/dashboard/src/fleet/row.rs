@@ -21,7 +21,6 @@ pub struct SourceId(pub u16);
 pub struct Uid([u8; 16]);
 
 impl Uid {
-    #[must_use]
     pub fn parse(text: &str) -> Self {
         uuid::Uuid::try_parse(text).map_or_else(
             |_| Self(uuid::Uuid::new_v5(&uuid::Uuid::NAMESPACE_OID, text.as_bytes()).into_bytes()),
@@ -135,7 +134,6 @@ impl Equivalent<Arc<Owner>> for OwnerWords<'_> {
 pub struct Labels(pub Box<[(Arc<str>, Arc<str>)]>);
 
 impl Labels {
-    #[must_use]
     pub fn get(&self, key: &str) -> Option<&str> {
         self.0.binary_search_by(|(k, _)| k.as_ref().cmp(key)).ok().map(|at| self.0[at].1.as_ref())
     }
@@ -178,7 +176,6 @@ pub enum Severity {
 }
 
 impl Severity {
-    #[must_use]
     pub fn parse(text: &str) -> Self {
         match text {
             "Info" => Self::Info,
@@ -238,7 +235,6 @@ impl std::ops::Deref for Condition {
 
 impl Condition {
     /// When the status last changed.
-    #[must_use]
     pub fn since(&self) -> Option<Timestamp> {
         moment(self.since_s)
     }
@@ -409,39 +405,32 @@ pub struct Row {
 }
 
 impl Row {
-    #[must_use]
     pub fn condition(&self, type_: &str) -> Option<&Condition> {
         self.conditions.iter().find(|c| c.type_.as_ref() == type_)
     }
 
     /// Is it of this group and kind, whatever the version?
-    #[must_use]
     pub fn is_of(&self, group: &str, kind: &str) -> bool {
         self.gvk.kind == kind && self.gvk.group == group
     }
 
-    #[must_use]
     pub fn is_deleting(&self) -> bool {
         self.deleting_since_s != 0
     }
 
-    #[must_use]
     pub fn created(&self) -> Option<Timestamp> {
         moment(self.created_s)
     }
 
-    #[must_use]
     pub fn deleting_since(&self) -> Option<Timestamp> {
         moment(self.deleting_since_s)
     }
 
     /// The controllers have not yet looked at the newest spec.
-    #[must_use]
     pub fn status_is_behind(&self) -> bool {
         self.observed_generation != 0 && self.observed_generation < self.generation
     }
 
-    #[must_use]
     pub fn counters(&self) -> Option<Counters> {
         match &self.facts {
             Facts::Replicas(facts) => Some(facts.counters),
@@ -450,45 +439,37 @@ impl Row {
     }
 
     /// The same, and the Machines of a MachineHealthCheck, which nobody asked for by number.
-    #[must_use]
     pub fn shown_counters(&self) -> Option<Counters> {
         self.counters().or_else(|| self.health_check().map(|facts| facts.counters))
     }
 
-    #[must_use]
     pub fn machine(&self) -> Option<&MachineFacts> {
         if let Facts::Machine(facts) = &self.facts { Some(facts) } else { None }
     }
 
-    #[must_use]
     pub fn cluster_facts(&self) -> Option<&ClusterFacts> {
         if let Facts::Cluster(facts) = &self.facts { Some(facts) } else { None }
     }
 
-    #[must_use]
     pub fn replica_facts(&self) -> Option<&ReplicaFacts> {
         if let Facts::Replicas(facts) = &self.facts { Some(facts) } else { None }
     }
 
-    #[must_use]
     pub fn health_check(&self) -> Option<&HealthCheckFacts> {
         if let Facts::HealthCheck(facts) = &self.facts { Some(facts) } else { None }
     }
 
-    #[must_use]
     pub fn key(&self) -> ObjectKey {
         ObjectKey::new(self.namespace.as_ref(), self.name.as_ref())
     }
 
     /// What an action or a details view needs to reach the object itself.
-    #[must_use]
     pub fn object_ref(&self) -> ObjectRef {
         ObjectRef { gvk: self.gvk.as_ref().clone(), key: self.key(), uid: self.uid.to_string() }
     }
 }
 
 /// A moment from seconds since the epoch; `None` for 0.
-#[must_use]
 pub fn moment(seconds: u32) -> Option<Timestamp> {
     if seconds == 0 { None } else { Timestamp::from_timestamp(i64::from(seconds), 0) }
 }

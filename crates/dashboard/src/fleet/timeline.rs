@@ -70,7 +70,6 @@ pub struct TimelineEntry {
 }
 
 impl TimelineEntry {
-    #[must_use]
     pub fn at(&self) -> Option<Timestamp> {
         moment(self.at_s)
     }
@@ -253,7 +252,6 @@ impl Fleet {
     /// What is known of an object's past, newest first: what was seen, and, for what was not, when it was made and
     /// when its conditions last changed, by its own account. Of a Cluster everything below it; of the Machines
     /// there that were not watched, when they were made, got ready and were deleted.
-    #[must_use]
     pub fn timeline(&self, id: RowId) -> Vec<TimelineEntry> {
         let Some(row) = self.row(id) else { return Vec::new() };
         let is_cluster = row.kind == Kind::Cluster;
@@ -267,7 +265,6 @@ impl Fleet {
 
     /// The newest of what is known of the past of an object, without the accounts of what is below it: cheap enough for every
     /// picture.
-    #[must_use]
     pub fn latest(&self, id: RowId, most: usize) -> Vec<TimelineEntry> {
         let Some(row) = self.row(id) else { return Vec::new() };
         let is_cluster = row.kind == Kind::Cluster;

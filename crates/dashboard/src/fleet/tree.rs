@@ -47,7 +47,6 @@ pub enum Relative {
 
 impl Relative {
     /// The condition by which the referring object mirrors the state of the other.
-    #[must_use]
     pub fn mirrored_by(self) -> &'static str {
         match self {
             Self::ControlPlane => "ControlPlaneAvailable",
@@ -76,7 +75,6 @@ pub enum Item {
 
 impl Item {
     /// The row the item is, or hangs on.
-    #[must_use]
     pub fn row(self) -> RowId {
         match self {
             Self::Row(id) => id,
@@ -160,7 +158,6 @@ impl Tree {
     }
 
     /// Indices that are visible when only the nodes that `open` accepts show their children.
-    #[must_use]
     pub fn visible(&self, mut open: impl FnMut(usize, &Node) -> bool) -> Vec<u32> {
         let mut shown = Vec::with_capacity(self.nodes.len());
         let mut at = 0;
@@ -174,7 +171,6 @@ impl Tree {
 
 impl Fleet {
     /// The tree of one cluster. Empty when `cluster` is not a Cluster of the fleet.
-    #[must_use]
     pub fn tree(&self, cluster: RowId, options: &TreeOptions) -> Tree {
         let Some(row) = self.row(cluster).filter(|row| row.kind == Kind::Cluster) else {
             return Tree::default();
@@ -185,7 +181,6 @@ impl Fleet {
     }
 
     /// What names `item` in later trees.
-    #[must_use]
     pub fn item_key(&self, item: Item) -> Option<ItemKey> {
         let uid = self.row(item.row())?.uid;
         let part = match item {
@@ -197,7 +192,6 @@ impl Fleet {
     }
 
     /// The reference that a reference node stands for.
-    #[must_use]
     pub fn reference(&self, of: RowId, which: Relative) -> Option<&Reference> {
         let row = self.row(of)?;
         match which {
@@ -216,7 +210,6 @@ impl Fleet {
     }
 
     /// Verdict of a referenced object as far as the referring object mirrors it.
-    #[must_use]
     pub fn reference_verdict(&self, of: RowId, which: Relative) -> Verdict {
         let type_ = which.mirrored_by();
         let Some(row) = self.row(of) else { return Verdict::Unknown };

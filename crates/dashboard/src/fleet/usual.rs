@@ -215,12 +215,10 @@ impl Samples {
         self.newest_first.truncate(SAMPLES_MAX);
     }
 
-    #[must_use]
     pub fn count(&self) -> usize {
         self.newest_first.len()
     }
 
-    #[must_use]
     pub fn limits(&self, prior_s: u32) -> Limits {
         limits(&self.newest_first, prior_s)
     }
@@ -232,7 +230,6 @@ impl Samples {
 }
 
 /// The limits that these samples (seconds) and a time assumed without samples lead to.
-#[must_use]
 pub fn limits(samples: &[u32], prior_s: u32) -> Limits {
     let prior = f64::from(prior_s.max(1));
     let mut all: Vec<f64> = samples.iter().map(|s| f64::from(*s).max(1.0)).collect();
@@ -293,7 +290,6 @@ fn median(mut all: Vec<f64>) -> f64 {
 /// How long a Machine takes from its creation until it is ready, seconds, before there are samples: by the
 /// kind of its infrastructure. A `DevMachine` does not show whether its backend is a container or memory
 /// alone; a time that is too long does less harm than one that is too short.
-#[must_use]
 pub fn prior_s(infrastructure_kind: &str, control_plane: bool) -> u32 {
     let minutes = |worker: u32, plane: u32| 60 * if control_plane { plane } else { worker };
     match infrastructure_kind {

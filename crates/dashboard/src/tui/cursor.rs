@@ -16,7 +16,6 @@ pub enum Motion {
 
 impl Motion {
     /// The position after this motion from `at`, in `0..len`, on pages of `page` lines.
-    #[must_use]
     pub fn apply(self, at: usize, len: usize, page: usize) -> usize {
         let page = page.max(1);
         let last = len.saturating_sub(1);
@@ -126,7 +125,6 @@ impl Scroll {
     }
 
     /// The first line to draw of a text that may have become shorter.
-    #[must_use]
     pub fn clamped(self, len: usize, page: usize) -> usize {
         self.0.min(len.saturating_sub(page.max(1)))
     }

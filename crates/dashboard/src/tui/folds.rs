@@ -37,7 +37,6 @@ impl Folds {
     }
 
     /// All of these are open, or closed, and nothing else was touched.
-    #[must_use]
     pub fn all(keys: FxHashSet<ItemKey>, open: bool) -> Self {
         let none = FxHashSet::default();
         let (opened, closed) = if open { (keys, none) } else { (none, keys) };
@@ -45,12 +44,10 @@ impl Folds {
     }
 
     /// Whether a person opened or closed it; `None`: neither.
-    #[must_use]
     pub fn is_open(&self, key: ItemKey) -> Option<bool> {
         if self.opened.contains(&key) { Some(true) } else { self.closed.contains(&key).then_some(false) }
     }
 
-    #[must_use]
     pub fn touched(self, at_s: i64) -> Self {
         Self { at_s, ..self }
     }

@@ -17,7 +17,6 @@ pub struct Hint {
 const ABOUT_SELECTED: [&str; 7] = ["tree", "details", "toggle", "rollout", "owner", "objects", "plan"];
 
 /// What is worth knowing here, the most useful first; and what is never left out: help and the way back.
-#[must_use]
 pub fn hints(model: &Model) -> (Vec<Hint>, Vec<Hint>) {
     let is_any_selected = model.selected().is_some();
     let works = |line: &str| {

@@ -46,7 +46,6 @@ struct Files {
 
 impl Keeping {
     /// Reads what an earlier run left in `folder`, with a sentence for each file that cannot be used.
-    #[must_use]
     pub fn open(folder: Option<&Path>, fleet: &mut Fleet) -> (Self, Vec<String>) {
         let Some(folder) = folder else { return (Self::default(), Vec::new()) };
         let mut troubles = Vec::new();
@@ -75,13 +74,11 @@ impl Keeping {
     }
 
     /// Where all of it is.
-    #[must_use]
     pub fn folder(&self) -> Option<&Path> {
         self.folder.as_deref()
     }
 
     /// What was opened and closed in trees when the program began.
-    #[must_use]
     pub fn folded(&self) -> &AllFolds {
         &self.folded
     }
@@ -127,7 +124,6 @@ impl Keeping {
         is_any
     }
 
-    #[must_use]
     pub fn waiting(&self) -> Waiting {
         self.waiting.clone()
     }

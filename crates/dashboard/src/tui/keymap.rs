@@ -70,7 +70,6 @@ impl Mode {
     ];
 
     /// As written in keymap files.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Global => "global",
@@ -126,7 +125,6 @@ impl KeyPress {
     }
 
     /// The event as a terminal would send it, for scripts.
-    #[must_use]
     pub fn event(self) -> KeyEvent {
         KeyEvent::new(self.code, self.modifiers)
     }
@@ -201,7 +199,6 @@ impl fmt::Display for KeyPress {
 }
 
 /// Keys one after another, as written: `g g`.
-#[must_use]
 pub fn chord_text(keys: &[KeyPress]) -> String {
     keys.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
 }
@@ -252,7 +249,6 @@ impl Keymap {
     }
 
     /// What `keys` mean in `mode`. The mode's own bindings win over the global ones.
-    #[must_use]
     pub fn lookup(&self, mode: Mode, keys: &[KeyPress]) -> Lookup {
         let mut follow = Vec::new();
         for mode in with_global(mode) {
@@ -276,7 +272,6 @@ impl Keymap {
     }
 
     /// The chords that run exactly `line` in `mode`, the mode's own first.
-    #[must_use]
     pub fn keys_for(&self, mode: Mode, line: &str) -> Vec<String> {
         let mut found: Vec<String> = Vec::new();
         for at in with_global(mode) {
@@ -308,7 +303,6 @@ fn with_global(mode: Mode) -> impl Iterator<Item = Mode> {
 }
 
 /// The keymaps that can be asked for.
-#[must_use]
 pub fn library(config_dir: Option<&Path>) -> Library {
     Library::new("keymap", EMBEDDED, config_dir)
 }

@@ -36,7 +36,6 @@ pub struct Layout {
 }
 
 /// `None` when the area is too small to be useful.
-#[must_use]
 pub fn layout(area: Rect) -> Option<Layout> {
     if area.width < WIDTH_MIN || area.height < HEIGHT_MIN {
         return None;
@@ -61,7 +60,6 @@ pub fn layout(area: Rect) -> Option<Layout> {
 
 impl Layout {
     /// With a pane beside the body where the screen is wide enough. It explains what the foot explains elsewhere.
-    #[must_use]
     pub fn with_pane(self) -> Self {
         if self.body.width < PANE_WIDTH_MIN {
             return self;
@@ -76,7 +74,6 @@ impl Layout {
     }
 
     /// With a third of the room for the foot, where the list has so many lines less than its share.
-    #[must_use]
     pub fn with_high_foot(self, lines: usize) -> Self {
         let room = self.body.height + self.foot.height;
         let high = room / 3;
@@ -89,20 +86,17 @@ impl Layout {
     }
 
     /// The foot is high enough for more than a sentence.
-    #[must_use]
     pub fn has_high_foot(&self) -> bool {
         self.foot.height > FOOT_LINES
     }
 }
 
 /// Rows of a list in a body: what is left below its column headings.
-#[must_use]
 pub fn page(body: Rect) -> usize {
     usize::from(body.height.saturating_sub(1)).max(1)
 }
 
 /// A dialog of at most `width` × `height`, in the middle, never larger than the area.
-#[must_use]
 pub fn dialog(area: Rect, width: u16, height: u16) -> Rect {
     let width = width.min(area.width);
     let height = height.min(area.height);

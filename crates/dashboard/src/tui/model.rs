@@ -127,7 +127,6 @@ pub struct Model {
 }
 
 impl Model {
-    #[must_use]
     pub fn new(session: Session, look: Look, area: Rect, now: Timestamp) -> Self {
         Self {
             fleet: Fleet::explained_by(look.explanations.clone()),
@@ -206,7 +205,6 @@ impl Model {
     }
 
     /// The open screen.
-    #[must_use]
     pub fn screen(&self) -> &Screen {
         // `screens` is never empty: only `close_screen` takes one, and it leaves the first.
         &self.screens[self.screens.len() - 1]
@@ -287,7 +285,6 @@ impl Model {
 
     /// Seconds until something changes by itself: a verdict that is due, or rows that wait for a person; `None`: nothing
     /// does.
-    #[must_use]
     pub fn wakes_in_s(&self) -> Option<i64> {
         let from_now = |at_s: u32| i64::from(at_s) - self.now.timestamp();
         let rows_s = self.held_s().filter(|_| self.screen().is_waiting(self.fleet.now_s()));
@@ -296,13 +293,11 @@ impl Model {
     }
 
     /// Which bindings hold now.
-    #[must_use]
     pub fn mode(&self) -> Mode {
         if self.overlays.is_empty() { self.screen_mode() } else { Mode::Dialog }
     }
 
     /// Which bindings hold on the open screen while no dialog is over it.
-    #[must_use]
     pub fn screen_mode(&self) -> Mode {
         match self.screen() {
             Screen::Fleet(_) => Mode::Fleet,
@@ -354,13 +349,11 @@ impl Model {
     }
 
     /// What is selected on the open screen.
-    #[must_use]
     pub fn selected(&self) -> Option<Item> {
         self.screen().selected(&self.fleet)
     }
 
     /// The object that is selected: none for headings.
-    #[must_use]
     pub fn selected_row(&self) -> Option<RowId> {
         match self.selected()? {
             Item::Row(id) => Some(id),
@@ -369,13 +362,11 @@ impl Model {
     }
 
     /// The marked objects of the open list.
-    #[must_use]
     pub fn chosen(&self) -> Vec<RowId> {
         self.screen().chosen().map(|chosen| chosen.rows(&self.fleet)).unwrap_or_default()
     }
 
     /// What an action is about: what is marked, else what is selected.
-    #[must_use]
     pub fn acted_on(&self) -> Vec<RowId> {
         let chosen = self.chosen();
         if chosen.is_empty() { self.selected_row().into_iter().collect() } else { chosen }
@@ -401,12 +392,10 @@ impl Model {
     }
 
     /// What the shell should follow for the open screen: the object whose details are open.
-    #[must_use]
     pub fn follow(&self) -> Vec<Effect> {
         vec![Effect::Follow(self.followed().cloned())]
     }
 
-    #[must_use]
     pub fn followed(&self) -> Option<&Target> {
         match self.screen() {
             Screen::Details(details) => Some(&details.target),

@@ -24,17 +24,14 @@ pub struct Paint<'a> {
 }
 
 impl<'a> Paint<'a> {
-    #[must_use]
     pub fn new(theme: &'a Theme, now: Timestamp) -> Self {
         Self { theme, now, next_change_s: Cell::new(None) }
     }
 
-    #[must_use]
     pub fn style(&self, scope: Scope) -> Style {
         self.theme.style(scope)
     }
 
-    #[must_use]
     pub fn glyphs(&self) -> &'static Glyphs {
         self.theme.glyphs
     }
@@ -78,19 +75,16 @@ impl<'a> Paint<'a> {
     }
 
     /// Seconds until an age on this frame changes; `None` when none was drawn.
-    #[must_use]
     pub fn next_change_s(&self) -> Option<i64> {
         self.next_change_s.get()
     }
 
     /// A text cut to `cells`.
-    #[must_use]
     pub fn cut(&self, value: &str, cells: usize) -> String {
         text::truncate(value, cells, self.glyphs().ellipsis)
     }
 
     /// A name cut in its middle: what tells names apart is at the end.
-    #[must_use]
     pub fn cut_name(&self, name: &str, cells: usize) -> String {
         if text::width(name) <= cells {
             return name.to_owned();
@@ -103,7 +97,6 @@ impl<'a> Paint<'a> {
     }
 
     /// Glyph of a verdict.
-    #[must_use]
     pub fn verdict_glyph(&self, verdict: Verdict) -> &'static str {
         let g = self.glyphs();
         match verdict {
@@ -116,7 +109,6 @@ impl<'a> Paint<'a> {
     }
 
     /// Glyph and word of a verdict.
-    #[must_use]
     pub fn verdict(&self, verdict: Verdict) -> Span<'static> {
         self.span(verdict_scope(verdict), format!("{} {}", self.verdict_glyph(verdict), verdict.word()))
     }
@@ -131,7 +123,6 @@ impl<'a> Paint<'a> {
 }
 
 /// The scope of a verdict.
-#[must_use]
 pub fn verdict_scope(verdict: Verdict) -> Scope {
     match verdict {
         Verdict::Ok => Scope::Ok,

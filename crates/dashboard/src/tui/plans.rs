@@ -27,14 +27,12 @@ pub struct PlannedCluster {
 }
 
 impl PlannedCluster {
-    #[must_use]
     pub fn of(fleet: &Fleet, cluster: RowId) -> Option<Self> {
         let row = fleet.row(cluster)?;
         Some(Self { source: row.source, uid: row.uid, key: row.key() })
     }
 
     /// The same, but for a cluster that is too large to be read unasked.
-    #[must_use]
     pub fn unless_large(fleet: &Fleet, cluster: RowId) -> Option<Self> {
         let is_large = fleet.members(cluster, Kind::Machine).len() > MACHINES_MAX;
         if is_large { None } else { Self::of(fleet, cluster) }
@@ -120,7 +118,6 @@ impl Plans {
     }
 
     /// The plan of an object; `None` when none is known or the kind has none.
-    #[must_use]
     pub fn of_row(&self, row: &Row) -> Option<&ObjectPlan> {
         let of = self.of.as_ref()?;
         if of.source != row.source || of.key.namespace != row.namespace.as_ref() {
@@ -131,7 +128,6 @@ impl Plans {
     }
 
     /// How a cluster goes on from the moment of the reading ([`Self::at`]).
-    #[must_use]
     pub fn ahead(&self, cluster: &Row) -> Option<&Ahead> {
         let of = self.of.as_ref()?;
         let is_its = of.source == cluster.source && of.key == cluster.key();
@@ -139,7 +135,6 @@ impl Plans {
     }
 
     /// Who asked last for the Machines that an object's spec describes.
-    #[must_use]
     pub fn author_of(&self, row: &Row) -> Option<&Author> {
         let of = self.of.as_ref().filter(|of| of.source == row.source)?;
         let is_here = of.key.namespace == row.namespace.as_ref();
@@ -148,7 +143,6 @@ impl Plans {
     }
 
     /// Nothing has changed since, or what changed is being read.
-    #[must_use]
     pub fn is_current(&self) -> bool {
         !self.is_stale
     }
@@ -161,18 +155,15 @@ impl Plans {
     }
 
     /// What could not be read or is not planned, in sentences.
-    #[must_use]
     pub fn remarks(&self) -> &[String] {
         self.forecast.as_ref().map_or(&[], |forecast| &forecast.remarks)
     }
 
-    #[must_use]
     pub fn trouble(&self) -> Option<&str> {
         self.trouble.as_deref()
     }
 
     /// The moment of the reading, RFC 3339; `None` before the first.
-    #[must_use]
     pub fn at(&self) -> Option<&str> {
         self.forecast.as_ref().map(|forecast| forecast.at.as_str())
     }

@@ -12,7 +12,6 @@ use capstan_base::toml_file::FileError;
 const GENERATED: &str = "Generated from the tables in `crates/dashboard/src/tui`; `UPDATE_GOLDEN=1 tests/run documents` writes it anew.";
 
 /// `docs/commands.md`.
-#[must_use]
 pub fn commands() -> String {
     let mut out = format!(
         "# Commands\n\n{GENERATED}\n\nTyped after `:`, bound to keys in keymap files. Those marked with * open a \

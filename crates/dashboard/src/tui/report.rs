@@ -15,7 +15,6 @@ const OBJECTS_MAX: usize = 100;
 const ENTRIES_MAX: usize = 200;
 
 /// The report on a Cluster; `None`: there is no such row.
-#[must_use]
 pub fn report(fleet: &Fleet, cluster: RowId, now: Timestamp) -> Option<String> {
     let row = fleet.row(cluster)?;
     let verdict = fleet.verdict(cluster);

@@ -59,7 +59,6 @@ impl Rights {
 
     /// Why the server would refuse `verb` on `row`, as half a sentence; `None` when it would not, or when that is not
     /// known.
-    #[must_use]
     pub fn refusal(&self, row: &Row, verb: &'static str) -> Option<String> {
         let here = right(row, verb, &row.namespace);
         let Some(Grant::Refused(reason)) = self.answer(row.source, &here) else { return None };

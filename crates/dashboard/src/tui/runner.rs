@@ -67,7 +67,6 @@ pub struct Runner {
 }
 
 impl Runner {
-    #[must_use]
     pub fn new(
         handles: BTreeMap<SourceId, SourceHandle>,
         loading: Loading,

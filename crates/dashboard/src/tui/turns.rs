@@ -25,7 +25,6 @@ pub struct Turn {
 
 impl Turns {
     /// From what is known now on.
-    #[must_use]
     pub fn since_now(fleet: &Fleet) -> Self {
         let mut turns = Self::default();
         turns.look(fleet);
@@ -49,14 +48,12 @@ impl Turns {
 
 impl Turn {
     /// Did it come to be at fault? Whose state is not known is not.
-    #[must_use]
     pub fn is_alarm(&self) -> bool {
         let is_at_fault = |verdict| matches!(verdict, Verdict::Degraded | Verdict::Blocked);
         is_at_fault(self.after) && !is_at_fault(self.before)
     }
 
     /// What a command is told, as its environment: no text of a cluster becomes part of a command line.
-    #[must_use]
     pub fn environment(&self) -> [(&'static str, &str); 5] {
         [
             ("CAPSTAN_NAMESPACE", &self.namespace),
@@ -69,7 +66,6 @@ impl Turn {
 }
 
 /// What the bell says of clusters that turned; `None`: none of them came to be at fault.
-#[must_use]
 pub fn alarm(turns: &[Turn]) -> Option<String> {
     let mut alarms = turns.iter().filter(|turn| turn.is_alarm());
     let first = alarms.next()?;

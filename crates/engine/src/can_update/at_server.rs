@@ -53,7 +53,6 @@ impl AtServer {
     }
 
     /// How many extensions may answer a hook, as the engine was told.
-    #[must_use]
     pub fn with(self, handlers: Handlers) -> Self {
         Self { handlers, ..self }
     }

@@ -36,7 +36,6 @@ struct Known {
 }
 
 impl Catalog {
-    #[must_use]
     pub fn new(client: Client) -> Self {
         Self { client, known: Mutex::default() }
     }

@@ -106,7 +106,6 @@ pub async fn list_around(connection: &Connection, cluster: &ObjectKey) -> Lists 
 }
 
 /// The name of the Cluster that an object names as its own; of a Cluster its own name.
-#[must_use]
 pub fn cluster_named_by(object: &Value) -> Option<&str> {
     let metadata = &object["metadata"];
     if object["kind"] == "Cluster" {

@@ -245,7 +245,6 @@ fn file_error(error: KubeconfigError, origin: &str) -> ConnectError {
 }
 
 /// The contexts of the kubeconfig that [`prepare`] would read; none where there is none that can be read.
-#[must_use]
 pub fn contexts(kubeconfig: Option<&Path>) -> Vec<String> {
     read_file(kubeconfig).map(|(config, _)| names_of(&config)).unwrap_or_default()
 }

@@ -17,7 +17,6 @@ pub struct TimedOut(pub Duration);
 
 /// The same client with `limit` for each request and its whole answer. Watches and connections that are taken over
 /// (port-forwards) have none: they are meant to stay.
-#[must_use]
 pub fn within(client: Client, limit: Duration) -> Client {
     let namespace = client.default_namespace().to_owned();
     let service = tower::service_fn(move |request| answer(client.clone(), request, limit));

@@ -36,7 +36,6 @@ pub enum Cause {
 }
 
 /// Sorts an error into a cause, by type first and by the texts of its sources where types are erased.
-#[must_use]
 pub fn classify(error: &Error) -> Cause {
     match error {
         Error::Api(status) => match status.code {
@@ -90,7 +89,6 @@ fn classify_text(text: &str) -> Cause {
 }
 
 /// The error and all its sources, outermost first, without repeating a text that already contains the next.
-#[must_use]
 pub fn chain(error: &Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -106,7 +104,6 @@ pub fn chain(error: &Error) -> String {
 }
 
 /// One sentence for an operator about a request to `server`.
-#[must_use]
 pub fn explain(error: &Error, server: &str) -> String {
     match classify(error) {
         Cause::Unreachable => {

@@ -28,7 +28,6 @@ impl<K: Live> Clone for Index<K> {
 
 impl<K: Live> Index<K> {
     /// Kept from now on with every change of the copy.
-    #[must_use]
     pub fn new(cache: &Cache<K>, terms: impl Fn(&K) -> Vec<String> + Send + Sync + 'static) -> Self {
         let index = Self { cache: cache.clone(), terms: Arc::new(terms), keys: Arc::default() };
         // Not a clone of the copy: it would keep itself alive.
@@ -38,7 +37,6 @@ impl<K: Live> Index<K> {
     }
 
     /// The objects that have `term` now, by namespace and name.
-    #[must_use]
     pub fn get(&self, term: &str) -> Vec<Arc<K>> {
         let keys: Vec<ObjectKey> = self.keys.lock().get(term).into_iter().flatten().cloned().collect();
         let found = keys.iter().filter_map(|key| self.cache.get(key));

@@ -65,7 +65,6 @@ pub struct Outage {
 
 impl Pulse {
     /// When a byte of an answer last came; the start of the connection before the first.
-    #[must_use]
     pub fn heard_at(&self) -> Instant {
         *self.0.heard.lock()
     }

@@ -17,7 +17,6 @@ pub struct Refused {
 }
 
 impl Refused {
-    #[must_use]
     pub fn new(method: &str, path: &str) -> Self {
         Self { method: method.to_owned(), path: path.to_owned() }
     }
@@ -25,7 +24,6 @@ impl Refused {
 
 /// May this request leave a read-only process? Reads and reviews of one's own rights may.
 /// Connecting subresources (`exec`, `portforward`, `proxy`, ...) act although they may be a GET.
-#[must_use]
 pub fn allows(method: &Method, path: &str) -> bool {
     if acts_by_reading(path) {
         return false;

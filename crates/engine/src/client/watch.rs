@@ -48,7 +48,6 @@ pub struct Progress {
 impl Progress {
     /// What is in the copy is what the server last reported, and what is not in it does not exist there: no list is due, and none
     /// failed. A watch that ended without a word is not seen here.
-    #[must_use]
     pub fn is_current(&self) -> bool {
         let (asked, answered) = self.renewals;
         self.ready && self.trouble.is_none() && asked == answered
@@ -81,7 +80,6 @@ impl<K: Live> Default for Cache<K> {
 
 impl<K: Live> Cache<K> {
     /// An empty copy that nothing feeds yet; [`Cache::follow`] feeds it.
-    #[must_use]
     pub fn new() -> Self {
         Self(Arc::new(Shared {
             objects: RwLock::default(),
@@ -92,7 +90,6 @@ impl<K: Live> Cache<K> {
     }
 
     /// A ready copy of given objects: for tests of code that reads caches.
-    #[must_use]
     pub fn of(objects: impl IntoIterator<Item = K>) -> Self {
         let cache = Self::new();
         for object in objects {
@@ -102,32 +99,27 @@ impl<K: Live> Cache<K> {
         cache
     }
 
-    #[must_use]
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<K>> {
         self.0.objects.read().get(key).cloned()
     }
 
     /// All objects, ordered by namespace and name.
-    #[must_use]
     pub fn list(&self) -> Vec<Arc<K>> {
         self.0.objects.read().all().cloned().collect()
     }
 
     /// The objects of one namespace, ordered by name.
-    #[must_use]
     pub fn in_namespace(&self, namespace: &str) -> Vec<Arc<K>> {
         self.select(namespace, |_| true)
     }
 
     /// The objects of one namespace that `wanted` picks, ordered by name.
-    #[must_use]
     pub fn select(&self, namespace: &str, wanted: impl Fn(&K) -> bool) -> Vec<Arc<K>> {
         let contents = self.0.objects.read();
         contents.in_namespace(namespace).filter(|object| wanted(object)).cloned().collect()
     }
 
     /// The objects with the label of a Cluster, ordered by name. The first question makes an index.
-    #[must_use]
     pub fn of_cluster(&self, cluster: &ObjectKey) -> Vec<Arc<K>> {
         if let Some(found) = self.0.objects.read().of_cluster(cluster) {
             return found;
@@ -138,24 +130,20 @@ impl<K: Live> Cache<K> {
     }
 
     /// Objects that could not be decoded, with the reason.
-    #[must_use]
     pub fn unreadable(&self) -> Vec<(ObjectKey, String)> {
         self.0.objects.read().unreadable.iter().map(|(k, e)| (k.clone(), e.clone())).collect()
     }
 
-    #[must_use]
     pub fn progress(&self) -> Progress {
         self.0.progress.borrow().clone()
     }
 
     /// The first list is complete.
-    #[must_use]
     pub fn is_ready(&self) -> bool {
         self.0.progress.borrow().ready
     }
 
     /// See [`Progress::is_current`].
-    #[must_use]
     pub fn is_current(&self) -> bool {
         self.0.progress.borrow().is_current()
     }
@@ -173,7 +161,6 @@ impl<K: Live> Cache<K> {
     }
 
     /// For waiting on readiness and echoes.
-    #[must_use]
     pub fn subscribe(&self) -> watch::Receiver<Progress> {
         self.0.progress.subscribe()
     }
@@ -434,7 +421,6 @@ fn version_of<K: Live>(object: &K) -> u64 {
 
 /// Resource versions are numbers that can be compared (API convention since Kubernetes 1.35, true of
 /// every server before it). Anything else counts as 0 and is then never waited for.
-#[must_use]
 pub fn parse_version(text: &str) -> u64 {
     text.parse().unwrap_or(0)
 }
@@ -485,7 +471,6 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    #[must_use]
     pub fn new(rng: Rng) -> Self {
         Self { next: BACKOFF_MIN, rng }
     }

@@ -32,7 +32,6 @@ pub struct Precondition {
 
 impl Precondition {
     /// The same object, unchanged since it was read.
-    #[must_use]
     pub fn unchanged<K: kube::Resource>(object: &K) -> Self {
         Self { uid: object.meta().uid.clone(), resource_version: object.meta().resource_version.clone() }
     }
@@ -69,35 +68,29 @@ impl WriteError {
     }
 
     /// Somebody else changed it first; reading again and deciding again is the cure.
-    #[must_use]
     pub fn is_conflict(&self) -> bool {
         self.status().is_some_and(|s| s.code == 409 && s.reason != "AlreadyExists")
     }
 
-    #[must_use]
     pub fn is_not_found(&self) -> bool {
         self.status().is_some_and(Status::is_not_found)
     }
 
     /// The client's identity may not do it.
-    #[must_use]
     pub fn is_forbidden(&self) -> bool {
         self.status().is_some_and(|s| s.code == 403)
     }
 
-    #[must_use]
     pub fn already_exists(&self) -> bool {
         self.status().is_some_and(Status::is_already_exists)
     }
 
     /// The server does not take the content, whoever sends it and whenever: it is invalid, or forbidden.
-    #[must_use]
     pub fn is_refusal(&self) -> bool {
         self.status().is_some_and(|s| s.reason == "Invalid" || s.reason == "Forbidden")
     }
 
     /// The server's own words when it refused, for a condition's or an event's message.
-    #[must_use]
     pub fn message(&self) -> String {
         self.status().map_or_else(|| self.to_string(), |s| s.message.clone())
     }
@@ -114,7 +107,6 @@ pub struct Counts {
 
 impl Counts {
     /// Creates, patches and deletes together.
-    #[must_use]
     pub fn total(&self) -> u64 {
         [&self.creates, &self.patches, &self.deletes].iter().map(|c| c.load(Ordering::Relaxed)).sum()
     }
@@ -162,7 +154,6 @@ impl WriteLog {
     }
 
     /// What was recorded so far; the log is empty afterwards.
-    #[must_use]
     pub fn take(&self) -> Vec<Written> {
         std::mem::take(&mut self.0.lock())
     }
@@ -187,7 +178,6 @@ pub struct Writer {
 
 impl Writer {
     /// A writer whose field manager is `manager` (at most 128 characters).
-    #[must_use]
     pub fn new(client: kube::Client, manager: &str) -> Self {
         let (manager, counts) = (manager.into(), Arc::default());
         Self { client, manager, counts, permit: None, fences: None, is_strict: false }
@@ -195,57 +185,48 @@ impl Writer {
 
     /// The server refuses patches, and objects that are made, with a field that it does not know, where it would drop
     /// that field (`fieldValidation=Strict`; Kubernetes 1.25 and newer).
-    #[must_use]
     pub fn strict(mut self) -> Self {
         self.is_strict = true;
         self
     }
 
     /// Refuses every write while `permit` says no.
-    #[must_use]
     pub fn with_permit(mut self, permit: Permit) -> Self {
         self.permit = Some(permit);
         self
     }
 
     /// Sends what every write rests on along with it.
-    #[must_use]
     pub fn with_fences(mut self, fences: Fences) -> Self {
         self.fences = Some(fences);
         self
     }
 
     /// The same path, counts and permit under another field manager.
-    #[must_use]
     pub fn managed_by(&self, manager: &str) -> Self {
         Self { manager: manager.into(), ..self.clone() }
     }
 
     /// The same field manager, counts and permit for another server, which does not have the Leases.
-    #[must_use]
     pub fn on(&self, client: kube::Client) -> Self {
         Self { client, fences: None, ..self.clone() }
     }
 
     /// May it write now?
-    #[must_use]
     pub fn permitted(&self) -> bool {
         self.permit.as_ref().is_none_or(|permit| permit())
     }
 
     /// The holdings of Leases that the right to write rests on now, none where it needs no Lease; `None` without the right.
-    #[must_use]
     pub fn term(&self) -> Option<Vec<Fence>> {
         self.permitted().then(|| self.fences.iter().flat_map(|fences| fences()).collect())
     }
 
-    #[must_use]
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
 
     /// The client under it, for reads.
-    #[must_use]
     pub fn client(&self) -> &kube::Client {
         &self.client
     }
@@ -511,7 +492,6 @@ impl Writer {
 
 /// Group, version, kind and plural of a typed kind. Whether it is namespaced is not known to the
 /// type; it is taken as namespaced, which only the empty namespace of a key overrules.
-#[must_use]
 pub fn gvk_of<K: Object>() -> Gvk {
     Gvk {
         group: K::group(&()).into_owned(),

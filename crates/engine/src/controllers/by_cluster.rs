@@ -17,7 +17,6 @@ impl<K: Object> Clone for ByCluster<K> {
 
 impl<K: Object> ByCluster<K> {
     /// Kept from now on. `cluster` is the name of the Cluster of an object that counts.
-    #[must_use]
     pub fn new(all: &Cache<K>, cluster: for<'k> fn(&'k K) -> Option<&'k str>) -> Self {
         Self(Index::new(all, move |object| {
             let namespace = object.meta().namespace.as_deref().unwrap_or_default();
@@ -26,12 +25,10 @@ impl<K: Object> ByCluster<K> {
     }
 
     /// By name.
-    #[must_use]
     pub fn get(&self, cluster: &ObjectKey) -> Vec<Arc<K>> {
         self.0.get(&cluster.to_string())
     }
 
-    #[must_use]
     pub fn keys(&self, cluster: &ObjectKey) -> Vec<ObjectKey> {
         keys_of(&self.get(cluster))
     }

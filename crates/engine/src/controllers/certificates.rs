@@ -95,7 +95,6 @@ pub fn set_validity(params: &mut CertificateParams, not_before: Timestamp, not_a
 }
 
 /// The secret that carries `pair` for `cluster`.
-#[must_use]
 pub fn secret(
     namespace: &str,
     cluster: &str,
@@ -111,7 +110,6 @@ pub fn secret(
 }
 
 /// A secret of Cluster API's own type, labelled for its cluster and controlled by `owner`.
-#[must_use]
 pub fn cluster_secret(
     namespace: &str,
     cluster: &str,

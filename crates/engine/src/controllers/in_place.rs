@@ -61,18 +61,15 @@ pub struct Asking {
 }
 
 impl Asking {
-    #[must_use]
     pub fn new(settings: Settings) -> Self {
         Self { settings, ..Self::default() }
     }
 
-    #[must_use]
     pub fn is_on(&self) -> bool {
         self.settings.on
     }
 
     /// Before any question.
-    #[must_use]
     pub fn nothing_asked(&self) -> InPlace {
         if self.settings.on { InPlace::On(BTreeMap::new()) } else { InPlace::Off }
     }

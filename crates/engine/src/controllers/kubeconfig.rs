@@ -21,7 +21,6 @@ use capstan_base::time::Timestamp;
 const CLIENT_VALIDITY_DAYS: i64 = 365;
 
 /// Name of the secret for `cluster`.
-#[must_use]
 pub fn secret_name(cluster: &str) -> String {
     format!("{cluster}-kubeconfig")
 }
@@ -88,7 +87,6 @@ fn render(cluster: &str, server: &str, authority: &str, client: &PemPair) -> Str
 }
 
 /// First and last moment of a PEM certificate; `None` when it does not parse.
-#[must_use]
 pub fn validity(certificate: &str) -> Option<(Timestamp, Timestamp)> {
     let (_, pem) = x509_parser::pem::parse_x509_pem(certificate.as_bytes()).ok()?;
     let certificate = pem.parse_x509().ok()?;
@@ -105,7 +103,6 @@ pub struct Stored {
 }
 
 /// Reads a kubeconfig text; `None` when it is not one.
-#[must_use]
 pub fn read(text: &str) -> Option<Stored> {
     let config = kube_config(text)?;
     let server = config.pointer("/clusters/0/cluster/server")?.as_str()?.to_owned();

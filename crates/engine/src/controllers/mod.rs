@@ -137,7 +137,6 @@ pub struct Caches {
 
 impl Caches {
     /// The engine's copies; asking for them starts their watches when it runs.
-    #[must_use]
     pub fn of(engine: &mut Engine) -> Self {
         let machines = engine.cache();
         Self {
@@ -208,7 +207,6 @@ impl Source for Caches {
 }
 
 /// The key of the Cluster that an object's label names.
-#[must_use]
 pub fn cluster_key_of<K: Live>(object: &K) -> Option<ObjectKey> {
     let name = cluster_label(object)?;
     Some(ObjectKey::new(object.meta().namespace.clone().unwrap_or_default(), name))

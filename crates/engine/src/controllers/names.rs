@@ -18,14 +18,12 @@ pub struct Names {
 }
 
 impl Names {
-    #[must_use]
     pub fn new(rng: Rng) -> Self {
         Self { rng, used: Arc::default() }
     }
 
     /// The next `count` parts of `length` characters for children of `owner`. A part comes again until it is in
     /// one of the names in `taken`, and never after that.
-    #[must_use]
     pub fn parts(
         &self,
         (kind, owner): (&str, &ObjectKey),

@@ -56,7 +56,6 @@ pub enum Outcome {
 
 impl Outcome {
     /// Both wishes as one: the sooner timer, a stated delay over none, and a hold over everything.
-    #[must_use]
     pub fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::RequeueAfter(a), Self::RequeueAfter(b)) => Self::RequeueAfter(a.min(b)),
@@ -80,13 +79,11 @@ pub enum ReconcileError {
 }
 
 impl ReconcileError {
-    #[must_use]
     pub fn failed(message: impl Into<String>) -> Self {
         Self::Failed(message.into())
     }
 
     /// Another writer was first: expected now and then, cured by reading again.
-    #[must_use]
     pub fn is_conflict(&self) -> bool {
         matches!(self, Self::Write(error) if error.is_conflict())
     }
@@ -153,7 +150,6 @@ impl Trigger {
 }
 
 /// Keys of the owners of this group and kind, whether they control or not.
-#[must_use]
 pub fn owners<K: Live>(object: &K, group: &str, kind: &str) -> Vec<ObjectKey> {
     let namespace = object.meta().namespace.clone().unwrap_or_default();
     let references = object.meta().owner_references.iter().flatten();

@@ -96,7 +96,6 @@ pub struct Engine {
 }
 
 impl Engine {
-    #[must_use]
     pub fn new(client: Client, clock: Clock, rng: Rng, options: EngineOptions) -> Self {
         let writer = Writer::new(client.clone(), &options.manager);
         let (mut elector, mut upstream, mut leadership) = (None, None, Leadership::alone(clock.clone()));
@@ -191,7 +190,6 @@ impl Engine {
     }
 
     /// Starts watches of kinds that are only named while the engine runs.
-    #[must_use]
     pub fn watches(&self) -> Watches {
         Watches {
             client: self.client.clone(),
@@ -202,22 +200,18 @@ impl Engine {
     }
 
     /// The write path: writes only while leading, and what is written in a run is waited for.
-    #[must_use]
     pub fn writer(&self) -> &Writer {
         &self.writer
     }
 
-    #[must_use]
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    #[must_use]
     pub fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    #[must_use]
     pub fn rng(&self) -> &Rng {
         &self.rng
     }
@@ -234,7 +228,6 @@ impl Engine {
     }
 
     /// To look at the engine while it runs.
-    #[must_use]
     pub fn handle(&self) -> Handle {
         Handle {
             queues: self.controllers.iter().map(|(c, queue)| (c.name(), queue.clone())).collect(),
@@ -323,24 +316,20 @@ pub struct Handle {
 
 impl Handle {
     /// What the controllers did: their last runs, and sums since the start.
-    #[must_use]
     pub fn trace(&self) -> &Trace {
         &self.trace
     }
 
-    #[must_use]
     pub fn leads(&self) -> bool {
         self.leadership.leads()
     }
 
     /// Writes sent so far.
-    #[must_use]
     pub fn writes(&self) -> u64 {
         self.writer.counts().total()
     }
 
     /// Progress of each cache, by kind.
-    #[must_use]
     pub fn caches(&self) -> Vec<(String, Progress)> {
         self.awaited.iter().map(|a| (a.kind.clone(), a.progress.borrow().clone())).collect()
     }
@@ -355,7 +344,6 @@ impl Handle {
     }
 
     /// Every cache is settled, nothing runs, and no trigger is unanswered.
-    #[must_use]
     pub fn is_idle(&self) -> bool {
         self.awaited.iter().all(Awaited::is_settled) && self.queues.iter().all(|(_, queue)| queue.is_idle())
     }

@@ -25,13 +25,11 @@ pub struct Pace {
 
 impl Pace {
     /// Upstream's numbers: 5 ms doubling up to 1000 s, on top of `interval`.
-    #[must_use]
     pub fn with_interval(interval: Duration) -> Self {
         Self { interval, backoff: Duration::from_millis(5), backoff_max: Duration::from_secs(1000) }
     }
 
     /// `interval + backoff × 2^failures`, at most `backoff_max`.
-    #[must_use]
     pub fn wait_after(&self, failures: u32) -> Duration {
         let factor = 1_u32.checked_shl(failures.min(31)).unwrap_or(u32::MAX);
         (self.interval + self.backoff.saturating_mul(factor)).min(self.backoff_max)
@@ -69,7 +67,6 @@ struct Item {
 }
 
 impl Queue {
-    #[must_use]
     pub fn new(pace: Pace) -> Self {
         Self { pace, items: BTreeMap::new(), waiting: BTreeSet::new(), running: 0, arrivals: 0, ended: 0 }
     }
@@ -104,7 +101,6 @@ impl Queue {
     }
 
     /// When the next waiting key may start.
-    #[must_use]
     pub fn next_start(&self) -> Option<Moment> {
         self.waiting.first().map(|(start, _, _)| *start)
     }
@@ -142,13 +138,11 @@ impl Queue {
     }
 
     /// Nothing runs and nothing was triggered; only timers may be left.
-    #[must_use]
     pub fn is_idle(&self) -> bool {
         self.running == 0 && !self.items.values().any(|item| item.triggered)
     }
 
     /// How often a key failed in a row.
-    #[must_use]
     pub fn failures(&self, key: &ObjectKey) -> u32 {
         self.items.get(key).map_or(0, |item| item.failures)
     }

@@ -32,7 +32,6 @@ struct Shared {
 }
 
 impl WorkQueue {
-    #[must_use]
     pub fn new(pace: Pace) -> Self {
         Self(Arc::new(Shared {
             queue: Mutex::new(Queue::new(pace)),
@@ -49,14 +48,12 @@ impl WorkQueue {
     }
 
     /// As a trigger wants it.
-    #[must_use]
     pub fn enqueue(&self) -> Enqueue {
         let queue = self.clone();
         Arc::new(move |key| queue.trigger(&key))
     }
 
     /// See [`Queue::is_idle`].
-    #[must_use]
     pub fn is_idle(&self) -> bool {
         self.0.queue.lock().is_idle()
     }

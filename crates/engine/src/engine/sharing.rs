@@ -42,7 +42,6 @@ pub enum Share {
 }
 
 impl Sharing {
-    #[must_use]
     pub fn of(&self, controller: &str) -> Share {
         let placed = self.locks.iter().map(|lock| place(controller, &self.component, lock));
         let listed = (0..).zip(placed).find(|(_, placement)| *placement != Placement::Main);

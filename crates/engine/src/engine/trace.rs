@@ -80,7 +80,6 @@ pub struct Trace {
 
 impl Trace {
     /// A ring of at most `capacity` entries.
-    #[must_use]
     pub fn new(capacity: usize) -> Self {
         Self { ring: Arc::default(), sums: Arc::default(), capacity }
     }
@@ -95,13 +94,11 @@ impl Trace {
     }
 
     /// Oldest first.
-    #[must_use]
     pub fn entries(&self) -> Vec<Entry> {
         self.ring.lock().iter().cloned().collect()
     }
 
     /// The sums in Prometheus' text format 0.0.4, under controller-runtime's names where it has such a number.
-    #[must_use]
     pub fn metrics(&self) -> String {
         let mut text = String::new();
         let sums = self.sums.lock();

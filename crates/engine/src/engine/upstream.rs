@@ -54,7 +54,6 @@ pub struct Upstream {
 impl Upstream {
     /// `own` is the right that the engine's own lease gives; the leadership returned needs both. `writer` must
     /// carry no permit of its own.
-    #[must_use]
     pub fn new(
         leases: UpstreamLeases,
         options: &LeaseOptions,

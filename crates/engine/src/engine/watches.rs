@@ -31,7 +31,6 @@ pub struct Watch<K: Live> {
 impl Watches {
     /// Lists and watches the objects of one kind, on a task of its own. Calls `listed` when the first list is
     /// complete.
-    #[must_use]
     pub fn start<K>(
         &self,
         gvk: &Gvk,

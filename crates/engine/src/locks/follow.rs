@@ -34,7 +34,6 @@ const REST: Duration = Duration::from_millis(250);
 const NOT_HEARTBEATS: &str = "metadata.namespace!=kube-node-lease";
 
 /// Looks at the locks of a server until the stream is dropped. Nothing is asked again and again: all of it is watched.
-#[must_use]
 pub fn follow(
     client: Client,
     scope: MigrationScope,

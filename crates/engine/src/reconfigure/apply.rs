@@ -108,7 +108,6 @@ impl Look {
 }
 
 /// Puts its standard input where a step wants a file.
-#[must_use]
 pub fn uploaded(file: &NodeFile) -> CommandLine {
     CommandLine::of("install -D -m 0600 /dev/stdin {}", [&file.path])
 }

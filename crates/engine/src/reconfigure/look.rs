@@ -181,7 +181,6 @@ fn value<'m>(metrics: &'m str, name: &str) -> Option<&'m str> {
 }
 
 /// Does a verdict of the plan depend on the size of etcd's database?
-#[must_use]
 pub fn needs_database(plan: &ChangePlan) -> bool {
     plan.changes.iter().any(|judged| judged.change.path.to_string() == QUOTA)
 }
@@ -189,7 +188,6 @@ pub fn needs_database(plan: &ChangePlan) -> bool {
 const QUOTA: &str = "etcd.local.extraArgs[quota-backend-bytes]";
 
 /// Does the order of a plan depend on who leads?
-#[must_use]
 pub fn needs_leader(plan: &ChangePlan) -> bool {
     let steps = plan.steps.iter().filter(|step| matches!(step.id, StepId::C2 | StepId::E1));
     steps.count() > 1

@@ -45,7 +45,6 @@ pub struct Runtime {
 
 impl Runtime {
     /// `client` reads namespaces. Nothing is registered, and that is not known, before [`Runtime::begin`].
-    #[must_use]
     pub fn new(client: Client, clock: Clock, transport: Arc<dyn Transport>) -> Self {
         Self { registry: Registry::default(), transport, client, clock, namespaces: Mutex::default() }
     }
@@ -56,7 +55,6 @@ impl Runtime {
     }
 
     /// Is this one of those that are waited for?
-    #[must_use]
     pub fn waits_for(&self, extension: &str) -> bool {
         self.registry.waits_for(extension)
     }

@@ -55,14 +55,12 @@ struct Kept {
 
 impl KubeWorkloads {
     /// `management` carries the permit under which workload clusters are written, too.
-    #[must_use]
     pub fn new(management: Writer, clock: Clock, rng: Rng, read_only: bool) -> Self {
         let dial = by_secret(management.client().clone(), read_only);
         Self::dialing(management, clock, rng, dial)
     }
 
     /// The same for clusters that are reached in another way than by their kubeconfig Secrets.
-    #[must_use]
     pub fn dialing(management: Writer, clock: Clock, rng: Rng, dial: Dial) -> Self {
         let (slots, changes) = (Mutex::new(BTreeMap::new()), broadcast::Sender::new(1024));
         Self(Arc::new(Inner { slots, changes, management, clock, rng, dial }))

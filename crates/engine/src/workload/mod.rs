@@ -221,7 +221,6 @@ pub const FAILURES_MAX: u32 = 5;
 
 impl Connection {
     /// Never reached, and not tried often enough to call it down.
-    #[must_use]
     pub fn not_established_yet(&self) -> bool {
         self.last_probe_success.is_none() && self.consecutive_failures < FAILURES_MAX
     }

@@ -22,7 +22,6 @@ pub struct NodeIdentity {
 }
 
 impl NodeIdentity {
-    #[must_use]
     pub fn of(node: &Node) -> Self {
         let labels = node.metadata.labels.as_ref();
         Self {
@@ -44,7 +43,6 @@ pub struct Nodes {
 
 impl Nodes {
     /// Empty until the watch fills them, whose first list is read in `term`; `None` while this process does not lead.
-    #[must_use]
     pub fn listed_in(term: Option<Vec<Fence>>) -> Self {
         let cache = Cache::new();
         let by_provider_id =
@@ -67,14 +65,12 @@ impl Nodes {
     }
 
     /// Those with a provider ID, by name. More than one is a mistake in the cluster.
-    #[must_use]
     pub fn with_provider_id(&self, id: &str) -> Vec<Arc<Node>> {
         self.by_provider_id.get(id)
     }
 }
 
 /// `spec.providerID`.
-#[must_use]
 pub fn provider_id(node: &Node) -> Option<&str> {
     node.spec.as_ref()?.provider_id.as_deref()
 }

@@ -189,7 +189,6 @@ pub async fn connect_to(management: &Client, cluster: &ObjectKey, read_only: boo
 }
 
 /// Dials by [`connect_to`].
-#[must_use]
 pub fn by_secret(management: Client, read_only: bool) -> Dial {
     Arc::new(move |cluster| {
         let management = management.clone();

@@ -31,7 +31,6 @@ pub struct Router {
 
 impl Router {
     /// Must be called inside a runtime: it joins the announcements of both.
-    #[must_use]
     pub fn new(simulated: Arc<dyn Workload>, real: Arc<dyn Workload>, is_simulated: IsSimulated) -> Self {
         let changes = broadcast::Sender::new(1024);
         for source in [simulated.changes(), real.changes()] {
@@ -46,7 +45,6 @@ impl Router {
 }
 
 /// A cluster is simulated when its infrastructure is a DevCluster with the in-memory backend.
-#[must_use]
 pub fn by_infrastructure(clusters: Cache<Cluster>, dev_clusters: Cache<DevCluster>) -> IsSimulated {
     Arc::new(move |key| {
         let Some(cluster) = clusters.get(key) else { return true };

@@ -3,7 +3,6 @@
 use std::net::IpAddr;
 
 /// An address, a slash and a number of bits.
-#[must_use]
 pub fn is_cidr(text: &str) -> bool {
     let Some((address, bits)) = text.split_once('/') else { return false };
     let (Ok(address), Ok(bits)) = (address.parse::<IpAddr>(), bits.parse::<u8>()) else { return false };

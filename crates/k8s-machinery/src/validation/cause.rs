@@ -12,7 +12,6 @@ const NAME_BYTES_MAX: usize = 512;
 
 /// The start of a name that a client chose, for paths in messages: a key of a megabyte must not be repeated
 /// with each of a thousand fields below it.
-#[must_use]
 pub fn cut(name: &str) -> &str {
     if name.len() <= NAME_BYTES_MAX {
         return name;
@@ -113,7 +112,6 @@ impl Cause {
         Self::new(CauseReason::FieldValueTooMany, field, message)
     }
 
-    #[must_use]
     pub fn json(&self) -> Value {
         let mut out = json!({ "reason": format!("{:?}", self.reason), "message": self.message });
         if !self.field.is_empty() {

@@ -29,7 +29,6 @@ const SUBDOMAIN_BYTES_MAX: usize = 253;
 const LABEL_BYTES_MAX: usize = 63;
 
 /// A DNS-1123 subdomain: names of most objects, prefixes of label keys.
-#[must_use]
 pub fn dns_subdomain(text: &str) -> Vec<String> {
     let mut complaints = too_long(text, SUBDOMAIN_BYTES_MAX);
     if !text.split('.').all(is_dns_word) {
@@ -41,7 +40,6 @@ pub fn dns_subdomain(text: &str) -> Vec<String> {
 /// A part of a path: names of roles, whose colons stand in no subdomain.
 ///
 /// Source: apimachinery `pkg/api/validation/path/name.go`, v0.35.
-#[must_use]
 pub fn path_segment(text: &str) -> Vec<String> {
     if matches!(text, "." | "..") {
         return vec![format!("may not be '{text}'")];
@@ -51,7 +49,6 @@ pub fn path_segment(text: &str) -> Vec<String> {
 }
 
 /// A DNS-1123 label: names of namespaces.
-#[must_use]
 pub fn dns_label(text: &str) -> Vec<String> {
     let mut complaints = too_long(text, LABEL_BYTES_MAX);
     if !is_dns_word(text) {
@@ -61,7 +58,6 @@ pub fn dns_label(text: &str) -> Vec<String> {
 }
 
 /// A DNS-1035 label: names of resources, kinds and versions.
-#[must_use]
 pub fn dns_1035_label(text: &str) -> Vec<String> {
     let mut complaints = too_long(text, LABEL_BYTES_MAX);
     if !is_dns_word(text) || !text.starts_with(|c: char| c.is_ascii_lowercase()) {
@@ -71,7 +67,6 @@ pub fn dns_1035_label(text: &str) -> Vec<String> {
 }
 
 /// A label key, annotation key or finalizer: an optional subdomain and `/`, then a name.
-#[must_use]
 pub fn qualified_name(text: &str) -> Vec<String> {
     let mut complaints = Vec::new();
     let name = match text.split('/').collect::<Vec<_>>().as_slice() {
@@ -103,7 +98,6 @@ pub fn qualified_name(text: &str) -> Vec<String> {
 }
 
 /// The value of a label.
-#[must_use]
 pub fn label_value(text: &str) -> Vec<String> {
     let mut complaints = too_long(text, LABEL_BYTES_MAX);
     if !text.is_empty() && !is_word(text) {
@@ -114,7 +108,6 @@ pub fn label_value(text: &str) -> Vec<String> {
 
 /// A label value that stands for `name`: itself, or a hash when it is not spelled like one.
 /// Source: cluster-api `util/labels/format/helpers.go` (`MustFormatValue`), v1.14.0.
-#[must_use]
 pub fn to_label_value(name: &str) -> String {
     if label_value(name).is_empty() {
         return name.to_owned();

@@ -41,7 +41,6 @@ pub struct DocumentFinding {
 }
 
 /// Everything that is wrong with a document. `minor` is the cluster's Kubernetes minor version, when it is known.
-#[must_use]
 pub fn check(document: &Document, minor: Option<u64>) -> Vec<DocumentFinding> {
     let mut walk = Walk { document, minor, found: Vec::new() };
     walk.value(&FieldPath::default(), &document.located, &Type::Struct(document.kind.name().to_owned()));
@@ -252,14 +251,12 @@ fn finding(
 }
 
 /// The Kubernetes minor version that the documents name.
-#[must_use]
 pub fn stated_minor(documents: &[Document]) -> Option<u64> {
     let cluster = documents.iter().find(|document| document.kind == DocumentKind::Cluster)?;
     minor_of(cluster.value["kubernetesVersion"].as_str()?)
 }
 
 /// `v1.31.4` → 31.
-#[must_use]
 pub fn minor_of(version: &str) -> Option<u64> {
     let rest = version.strip_prefix('v').unwrap_or(version).strip_prefix("1.")?;
     rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()

@@ -262,7 +262,6 @@ fn identity(inputs: &Inputs, target: &WantedDocuments) -> ChangeId {
 
 impl PlannedStep {
     /// Its lines for one shell of a person: where one fails, none behind it is run, and kubeadm waits for the host's lock. Those of people are done on several machines.
-    #[must_use]
     pub fn script(&self) -> String {
         // Without braces what stands behind `||` would be run for a line before.
         let grouped = |line: &CommandLine| {
@@ -286,7 +285,6 @@ impl ChangePlan {
     }
 
     /// Do its steps write a manifest anew that runs otherwise than stored?
-    #[must_use]
     pub fn takes_back(&self) -> bool {
         let is_written = |drift: &Drift| {
             let step = if drift.component == ETCD { StepId::E1 } else { StepId::M1 };
@@ -296,7 +294,6 @@ impl ChangePlan {
     }
 
     /// Every component that is reached, with its nodes.
-    #[must_use]
     pub fn components(&self) -> BTreeMap<Component, BTreeSet<&str>> {
         let mut found: BTreeMap<Component, BTreeSet<&str>> = BTreeMap::new();
         for reach in &self.reach {

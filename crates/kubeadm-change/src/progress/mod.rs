@@ -35,7 +35,6 @@ pub enum ItemState {
 
 impl ItemState {
     /// One word.
-    #[must_use]
     pub fn word(self) -> &'static str {
         match self {
             Self::Done => "done",
@@ -427,7 +426,6 @@ fn kubelet(situation: &Situation<'_>, id: StepId, node: &RunningNode) -> (ItemSt
 }
 
 /// The worst state of the items of a step on its nodes; done when there is none.
-#[must_use]
 pub fn state_of<'i>(
     items: impl IntoIterator<Item = &'i ProgressItem>,
 ) -> (ItemState, Option<&'i ProgressItem>) {

@@ -50,7 +50,6 @@ pub struct HostFacts {
 
 impl HostFacts {
     /// A node as kubeadm finds it on Debian, made first.
-    #[must_use]
     pub fn new(name: &str, address: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -131,19 +130,16 @@ impl<'c> ClusterSettings<'c> {
         self.at(path).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
     }
 
-    #[must_use]
     pub fn certificates_dir(&self) -> &'c str {
         self.text(&["certificatesDir"]).unwrap_or("/etc/kubernetes/pki")
     }
 
     /// Where a local etcd keeps its data.
-    #[must_use]
     pub fn etcd_data_dir(&self) -> &'c str {
         self.text(&["etcd", "local", "dataDir"]).unwrap_or("/var/lib/etcd")
     }
 
     /// Where a file stands on the host that a component sees at `path`: volumes of the configuration may mount it elsewhere.
-    #[must_use]
     pub fn on_host(&self, component: &str, path: &str) -> String {
         let volumes = self.at(&[component, "extraVolumes"]).and_then(Value::as_array).into_iter().flatten();
         let mut mounted = volumes.filter_map(|volume| {
@@ -159,17 +155,14 @@ impl<'c> ClusterSettings<'c> {
         flags::join_path(self.certificates_dir(), name)
     }
 
-    #[must_use]
     pub fn image_repository(&self) -> &'c str {
         self.text(&["imageRepository"]).unwrap_or("registry.k8s.io")
     }
 
-    #[must_use]
     pub fn service_subnet(&self) -> &'c str {
         self.text(&["networking", "serviceSubnet"]).unwrap_or("10.96.0.0/12")
     }
 
-    #[must_use]
     pub fn dns_domain(&self) -> &'c str {
         self.text(&["networking", "dnsDomain"]).unwrap_or("cluster.local")
     }
@@ -179,7 +172,6 @@ impl<'c> ClusterSettings<'c> {
     }
 
     /// etcd runs as a static pod unless it is named as external.
-    #[must_use]
     pub fn has_local_etcd(&self) -> bool {
         self.at(&["etcd", "external"]).is_none()
     }
@@ -197,7 +189,6 @@ impl<'c> ClusterSettings<'c> {
     }
 
     /// kube-proxy and CoreDNS.
-    #[must_use]
     pub fn addon_images(&self) -> AddonImages {
         let repository = self.text(&["dns", "imageRepository"]).unwrap_or_else(|| self.image_repository());
         let folder = if repository == "registry.k8s.io" { "registry.k8s.io/coredns" } else { repository };

@@ -32,7 +32,6 @@ static TABLE: LazyLock<BTreeMap<(u64, u64), Images>> = LazyLock::new(|| {
 
 impl Release {
     /// The kubeadm that belongs to a Kubernetes version: `v1.34.1`, `1.34`.
-    #[must_use]
     pub fn of(version: &str) -> Option<Self> {
         let text = version.strip_prefix('v').unwrap_or(version);
         let text = if text.matches('.').count() == 1 { format!("{text}.999") } else { text.to_owned() };
@@ -47,26 +46,22 @@ impl Release {
     }
 
     /// Is there a row for exactly this minor release?
-    #[must_use]
     pub fn is_known(self) -> bool {
         TABLE.keys().any(|(minor, _)| *minor == self.minor)
     }
 
     /// The image tag of etcd for a Kubernetes minor version.
-    #[must_use]
     pub fn etcd_tag(self, kubernetes_minor: u64) -> &'static str {
         let Some(images) = self.images() else { return "" };
         let tag = images.etcd.get(&kubernetes_minor.to_string()).or_else(|| images.etcd.get("*"));
         tag.map_or("", String::as_str)
     }
 
-    #[must_use]
     pub fn coredns_tag(self) -> &'static str {
         self.images().map_or("", |images| images.coredns.as_str())
     }
 
     /// Flags of the user stand behind kubeadm's own, in the user's order; before, all were sorted by name and value.
-    #[must_use]
     pub fn keeps_order(self) -> bool {
         let since = match self.minor {
             34 => 4,
@@ -77,25 +72,21 @@ impl Release {
     }
 
     /// `authorization-mode` of the user is filtered to the modes that kubeadm knows.
-    #[must_use]
     pub fn filters_authorization_modes(self) -> bool {
         self.minor < 30
     }
 
     /// The controller manager mounts the folder of flexible volume plugins.
-    #[must_use]
     pub fn mounts_flexvolumes(self) -> bool {
         self.minor < 36
     }
 
     /// `/etc/pki` is mounted as a whole.
-    #[must_use]
     pub fn mounts_pki_whole(self) -> bool {
         self.minor < 31
     }
 
     /// Environment variables of the configuration (v1beta4) reach the manifests.
-    #[must_use]
     pub fn reads_extra_envs(self) -> bool {
         self.minor >= 31
     }

@@ -56,7 +56,6 @@ pub struct WantedDocuments {
 
 impl WantedDocuments {
     /// The document of a kind.
-    #[must_use]
     pub fn document(&self, kind: DocumentKind) -> Option<&WantedDocument> {
         self.documents.iter().find(|wanted| wanted.kind == kind)
     }

@@ -62,7 +62,6 @@ enum Test {
 
 impl RuleCondition {
     /// Does it hold? `unset` is what the component takes when nothing is given.
-    #[must_use]
     pub fn holds(&self, change: &FieldChange, facts: &ClusterFacts, unset: Option<&str>) -> bool {
         self.test.holds(change, facts, &Sides::of(change, facts, unset), unset)
     }

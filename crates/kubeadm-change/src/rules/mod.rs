@@ -38,7 +38,6 @@ pub enum Component {
 
 impl Component {
     /// As people write it.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Etcd => "etcd",
@@ -173,19 +172,16 @@ fn parse(text: &str) -> Result<Vec<Rule>, toml::de::Error> {
 }
 
 /// Every rule.
-#[must_use]
 pub fn all() -> &'static [Rule] {
     &RULES
 }
 
 /// The tables, for plans to be known by.
-#[must_use]
 pub fn version() -> String {
     TABLES.concat()
 }
 
 /// The rule that counts for a path of a document: the most specific one that matches.
-#[must_use]
 pub fn rule_for(kind: DocumentKind, path: &FieldPath) -> Option<&'static Rule> {
     let matching = all().iter().filter(|rule| rule.kind == kind.name());
     let scored =
@@ -194,7 +190,6 @@ pub fn rule_for(kind: DocumentKind, path: &FieldPath) -> Option<&'static Rule> {
 }
 
 /// What the rule base says about a change of a cluster.
-#[must_use]
 pub fn judge(change: &FieldChange, facts: &ClusterFacts) -> Option<RuleFinding> {
     let rule = rule_for(change.kind, &change.path)?;
     let unset = rule.unset.as_deref();

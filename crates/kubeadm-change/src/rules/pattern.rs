@@ -34,7 +34,6 @@ impl Pattern {
     }
 
     /// How specific the pattern is for `path`, or nothing when it does not match.
-    #[must_use]
     pub fn score(&self, path: &FieldPath) -> Option<Score> {
         let mut score = Vec::new();
         let mut path = path.0.iter();
@@ -56,7 +55,6 @@ impl Pattern {
         path.next().is_none().then_some(score)
     }
 
-    #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }

@@ -20,7 +20,6 @@ pub struct ClusterFacts {
 }
 
 /// The findings, worst first; equal ones once, with all their subjects.
-#[must_use]
 pub fn validate(processes: &[Process], facts: &ClusterFacts) -> Vec<Finding> {
     let mut findings: Vec<Finding> = processes.iter().flat_map(single::findings).collect();
     // What a process does whose flags are not seen is not known.
@@ -45,19 +44,16 @@ pub fn validate(processes: &[Process], facts: &ClusterFacts) -> Vec<Finding> {
 }
 
 /// Is there anything that must be put right?
-#[must_use]
 pub fn has_errors(findings: &[Finding]) -> bool {
     findings.iter().any(|finding| finding.severity == FindingSeverity::Error)
 }
 
 /// Does the process end at its start?
-#[must_use]
 pub fn exits_at_start(process: &Process) -> bool {
     single::ends(process)
 }
 
 /// What the processes do, those that end at their start left out: one entry per process that runs.
-#[must_use]
 pub fn behaviours(processes: &[Process], facts: &ClusterFacts) -> Vec<(usize, Behaviour)> {
     let runs = (0..).zip(processes).filter(|(_, process)| !single::ends(process));
     let competes = |process: &Process| {

@@ -50,7 +50,6 @@ impl NewStore {
     }
 
     /// Every revision of the new store has to be above this one.
-    #[must_use]
     pub fn floor(&self) -> Revision {
         self.floor
     }

@@ -20,7 +20,6 @@ pub struct Plain {
 
 impl Plain {
     /// Values as they are.
-    #[must_use]
     pub fn same() -> Self {
         Self { write: Bytes::clone, read: |value| Some(Bytes::copy_from_slice(value)) }
     }

@@ -64,7 +64,6 @@ impl EtcdRestore {
     }
 
     /// Where to write once it is begun.
-    #[must_use]
     pub fn store(&self) -> &EtcdStore {
         &self.store
     }

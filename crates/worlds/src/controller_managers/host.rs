@@ -47,19 +47,16 @@ pub struct SimulatedHosts {
 }
 
 impl SimulatedHosts {
-    #[must_use]
     pub fn new(site: Arc<dyn Site>, clock: Clock, rng: Rng) -> Self {
         Self { site, clock, rng, ledger: Ledger::default(), running: BTreeMap::new() }
     }
 
     /// The same, with what runs written into a record of the caller's.
-    #[must_use]
     pub fn with_ledger(mut self, ledger: Ledger) -> Self {
         self.ledger = ledger;
         self
     }
 
-    #[must_use]
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
     }
@@ -93,7 +90,6 @@ impl SimulatedHosts {
     }
 
     /// Why a process exits at its start. `None`: it runs, or is not there.
-    #[must_use]
     pub fn failure(&self, name: &str) -> Option<StartError> {
         self.running.get(name)?.failure.lock().clone()
     }

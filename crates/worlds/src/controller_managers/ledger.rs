@@ -35,20 +35,17 @@ pub struct Ledger(Arc<Mutex<Vec<Spell>>>);
 
 impl Ledger {
     /// Runs from now until the guard is dropped.
-    #[must_use]
     pub fn begin(&self, function: Function, process: &str) -> RunningSpell {
         let mut spells = self.0.lock();
         spells.push(Spell { function, process: process.to_owned(), from: Instant::now(), to: None });
         RunningSpell { ledger: self.clone(), at: spells.len() - 1 }
     }
 
-    #[must_use]
     pub fn spells(&self) -> Vec<Spell> {
         self.0.lock().clone()
     }
 
     /// Who runs it now.
-    #[must_use]
     pub fn running(&self, function: Function) -> Vec<String> {
         let spells = self.0.lock();
         let now = spells.iter().filter(|spell| spell.function == function && spell.to.is_none());
@@ -56,7 +53,6 @@ impl Ledger {
     }
 
     /// Two processes that ran one controller at once.
-    #[must_use]
     pub fn overlaps(&self) -> Vec<(Spell, Spell)> {
         let spells = self.0.lock();
         let mut found = Vec::new();
@@ -70,7 +66,6 @@ impl Ledger {
     }
 
     /// The longest time in which nobody ran a controller that ran before and after.
-    #[must_use]
     pub fn longest_gap(&self, function: Function) -> Duration {
         let mut spells: Vec<Spell> =
             self.spells().into_iter().filter(|spell| spell.function == function).collect();

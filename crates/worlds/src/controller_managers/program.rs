@@ -105,7 +105,6 @@ impl Program {
     }
 
     /// How it competes for one of its Leases.
-    #[must_use]
     pub fn election(&self, lease: &str, identity: &str) -> LeaseOptions {
         LeaseOptions {
             duration: self.times.lease_duration,

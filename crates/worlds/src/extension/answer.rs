@@ -79,7 +79,6 @@ fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Reply> {
 }
 
 impl Extension {
-    #[must_use]
     pub fn new(options: Behaviour, hosts: Arc<dyn Hosts>) -> Self {
         let calls = options.wrong.iter().map(|_| AtomicU32::new(0)).collect();
         Self { options, hosts, calls }

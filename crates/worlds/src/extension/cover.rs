@@ -60,7 +60,6 @@ impl FromStr for Cover {
 
 impl Cover {
     /// What a simulated host can become without being replaced: another kubelet, another VM, other files.
-    #[must_use]
     pub fn simulated() -> Vec<Self> {
         let names = |path: &[&str]| path.iter().map(|name| (*name).to_owned()).collect();
         vec![
@@ -72,7 +71,6 @@ impl Cover {
 }
 
 /// The patch of the differences between two objects that are covered. In templates, paths begin below `spec.template`.
-#[must_use]
 pub fn patch(
     covers: &[Cover],
     part: Covered,

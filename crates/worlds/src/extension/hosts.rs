@@ -53,7 +53,6 @@ struct Update {
 }
 
 impl DevHosts {
-    #[must_use]
     pub fn new(client: Client, clock: Clock, time_scale: f64) -> Self {
         Self { writer: Writer::new(client.clone(), MANAGER), client, clock, time_scale }
     }

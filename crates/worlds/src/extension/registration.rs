@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use capi_types::names::{RUNTIME_GROUP, VERSION};
 
 /// The ExtensionConfig of an extension at this URL, trusted by this certificate (PEM).
-#[must_use]
 pub fn extension_config(name: &str, url: &str, ca_pem: &str) -> Value {
     json!({
         "apiVersion": format!("{RUNTIME_GROUP}/{VERSION}"),

@@ -99,7 +99,6 @@ impl Identity {
     }
 
     /// What an ExtensionConfig has to trust, PEM.
-    #[must_use]
     pub fn certificate_pem(&self) -> &str {
         &self.certificate_pem
     }
@@ -131,7 +130,6 @@ pub struct Serving {
 
 impl Serving {
     /// With the port that was picked.
-    #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }

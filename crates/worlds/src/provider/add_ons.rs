@@ -24,7 +24,6 @@ pub struct AddOn {
 }
 
 impl AddOn {
-    #[must_use]
     pub fn new(image: String) -> Self {
         Self { image, annotations: BTreeMap::new(), rolls_since: None }
     }
@@ -53,7 +52,6 @@ impl AddOn {
     }
 
     /// When the next pod will have been replaced, after `now`.
-    #[must_use]
     pub fn next_moment(&self, wanted: usize, now: Timestamp, time_scale: f64) -> Option<Timestamp> {
         let done = self.replaced(wanted, now, time_scale);
         let next = self.rolls_since? + pace(time_scale) * i32::try_from(done + 1).unwrap_or(i32::MAX);
@@ -61,7 +59,6 @@ impl AddOn {
     }
 
     /// The DaemonSet or Deployment that a client sees, on a cluster of so many nodes.
-    #[must_use]
     pub fn object(&self, addon: Addon, nodes: usize, now: Timestamp, time_scale: f64) -> Value {
         let (kind, name, wanted) = match addon {
             Addon::KubeProxy => ("DaemonSet", "kube-proxy", nodes),
@@ -107,7 +104,6 @@ impl AddOn {
     }
 
     /// How many pods it has on a cluster of so many nodes.
-    #[must_use]
     pub fn wanted(addon: Addon, nodes: usize) -> usize {
         match addon {
             Addon::KubeProxy => nodes,

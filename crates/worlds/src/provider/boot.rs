@@ -24,7 +24,6 @@ impl Phase {
     pub const ALL: [Self; 4] = [Self::Vm, Self::Node, Self::Etcd, Self::ApiServer];
 
     /// As in the hold annotation and in condition types (`VMProvisioned`).
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Vm => "VM",
@@ -44,7 +43,6 @@ impl Phase {
     }
 
     /// Workers have no etcd and no API server.
-    #[must_use]
     pub fn of(control_plane: bool) -> &'static [Self] {
         if control_plane { &Self::ALL } else { &Self::ALL[..2] }
     }
@@ -56,7 +54,6 @@ pub struct Delays([Duration; 4]);
 
 impl Delays {
     /// `startupDuration × (1 + u × startupJitter) / time_scale`, with `u` from the machine's own stream.
-    #[must_use]
     pub fn draw(spec: &InMemoryMachine, uid: &str, rng: &Rng, time_scale: f64) -> Self {
         Self(Phase::ALL.map(|phase| {
             let (base, jitter) = settings(component(spec, phase));
@@ -90,7 +87,6 @@ fn settings(component: Option<&InMemoryComponent>) -> (Duration, f64) {
 }
 
 /// Go's `time.ParseDuration` for non-negative values: `10s`, `1m30s`, `1.5h`, `250ms`, `0`.
-#[must_use]
 pub fn parse_go_duration(text: &str) -> Option<Duration> {
     if text == "0" {
         return Some(Duration::ZERO);
@@ -132,13 +128,11 @@ pub struct Boot {
 }
 
 impl Boot {
-    #[must_use]
     pub fn new(powered_on: Timestamp, delays: Delays, control_plane: bool) -> Self {
         Self { powered_on, delays, since: [None; 4], hold: None, control_plane }
     }
 
     /// Since when a phase is over.
-    #[must_use]
     pub fn since(&self, phase: Phase) -> Option<Timestamp> {
         self.since[phase as usize]
     }
@@ -149,7 +143,6 @@ impl Boot {
     }
 
     /// All phases are over.
-    #[must_use]
     pub fn complete(&self) -> bool {
         Phase::of(self.control_plane).iter().all(|phase| self.since(*phase).is_some())
     }
@@ -178,7 +171,6 @@ impl Boot {
     }
 
     /// When to look again.
-    #[must_use]
     pub fn next_due(&self) -> Option<(Timestamp, Phase)> {
         Phase::of(self.control_plane).iter().filter_map(|phase| Some((self.due(*phase)?, *phase))).min()
     }

@@ -21,7 +21,6 @@ pub struct BootData {
 }
 
 impl BootData {
-    #[must_use]
     pub fn of(spec: &KubeadmConfigSpec) -> Self {
         let configuration = spec.cluster_configuration.as_ref();
         let mut files = BTreeMap::new();

@@ -17,12 +17,10 @@ pub struct DevCondition {
 }
 
 impl DevCondition {
-    #[must_use]
     pub fn new(type_: &'static str, holds: bool, reason: &'static str) -> Self {
         Self { type_, holds, reason, message: String::new() }
     }
 
-    #[must_use]
     pub fn with_message(self, message: impl Into<String>) -> Self {
         Self { message: message.into(), ..self }
     }
@@ -71,7 +69,6 @@ fn rank(type_: &str) -> (u8, &str) {
 
 /// `Ready` as the sum of others, in the order given: one line for each that does not hold, with its
 /// message or else its reason.
-#[must_use]
 pub fn ready(parts: &[DevCondition]) -> DevCondition {
     let lines: Vec<String> = parts.iter().filter(|part| !part.holds).map(line).collect();
     if lines.is_empty() {
@@ -87,7 +84,6 @@ fn line(part: &DevCondition) -> String {
 }
 
 /// `Paused`, from the Cluster and the object's own annotation.
-#[must_use]
 pub fn paused(kind: &str, cluster_paused: bool, annotated: bool) -> DevCondition {
     let causes = [
         (cluster_paused, "Cluster spec.paused is set to true".to_owned()),

@@ -14,7 +14,6 @@ pub struct ReservedEndpoint {
 }
 
 impl ReservedEndpoint {
-    #[must_use]
     pub fn new(listener: TcpListener, facts: InitFacts) -> Self {
         Self { facts, listener: Some(listener) }
     }

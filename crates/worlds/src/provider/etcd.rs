@@ -46,7 +46,6 @@ impl Etcd {
         self.members.remove(node);
     }
 
-    #[must_use]
     pub fn member(&self, node: &str) -> Option<&Member> {
         self.members.get(node)
     }

@@ -35,7 +35,6 @@ pub struct NodeFacts<'a> {
 }
 
 /// A node that is ready and under no pressure.
-#[must_use]
 pub fn node(facts: &NodeFacts<'_>) -> Node {
     let mut labels = BTreeMap::from([
         ("kubernetes.io/hostname".to_owned(), facts.name.to_owned()),
@@ -88,7 +87,6 @@ pub fn node(facts: &NodeFacts<'_>) -> Node {
 }
 
 /// What becomes of a node when its host becomes another.
-#[must_use]
 pub fn host_patch(host: &Host) -> Value {
     let version = &host.kubelet_version;
     let mut status = json!({ "nodeInfo": { "kubeletVersion": version, "kubeProxyVersion": version } });
@@ -99,7 +97,6 @@ pub fn host_patch(host: &Host) -> Value {
 }
 
 /// One condition of a node, turned at `at`.
-#[must_use]
 pub fn node_condition(type_: &str, status: &str, at: Timestamp) -> NodeCondition {
     NodeCondition {
         type_: type_.to_owned(),
@@ -127,7 +124,6 @@ fn system_info(facts: &NodeFacts<'_>) -> NodeSystemInfo {
 }
 
 /// A static pod of the control plane (`etcd`, `kube-apiserver`, ...), running and ready.
-#[must_use]
 pub fn static_pod(component: &str, node: &str, at: Timestamp) -> Pod {
     let name = format!("{component}-{node}");
     let label = |key: &str, value: &str| (key.to_owned(), value.to_owned());
@@ -150,7 +146,6 @@ pub fn static_pod(component: &str, node: &str, at: Timestamp) -> Pod {
 }
 
 /// A pod with one container, running and ready.
-#[must_use]
 pub fn pod_status(component: &str, at: Timestamp) -> PodStatus {
     let running = ContainerStateRunning { started_at: Some(to_k8s(at)) };
     PodStatus {
@@ -174,7 +169,6 @@ pub fn pod_status(component: &str, at: Timestamp) -> PodStatus {
 }
 
 /// `kube-system/kubeadm-config` with an empty ClusterConfiguration, as upstream's fake writes it.
-#[must_use]
 pub fn config_map(at: Timestamp) -> ConfigMap {
     ConfigMap {
         metadata: ObjectMeta {
@@ -189,7 +183,6 @@ pub fn config_map(at: Timestamp) -> ConfigMap {
 }
 
 /// The image of kube-proxy at a version.
-#[must_use]
 pub fn kube_proxy_image(version: &str) -> String {
     format!("registry.k8s.io/kube-proxy:{version}")
 }

@@ -97,7 +97,6 @@ impl SimCluster {
     }
 
     /// The machine that a command means, by the name of its Node or an address.
-    #[must_use]
     pub fn host_named(&self, named: &str) -> Option<String> {
         let is = |name: &String| {
             let machine = self.machines.get(name);
@@ -120,7 +119,6 @@ impl SimCluster {
     }
 
     /// Text of the file at a path of a host, or of those below it, by path.
-    #[must_use]
     pub fn host_files(&self, node: &str, path: &str) -> BTreeMap<String, String> {
         self.hosts.get(node).map(|host| host.files_at(path)).unwrap_or_default()
     }
@@ -140,7 +138,6 @@ impl SimCluster {
     }
 
     /// Why the process of a pod ends at its start.
-    #[must_use]
     pub fn failure(&self, pod: &ObjectKey) -> Option<&str> {
         self.failing.get(pod).map(String::as_str)
     }
@@ -154,7 +151,6 @@ impl SimCluster {
     }
 
     /// The names in the certificate of the API server that answers at the endpoint.
-    #[must_use]
     pub fn endpoint_names(&self) -> Vec<String> {
         let first = self.serving.iter().find_map(|name| self.hosts.get(name));
         first.map(|host| host.api_server_names().to_vec()).unwrap_or_default()

@@ -30,7 +30,6 @@ impl ShownKind {
 
 impl SimCluster {
     /// Every object that the simulation makes, as its API shows it at `now`.
-    #[must_use]
     pub fn objects(&self, shown: ShownKind, now: Timestamp) -> Vec<(ObjectKey, Value)> {
         let nodes = self.seen_nodes();
         let objects: Vec<Value> = match shown {

@@ -87,7 +87,6 @@ pub struct Changes {
 }
 
 impl Changes {
-    #[must_use]
     pub fn announcements(self, cluster: &ObjectKey) -> Vec<Announcement> {
         let shared = self.shared.then(|| Announcement::Cluster(cluster.clone()));
         let nodes = self.nodes.into_values();
@@ -129,7 +128,6 @@ pub struct SimMachine {
 
 impl SimMachine {
     /// What the host is, or is going to be.
-    #[must_use]
     pub fn host(&self) -> HostSpec {
         let made = || HostSpec { kubelet_version: self.version.clone(), memory: self.memory.clone() };
         self.host.clone().unwrap_or_else(made)
@@ -148,7 +146,6 @@ enum Link {
 }
 
 impl SimCluster {
-    #[must_use]
     pub fn new(now: Timestamp, time_scale: f64) -> Self {
         Self {
             machines: BTreeMap::new(),
@@ -175,7 +172,6 @@ impl SimCluster {
         }
     }
 
-    #[must_use]
     pub fn machine(&self, name: &str) -> Option<&SimMachine> {
         self.machines.get(name)
     }
@@ -266,13 +262,11 @@ impl SimCluster {
     }
 
     /// Every node as it is seen, by name.
-    #[must_use]
     pub fn seen_nodes(&self) -> Vec<Arc<Node>> {
         self.nodes.keys().filter_map(|name| self.seen_node(name)).collect()
     }
 
     /// Those with a provider ID, as they are seen.
-    #[must_use]
     pub fn seen_nodes_with(&self, id: &str) -> Vec<Arc<Node>> {
         let names = self.provider_ids.get(id).into_iter().flatten();
         names.filter_map(|name| self.seen_node(name)).collect()
@@ -292,7 +286,6 @@ impl SimCluster {
     }
 
     /// What all machines share, as it is now.
-    #[must_use]
     pub fn shared(&self) -> Shared {
         Shared {
             etcd: self.etcd.clone(),
@@ -321,7 +314,6 @@ impl SimCluster {
     }
 
     /// Does anything answer at the endpoint?
-    #[must_use]
     pub fn serves(&self) -> bool {
         !self.faults.contains_key(&Fault::Unreachable) && !self.serving.is_empty()
     }
@@ -494,13 +486,11 @@ impl SimCluster {
     }
 
     /// Does the kubelet of a node report nothing?
-    #[must_use]
     pub fn is_silent(&self, node: &str) -> bool {
         silent_since(&self.faults, node).is_some()
     }
 
     /// A node as faults let it be seen.
-    #[must_use]
     pub fn seen_node(&self, name: &str) -> Option<Arc<Node>> {
         let mut seen = Arc::clone(self.nodes.get(name)?);
         let attached = self.tenants.attached_to(name);

@@ -131,7 +131,6 @@ pub struct Tenants {
 }
 
 impl Tenants {
-    #[must_use]
     pub fn new(time_scale: f64) -> Self {
         Self { pods: BTreeMap::new(), volumes: BTreeMap::new(), time_scale }
     }
@@ -206,7 +205,6 @@ impl Tenants {
     }
 
     /// When something ends next, after `now`.
-    #[must_use]
     pub fn next_moment(&self, now: Timestamp) -> Option<Timestamp> {
         let ends = self.pods.values().filter_map(|tenant| tenant.ends);
         let detaches = self.volumes.values().filter_map(|volume| volume.detaches);
@@ -222,14 +220,12 @@ impl Tenants {
     }
 
     /// The volumes in the status of a node.
-    #[must_use]
     pub fn attached_to(&self, node: &str) -> Vec<AttachedVolume> {
         let here = self.volumes.iter().filter(|(_, volume)| volume.node.as_deref() == Some(node));
         let name = |name: &String| format!("kubernetes.io/csi/{DRIVER}^{name}");
         here.map(|(name_, _)| AttachedVolume { name: name(name_), device_path: String::new() }).collect()
     }
 
-    #[must_use]
     pub fn attachments(&self) -> Vec<VolumeAttachment> {
         let attached = self.volumes.iter().filter_map(|(name, volume)| Some((name, volume.node.as_ref()?)));
         let attachment = |(name, node): (&String, &String)| {
@@ -242,7 +238,6 @@ impl Tenants {
         attached.map(attachment).collect()
     }
 
-    #[must_use]
     pub fn volumes(&self) -> Vec<PersistentVolume> {
         let volume = |(name, volume): (&String, &Volume)| {
             made(json!({
@@ -260,7 +255,6 @@ impl Tenants {
         self.volumes.iter().map(volume).collect()
     }
 
-    #[must_use]
     pub fn daemon_sets(&self) -> Vec<DaemonSet> {
         let named = |(key, tenant): (&ObjectKey, &Tenant)| {
             Some((key.namespace.clone(), tenant.spec.daemon_set.clone()?))
@@ -272,7 +266,6 @@ impl Tenants {
         names.into_iter().map(set).collect()
     }
 
-    #[must_use]
     pub fn namespaces(&self) -> Vec<Namespace> {
         let used = self.pods.keys().map(|key| key.namespace.as_str());
         let names: BTreeSet<&str> = NAMESPACES.into_iter().chain(used).collect();

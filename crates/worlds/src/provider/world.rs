@@ -35,7 +35,6 @@ pub struct World {
 }
 
 impl World {
-    #[must_use]
     pub fn new(clock: Clock, rng: Rng, time_scale: f64) -> Self {
         Self {
             clusters: Mutex::default(),
@@ -48,17 +47,14 @@ impl World {
         }
     }
 
-    #[must_use]
     pub fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
-    #[must_use]
     pub fn rng(&self) -> &Rng {
         &self.rng
     }
 
-    #[must_use]
     pub fn time_scale(&self) -> f64 {
         self.time_scale
     }
@@ -119,7 +115,6 @@ impl World {
     }
 
     /// The cluster and Node of a host.
-    #[must_use]
     pub fn host_named(&self, host: &str) -> Option<(ObjectKey, String)> {
         // Only clusters whose API is served have hosts.
         let served = self.served.borrow().clone();
@@ -130,13 +125,11 @@ impl World {
     }
 
     /// Clusters whose API is to be served, from now on.
-    #[must_use]
     pub fn served(&self) -> watch::Receiver<BTreeSet<ObjectKey>> {
         self.served.subscribe()
     }
 
     /// Is the API of a cluster noted to be served?
-    #[must_use]
     pub fn is_served(&self, cluster: &ObjectKey) -> bool {
         self.served.borrow().contains(cluster)
     }
@@ -184,7 +177,6 @@ impl World {
     }
 
     /// The connection as probes would see it. A cluster that does not exist yet was never probed.
-    #[must_use]
     pub fn link(&self, cluster: &ObjectKey) -> Connection {
         self.read(cluster, SimCluster::connection).unwrap_or_default()
     }

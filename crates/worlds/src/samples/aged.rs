@@ -28,7 +28,6 @@ const STUBBORN_PODS: &str = r#"[{"namespace": "web", "name": "shop", "budgetSeco
 const ROLLING_FOR_S: u64 = 25;
 
 /// What happened until now, earliest first.
-#[must_use]
 pub fn chapters() -> Vec<Chapter> {
     let well = ClusterManifest { version: OLD_VERSION, ..healthy() };
     let (broken, edge) = (broken(), edge());
@@ -49,7 +48,6 @@ pub fn chapters() -> Vec<Chapter> {
 }
 
 /// What happens while the fleet is looked at: the workers follow the control plane.
-#[must_use]
 pub fn edits() -> Vec<Edit> {
     let since_now = |edit: Edit| Edit { after: edit.after.saturating_sub(secs(ROLLING_FOR_S)), ..edit };
     upgrade(&rolling()).into_iter().skip(1).map(since_now).collect()

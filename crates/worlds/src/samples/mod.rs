@@ -122,7 +122,6 @@ impl Sample {
     }
 
     /// The objects to create, owners before what they own. `now` matters to fleets with a past.
-    #[must_use]
     pub fn objects(self, now: Timestamp) -> Box<dyn Iterator<Item = Value> + Send> {
         match self {
             Self::Living(living) => Box::new(living.objects().into_iter()),
@@ -131,7 +130,6 @@ impl Sample {
     }
 
     /// What happens later, earliest first. Empty for most samples.
-    #[must_use]
     pub fn edits(self) -> Vec<Edit> {
         match self {
             Self::Living(living) => living.edits(),
@@ -141,7 +139,6 @@ impl Sample {
 }
 
 /// Every sample with a fixed name.
-#[must_use]
 pub fn names() -> &'static [Entry] {
     NAMES
 }

@@ -27,7 +27,6 @@ pub struct RunningEngine {
 
 impl RunningEngine {
     /// Runs an engine in a task of its own; of `options` it takes clock, chance, time scale, lease, share and updates.
-    #[must_use]
     pub fn start(connection: Connection, options: &StackOptions) -> Self {
         let engine_options = EngineOptions {
             time_scale: options.time_scale,
@@ -58,25 +57,21 @@ impl RunningEngine {
         Self { handle, world, apis, ledgers, task, stop: stop.drop_guard() }
     }
 
-    #[must_use]
     pub fn handle(&self) -> &Handle {
         &self.handle
     }
 
     /// The simulated infrastructure.
-    #[must_use]
     pub fn world(&self) -> &Arc<World> {
         &self.world
     }
 
     /// The served APIs of simulated clusters. `None`: this engine serves none.
-    #[must_use]
     pub fn workload_apis(&self) -> Option<&Arc<WorkloadApis>> {
         self.apis.as_ref()
     }
 
     /// Who ran which controller of a simulated cluster's cloud.
-    #[must_use]
     pub fn ledgers(&self) -> &Ledgers {
         &self.ledgers
     }

@@ -29,7 +29,6 @@ pub struct StackOptions {
 
 impl StackOptions {
     /// An engine alone with its store, in real time, and tokens that are not known anywhere else.
-    #[must_use]
     pub fn new(clock: Clock, rng: Rng) -> Self {
         Self {
             clock,

@@ -22,7 +22,6 @@ pub struct Pending(watch::Receiver<Option<ApiServer>>);
 
 impl Pending {
     /// The service, and where to put the server once it is there.
-    #[must_use]
     pub fn new() -> (watch::Sender<Option<ApiServer>>, Self) {
         let (sender, receiver) = watch::channel(None);
         (sender, Self(receiver))

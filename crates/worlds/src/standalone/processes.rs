@@ -22,7 +22,6 @@ pub struct Ledgers(Arc<Mutex<BTreeMap<ObjectKey, Ledger>>>);
 
 impl Ledgers {
     /// Of a cluster; empty while nothing ran there.
-    #[must_use]
     pub fn of(&self, cluster: &ObjectKey) -> Ledger {
         self.0.lock().entry(cluster.clone()).or_default().clone()
     }

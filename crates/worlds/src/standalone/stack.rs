@@ -48,38 +48,32 @@ impl Stack {
     }
 
     /// The API server, to be served on a socket.
-    #[must_use]
     pub fn server(&self) -> &ApiServer {
         &self.server
     }
 
     /// A connection for a person or a test: administrator, or one whose requests are all reads.
-    #[must_use]
     pub fn connection(&self, name: &str, read_only: bool) -> Connection {
         let identity = if read_only { Identity::READ_ONLY } else { Identity::ADMIN };
         in_process(self.server.acting_as(identity), name, "default", read_only)
     }
 
     /// The engine, when there is one.
-    #[must_use]
     pub fn engine(&self) -> Option<&Handle> {
         self.engine.as_ref().map(RunningEngine::handle)
     }
 
     /// The simulated infrastructure, when there is an engine.
-    #[must_use]
     pub fn world(&self) -> Option<&Arc<World>> {
         self.engine.as_ref().map(RunningEngine::world)
     }
 
     /// The served APIs of simulated clusters, when there is an engine that serves them.
-    #[must_use]
     pub fn workload_apis(&self) -> Option<&Arc<WorkloadApis>> {
         self.engine.as_ref().and_then(RunningEngine::workload_apis)
     }
 
     /// Who ran which controller of the clouds of simulated clusters, when there is an engine.
-    #[must_use]
     pub fn ledgers(&self) -> Option<&Ledgers> {
         self.engine.as_ref().map(RunningEngine::ledgers)
     }

@@ -25,14 +25,12 @@ impl ApiAccess {
     }
 
     /// An administrator's connection.
-    #[must_use]
     pub fn administrator(&self) -> Connection {
         in_process(self.gate.clone(), &self.cluster, "default", false)
     }
 
     /// The connection of a process of Kubernetes' own: it may do what roles of the cluster allow. A merge patch is sent
     /// as an update of the whole object, for which such processes have the right.
-    #[must_use]
     pub fn process(&self, user: String, groups: Vec<String>) -> Client {
         let server = self.gate.server.acting_as(Identity::of(user, groups));
         let gate = Gate { server, front: self.gate.front.clone() };

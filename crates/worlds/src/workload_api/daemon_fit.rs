@@ -16,7 +16,6 @@ const TOLERATED: [&str; 7] = [
 ];
 
 /// Does a pod of this template belong on the Node?
-#[must_use]
 pub(super) fn fits(node: &Node, template: Option<&PodSpec>) -> bool {
     let Some(template) = template else { return false };
     let labels = node.metadata.labels.clone().unwrap_or_default();

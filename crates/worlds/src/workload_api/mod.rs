@@ -55,7 +55,6 @@ pub struct WorkloadApis {
 }
 
 /// Serves the APIs while the engine runs.
-#[must_use]
 pub fn register(engine: &mut Engine, world: Arc<World>) -> Arc<WorkloadApis> {
     let apis = Arc::new(WorkloadApis {
         world,
@@ -70,7 +69,6 @@ pub fn register(engine: &mut Engine, world: Arc<World>) -> Arc<WorkloadApis> {
 
 impl WorkloadApis {
     /// The clusters whose API is there, each with a way in for processes that are simulated in this process.
-    #[must_use]
     pub fn open(&self) -> watch::Receiver<BTreeMap<ObjectKey, ApiAccess>> {
         self.open.subscribe()
     }

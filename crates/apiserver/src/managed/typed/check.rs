@@ -33,7 +33,6 @@ impl fmt::Display for Path<'_> {
 }
 
 /// Everything that does not fit, each with its path: wrong types, undeclared fields, duplicate items.
-#[must_use]
 pub fn check(shape: Shape<'_>, value: &Value) -> Vec<String> {
     let mut problems = Vec::new();
     walk(shape, value, Path::Root, &mut problems);

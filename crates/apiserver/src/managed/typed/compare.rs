@@ -19,7 +19,6 @@ pub struct Comparison {
 
 impl Comparison {
     /// Without what is at and below the given paths.
-    #[must_use]
     pub fn without(self, paths: &PathSet) -> Self {
         Self {
             removed: self.removed.difference_below(paths),
@@ -29,7 +28,6 @@ impl Comparison {
     }
 
     /// What the new value brings.
-    #[must_use]
     pub fn changed(&self) -> PathSet {
         self.modified.union(&self.added)
     }

@@ -26,7 +26,6 @@ use super::element::Scalar;
 
 /// Equal, where numbers are compared by value: 1 and 1.0 are the same.
 /// Source: structured-merge-diff v6 `value/value.go` (`Equals`).
-#[must_use]
 pub fn equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(_), Value::Number(_)) => Scalar::of(a) == Scalar::of(b),

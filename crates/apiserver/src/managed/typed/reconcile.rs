@@ -5,7 +5,6 @@ use crate::managed::topology::{Form, Shape};
 
 /// What became one unit is owned as one unit by each manager that owned a part of it. Nothing is done for
 /// units that became granular: they are taken as if they had always been.
-#[must_use]
 pub fn reconcile(shape: Shape<'_>, set: &PathSet) -> PathSet {
     let branches = set.branches().iter().map(|branch| match shape.at(&branch.step) {
         Some(shape) => reconciled(shape, branch),

@@ -8,7 +8,6 @@ use crate::managed::topology::{Form, ListForm, MapForm, Shape};
 
 /// The value without the paths. A list or map that loses everything becomes null, and so does a unit
 /// of which only a part was to go.
-#[must_use]
 pub fn remove(shape: Shape<'_>, value: &Value, paths: &PathSet) -> Value {
     match (shape.form(Some(value)), value) {
         (Form::Map(map), Value::Object(object)) => fields(map, object, paths),

@@ -10,7 +10,6 @@ use crate::managed::topology::{Form, ListForm, MapForm, Shape};
 
 /// What applying `value` owns: its leaves, the items of lists, keys that the schema does not name,
 /// and what was left empty on purpose. Named parents are not in it.
-#[must_use]
 pub fn to_set(shape: Shape<'_>, value: &Value) -> PathSet {
     walk(shape, value).below
 }
@@ -53,7 +52,6 @@ fn items(list: ListForm<'_>, items: &[Value]) -> PathSet {
 }
 
 /// The set with every named field that has members below it.
-#[must_use]
 pub fn with_named(set: &PathSet, shape: Option<Shape<'_>>) -> PathSet {
     let branches = set.branches().iter().map(|branch| Branch {
         step: branch.step.clone(),

@@ -60,7 +60,6 @@ pub fn merge(kind: &str, target: Value, patch: Value) -> Result<Value, Failure> 
 }
 
 /// The merge keys and merge strategy of a list, for OpenAPI's `x-kubernetes-patch-*`.
-#[must_use]
 pub fn merge_key(kind: &str, path: &str) -> Option<&'static str> {
     match list(kind, path) {
         List::Keyed(key) => Some(key),

@@ -42,7 +42,6 @@ pub fn default(definition: &mut Value) {
 }
 
 /// Everything wrong with a (defaulted) definition; with `old`, also what must not change.
-#[must_use]
 pub fn check(definition: &Value, old: Option<&Value>) -> Vec<Cause> {
     let mut causes = Vec::new();
     if old.is_none() {
@@ -67,7 +66,6 @@ pub fn check(definition: &Value, old: Option<&Value>) -> Vec<Cause> {
 
 /// What a writer of a definition should know although it is accepted: formats that mean nothing
 /// here. With `old`, only what is new.
-#[must_use]
 pub fn warnings(definition: &Value, old: Option<&Value>) -> Vec<String> {
     let known = old.map(versions::unknown_formats).unwrap_or_default();
     let mut new = versions::unknown_formats(definition);

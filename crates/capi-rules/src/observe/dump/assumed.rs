@@ -16,7 +16,6 @@ use capi_types::reference::ContractRef;
 
 impl Dump {
     /// Nothing of the kind that a reference names is here, and its definition does not exclude it.
-    #[must_use]
     pub fn left_out(&self, reference: Option<&ContractRef>) -> bool {
         let Some(reference) = reference.filter(|r| !r.name.is_empty()) else { return false };
         !self.has_kind(&reference.api_group, &reference.kind) && !self.is_misdefined(reference)

@@ -18,7 +18,6 @@ const DOWN: u32 = 5;
 
 impl Dump {
     /// Everything a control plane is judged by; `None` without its Cluster.
-    #[must_use]
     pub fn control_plane(&self, key: &ObjectKey, object: &KubeadmControlPlane) -> Option<Observed> {
         let owner = object.metadata.owner_references.iter().flatten().find(|o| o.kind == "Cluster");
         let name = owner.map(|o| o.name.as_str()).or_else(|| cluster_label(object))?;

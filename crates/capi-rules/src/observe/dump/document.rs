@@ -40,7 +40,6 @@ impl From<Value> for Document {
 
 impl Document {
     /// What it lacks to be an object.
-    #[must_use]
     pub fn lacks(&self) -> Option<&'static str> {
         let is_text = |value: &Value| value.as_str().is_some_and(|text| !text.is_empty());
         if !self.value.is_object() {
@@ -56,7 +55,6 @@ impl Document {
 }
 
 /// Objects without a namespace are in `default`, as with kubectl.
-#[must_use]
 pub fn key_of(value: &Value) -> ObjectKey {
     let text = |field: &str| value["metadata"][field].as_str().unwrap_or_default();
     let namespace = Some(text("namespace")).filter(|n| !n.is_empty()).unwrap_or("default");

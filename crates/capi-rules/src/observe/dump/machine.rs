@@ -14,7 +14,6 @@ use capstan_base::time::{Timestamp, parse_rfc3339};
 
 /// When the connection last worked, from the Cluster's stored condition; `None` when it does not report
 /// a failure.
-#[must_use]
 pub fn last_seen(cluster: &Cluster) -> Option<Option<Timestamp>> {
     let probe = find(cluster.conditions(), "RemoteConnectionProbe").filter(|c| c.status == "False")?;
     let failed = probe.message.strip_prefix("Remote connection probe failed")?;
@@ -23,7 +22,6 @@ pub fn last_seen(cluster: &Cluster) -> Option<Option<Timestamp>> {
 
 impl Dump {
     /// How the connection to a workload cluster is at `now`.
-    #[must_use]
     pub fn probe(&self, key: &ObjectKey, cluster: &Cluster, now: Timestamp) -> Probe {
         match (self.workload(key), last_seen(cluster)) {
             (Some(_), _) => Probe { last_success: Some(now), ..Probe::default() },
@@ -33,7 +31,6 @@ impl Dump {
     }
 
     /// Everything a Machine is judged by; `None` without its Cluster.
-    #[must_use]
     pub fn machine(&self, key: &ObjectKey, object: &Machine, now: Timestamp) -> Option<Observed> {
         let cluster_key = ObjectKey::new(&key.namespace, &object.spec.cluster_name);
         let cluster = self.clusters.get(&cluster_key)?;
@@ -56,7 +53,6 @@ impl Dump {
 }
 
 /// The answer of an extension about an update in place, from the stored condition.
-#[must_use]
 pub fn reported_update(machine: &Machine) -> Option<Update> {
     const RUNNING: &str = "In-place update in progress: ";
     let updating = find(machine.conditions(), "Updating").filter(|c| c.status == "True")?;

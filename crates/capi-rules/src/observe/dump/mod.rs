@@ -73,7 +73,6 @@ impl Kind {
         Self::DevMachine,
     ];
 
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::ClusterClass => "ClusterClass",
@@ -90,7 +89,6 @@ impl Kind {
         }
     }
 
-    #[must_use]
     pub fn group(self) -> &'static str {
         match self {
             Self::KubeadmControlPlane => names::CONTROL_PLANE_GROUP,
@@ -143,7 +141,6 @@ pub struct Dump {
 impl Dump {
     /// Sorts the documents. What is not an object, or not as its kind should be, becomes a remark; of
     /// two objects with the same name the later one counts.
-    #[must_use]
     pub fn new(documents: Vec<Document>) -> Self {
         let mut dump = Self::default();
         let mut remote = Vec::new();
@@ -164,7 +161,6 @@ impl Dump {
     }
 
     /// Objects as a server listed them, by kind. What is not in the list of its kind does not exist.
-    #[must_use]
     pub fn of_lists(lists: Vec<(Gvk, Vec<Value>)>) -> Self {
         let mut documents = Vec::new();
         let mut kinds = Vec::new();
@@ -186,7 +182,6 @@ impl Dump {
     }
 
     /// A server listed it, kind by kind: no object of a kind that is here was left out.
-    #[must_use]
     pub fn is_listed(&self) -> bool {
         self.is_listed
     }
@@ -269,7 +264,6 @@ impl Dump {
     }
 
     /// The object, unchanged.
-    #[must_use]
     pub fn raw(&self, group: &str, kind: &str, key: &ObjectKey) -> Option<&Value> {
         Some(&self.raw.get(&(group.to_owned(), kind.to_owned()))?.get(key)?.value)
     }
@@ -281,13 +275,11 @@ impl Dump {
     }
 
     /// Something of this kind is here, so that what is not here does not exist.
-    #[must_use]
     pub fn has_kind(&self, group: &str, kind: &str) -> bool {
         self.raw.contains_key(&(group.to_owned(), kind.to_owned()))
     }
 
     /// How many objects of Cluster API's groups have a status without rules here, by kind.
-    #[must_use]
     pub fn unjudged(&self) -> BTreeMap<&str, usize> {
         let ours = |group: &str| group.ends_with("cluster.x-k8s.io");
         let judged =
@@ -306,7 +298,6 @@ impl Dump {
 
     /// The contract of a kind and the version in which it is read; `None` when its definition is not
     /// here.
-    #[must_use]
     pub fn definition(&self, group: &str, kind: &str) -> Option<&Result<(Contract, String), String>> {
         self.definitions.get(&(group.to_owned(), kind.to_owned()))
     }
@@ -332,19 +323,16 @@ impl Dump {
     }
 
     /// The definition of its kind is here and has no contract, so the object cannot be read.
-    #[must_use]
     pub fn is_misdefined(&self, reference: &ContractRef) -> bool {
         self.definition(&reference.api_group, &reference.kind).is_some_and(Result::is_err)
     }
 
     /// Nodes and Pods of a workload cluster; `None` when there are none of it here.
-    #[must_use]
     pub fn workload(&self, cluster: &ObjectKey) -> Option<&Workload> {
         self.workloads.get(cluster)
     }
 
     /// Names of the Secrets in a namespace.
-    #[must_use]
     pub fn secrets(&self, namespace: &str) -> BTreeSet<&str> {
         let here = self.all("", "Secret").filter(|(key, _)| key.namespace == namespace);
         here.map(|(key, _)| key.name.as_str()).collect()

@@ -40,13 +40,11 @@ impl Workload {
     }
 
     /// There are Pods of the control plane's namespace, so that a missing one does not exist.
-    #[must_use]
     pub fn has_system_pods(&self) -> bool {
         self.pods.iter().any(|p| p.metadata.namespace.as_deref() == Some("kube-system"))
     }
 
     /// The pods on a Node.
-    #[must_use]
     pub fn pods_on(&self, node: &str) -> Vec<Pod> {
         self.pods.iter().filter(|p| node_of(p) == Some(node)).cloned().collect()
     }
@@ -57,7 +55,6 @@ fn node_of(pod: &Pod) -> Option<&str> {
 }
 
 /// Sorts Nodes and Pods by cluster; a remark for each that belongs to none.
-#[must_use]
 pub fn sorted(documents: Vec<Document>) -> (BTreeMap<ObjectKey, Workload>, Vec<String>) {
     let mut workloads: BTreeMap<ObjectKey, Workload> = BTreeMap::new();
     let mut remarks = Vec::new();

@@ -27,7 +27,6 @@ pub struct File {
 
 impl File {
     /// A file of root's.
-    #[must_use]
     pub fn root(path: &str, permissions: &str, content: impl Into<String>) -> Self {
         Self {
             path: path.to_owned(),
@@ -48,7 +47,6 @@ pub enum KubeadmPhase {
 
 impl KubeadmPhase {
     /// Where its configuration is written.
-    #[must_use]
     pub fn config_path(self) -> &'static str {
         match self {
             Self::Init => "/run/kubeadm/kubeadm.yaml",
@@ -57,7 +55,6 @@ impl KubeadmPhase {
     }
 
     /// What kubeadm is told to do.
-    #[must_use]
     pub fn verb(self) -> &'static str {
         match self {
             Self::Init => "init",

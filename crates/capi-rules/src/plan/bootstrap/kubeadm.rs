@@ -40,7 +40,6 @@ impl Form {
 }
 
 /// ClusterConfiguration, with what the Cluster and the version fill in.
-#[must_use]
 pub fn cluster_configuration(
     form: Form,
     config: &ClusterConfiguration,
@@ -73,7 +72,6 @@ pub fn cluster_configuration(
 }
 
 /// `host:port` of the Cluster's API server.
-#[must_use]
 pub fn endpoint(cluster: &Cluster) -> Option<String> {
     let endpoint = cluster.spec.control_plane_endpoint.as_ref()?;
     Some(format!("{}:{}", endpoint.host.as_deref()?, endpoint.port?))
@@ -96,7 +94,6 @@ fn networking(cluster: &Cluster) -> Value {
 }
 
 /// InitConfiguration.
-#[must_use]
 pub fn init_configuration(form: Form, config: &InitConfiguration) -> Value {
     let mut document = embedded(form, "InitConfiguration", config);
     for token in document.get_mut("bootstrapTokens").and_then(Value::as_array_mut).into_iter().flatten() {
@@ -112,7 +109,6 @@ pub fn init_configuration(form: Form, config: &InitConfiguration) -> Value {
 }
 
 /// JoinConfiguration.
-#[must_use]
 pub fn join_configuration(form: Form, config: &JoinConfiguration) -> Value {
     let mut document = embedded(form, "JoinConfiguration", config);
     // What v1beta3 calls the timeout of discovery covers the TLS bootstrap as well.

@@ -48,7 +48,6 @@ pub struct Planned {
 
 /// The plan for a KubeadmConfig that is not paused and whose Machine and Cluster exist. Nothing is done
 /// for one on its way out.
-#[must_use]
 pub fn plan(o: &Observed, now: Timestamp) -> Planned {
     let mut planned = Planned::default();
     if o.config.metadata.deletion_timestamp.is_some() {
@@ -89,7 +88,6 @@ pub struct Needed {
 }
 
 /// What the stage needs, and nothing else.
-#[must_use]
 pub fn reads(o: &Observed) -> Reads {
     if o.config.metadata.deletion_timestamp.is_some() {
         return Reads::Nothing;
@@ -104,7 +102,6 @@ pub fn reads(o: &Observed) -> Reads {
 }
 
 /// What a new token is put into the data with; `None` while the token may stay.
-#[must_use]
 pub fn rotation_reads(o: &Observed, now: Timestamp) -> Option<Vec<Needed>> {
     is_rotated(o, now).then(|| needed(o, &Stage::JoinWorker))
 }
@@ -120,7 +117,6 @@ fn needed(o: &Observed, stage: &Stage) -> Vec<Needed> {
 }
 
 /// The name of the Machine that holds the lock; empty when the lock does not say.
-#[must_use]
 pub fn lock_holder(lock: &ConfigMap) -> String {
     let text = lock.data.as_ref().and_then(|data| data.get(LOCK_DATA)).map_or("", String::as_str);
     let information: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
@@ -128,7 +124,6 @@ pub fn lock_holder(lock: &ConfigMap) -> String {
 }
 
 /// Where the lock of a cluster is kept.
-#[must_use]
 pub fn lock_reference(cluster: &ObjectKey) -> ObjectRef {
     let key = ObjectKey::new(&cluster.namespace, format!("{}-lock", cluster.name));
     ObjectRef { gvk: Gvk::of::<ConfigMap>(), key, uid: String::new() }
@@ -297,20 +292,17 @@ fn rotate(o: &Observed, now: Timestamp, planned: &mut Planned) {
 }
 
 /// The token that this machine joins with, if it joins with one.
-#[must_use]
 pub fn join_token(o: &Observed) -> Option<&str> {
     let discovery = o.config.spec.join_configuration.as_ref()?.discovery.as_ref()?;
     discovery.bootstrap_token.as_ref()?.token.as_deref().filter(|token| !token.is_empty())
 }
 
 /// Its data is made and its Node is not there yet.
-#[must_use]
 pub fn awaits_join(o: &Observed) -> bool {
     stage(o) == Stage::Created && !has_nodes(o)
 }
 
 /// The public half of a token.
-#[must_use]
 pub fn token_id(token: &str) -> &str {
     token.split_once('.').map_or(token, |(id, _)| id)
 }

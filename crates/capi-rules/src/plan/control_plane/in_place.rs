@@ -27,7 +27,6 @@ use capstan_base::time::Timestamp;
 use k8s_machinery::merge;
 
 /// The Machine on whose answer the plan depends, if there is one.
-#[must_use]
 pub fn asks(observed: &Observed, now: Timestamp) -> Option<String> {
     let owner = &observed.control_plane;
     let is_outdated =
@@ -37,7 +36,6 @@ pub fn asks(observed: &Observed, now: Timestamp) -> Option<String> {
 }
 
 /// The outdated Machines that may be updated in place as far as their owner and people have a say, by name.
-#[must_use]
 pub fn candidates(observed: &Observed, now: Timestamp) -> Vec<String> {
     let may = |m: &&OwnedMachine| {
         let differences = up_to_date::control_plane_machine(&observed.control_plane, m, now);
@@ -287,7 +285,6 @@ pub fn question(observed: &Observed, name: &str) -> Result<Question, Replace> {
 
 impl Question {
     /// As the request has them: `machine` and `infrastructure` as the server completed the intents.
-    #[must_use]
     pub fn sides(&self, machine: &Value, infrastructure: &[Value; 2]) -> [MachineObjects; 2] {
         let side = |machine: &Value, index: usize| MachineObjects {
             machine: subject(machine),
@@ -300,7 +297,6 @@ impl Question {
 
 impl Question {
     /// The same where no dry run may be sent: the intents are laid over the objects as they are, and nothing is filled in.
-    #[must_use]
     pub fn sides_without_server(&self) -> [MachineObjects; 2] {
         let over = |base: &Value, intent: &Value| {
             let mut completed = base.clone();

@@ -65,13 +65,11 @@ pub struct Decision {
 }
 
 /// What `observed` calls for at `now`. See [`decide`].
-#[must_use]
 pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
     decide(observed.clone(), now).plan
 }
 
 /// The plan together with inspection and preflight results, which the status needs.
-#[must_use]
 pub fn decide(observed: Observed, now: Timestamp) -> Decision {
     let mut pass = Pending::new(observed.in_scope(), now);
     let reached_end = rules(&mut pass).is_continue();

@@ -67,7 +67,6 @@ pub struct NewMachine {
 }
 
 impl NewMachine {
-    #[must_use]
     pub fn name(&self) -> &str {
         self.machine.metadata.name.as_deref().unwrap_or_default()
     }

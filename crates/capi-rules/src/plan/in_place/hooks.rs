@@ -5,7 +5,6 @@
 use std::collections::BTreeSet;
 
 /// The annotation with `hook` in it.
-#[must_use]
 pub fn mark_pending(annotation: Option<&str>, hook: &str) -> String {
     let mut hooks = hooks(annotation);
     hooks.insert(hook.to_owned());
@@ -13,7 +12,6 @@ pub fn mark_pending(annotation: Option<&str>, hook: &str) -> String {
 }
 
 /// The annotation without `hook`; `None` when nothing else is pending.
-#[must_use]
 pub fn pending_without(annotation: Option<&str>, hook: &str) -> Option<String> {
     let mut hooks = hooks(annotation);
     hooks.remove(hook);

@@ -16,7 +16,6 @@ const TEMPLATE_SPEC: &[&str] = &["spec", "template", "spec"];
 const COMPARED: [&str; 2] = ["version", "failureDomain"];
 
 /// The fields of a Machine and the objects behind it that no answer covers; empty when all are covered.
-#[must_use]
 pub fn of_machine(request: &CanUpdateMachineRequest) -> Vec<Uncovered> {
     let (current, desired) = (&request.current, &request.desired);
     let infrastructure = [&current.infrastructure_machine, &desired.infrastructure_machine];
@@ -34,7 +33,6 @@ pub fn of_machine(request: &CanUpdateMachineRequest) -> Vec<Uncovered> {
 }
 
 /// The same for a MachineSet and its templates. Bootstrap templates count only when there are two.
-#[must_use]
 pub fn of_machine_set(request: &CanUpdateMachineSetRequest) -> Vec<Uncovered> {
     let (current, desired) = (&request.current, &request.desired);
     let bootstrap = [&current.bootstrap_config_template, &desired.bootstrap_config_template];
@@ -55,7 +53,6 @@ pub fn of_machine_set(request: &CanUpdateMachineSetRequest) -> Vec<Uncovered> {
 }
 
 /// The fields of `before` that are gone in `after`, as `KIND PATH`: what the answer in between covers.
-#[must_use]
 pub fn covered(before: &[Uncovered], after: &[Uncovered]) -> Vec<String> {
     let names = |objects: &[Uncovered]| -> Vec<String> {
         let of = |object: &Uncovered| {

@@ -23,7 +23,6 @@ const DETACH_RETRY: Duration = Duration::from_secs(20);
 /// What the deletion of a Machine needs next; nothing for one that is not being deleted.
 ///
 /// A stage that wants something read ([`Course::wants`]) gets a plan too: it comes before the reading.
-#[must_use]
 pub fn leave(o: &Observed, now: Timestamp) -> Plan {
     let course = course(o, now);
     let mut plan = Plan::default();
@@ -75,7 +74,6 @@ pub fn leave(o: &Observed, now: Timestamp) -> Plan {
 }
 
 /// The events about a write of a deletion that failed.
-#[must_use]
 pub fn complaint(o: &Observed, failed: Failed, error: &str) -> Vec<Step> {
     let mut plan = Plan::default();
     report_trouble(o, failed, error, &mut plan);
@@ -83,7 +81,6 @@ pub fn complaint(o: &Observed, failed: Failed, error: &str) -> Vec<Step> {
 }
 
 /// What keeps the stage from being reported; upstream's run ends with it as its error.
-#[must_use]
 pub fn error(stage: &Stage) -> Option<&str> {
     match stage {
         Stage::CannotTell(error) | Stage::DrainFailed(error) | Stage::VolumesUnknown(error) => Some(error),

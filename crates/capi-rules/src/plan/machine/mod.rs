@@ -29,7 +29,6 @@ const CLUSTER_RETRY: Duration = Duration::from_secs(30);
 /// The plan for a Machine that is not paused. Every rule speaks even when an earlier one waits, as
 /// upstream runs all its phases; only the first finalizer comes alone. The way out of one that is being
 /// deleted is [`leave`].
-#[must_use]
 pub fn plan(o: &Observed, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     if !o.is_deleting() && !ownership::has_finalizer(&o.machine, finalizer::MACHINE) {
@@ -48,7 +47,6 @@ pub fn plan(o: &Observed, now: Timestamp) -> Plan {
 }
 
 /// When a Machine whose Cluster does not exist is looked at again. The Cluster's arrival wakes it by label; `None`.
-#[must_use]
 pub fn recheck_without_cluster(machine: &Machine) -> Option<Duration> {
     cluster_label(machine).is_none().then_some(CLUSTER_RETRY)
 }

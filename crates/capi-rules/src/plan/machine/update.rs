@@ -30,7 +30,6 @@ pub enum Due {
 }
 
 /// Which of them it is.
-#[must_use]
 pub fn due(o: &Observed) -> Due {
     let marked = o.has_annotation(annotation::UPDATE_IN_PROGRESS);
     if !o.updates_in_place || o.is_deleting() || !o.is_updating_in_place() {
@@ -75,7 +74,6 @@ fn is_ready(bootstrap: &External) -> bool {
 }
 
 /// What the extension is sent: the objects as they should be. It compares them with what the host is.
-#[must_use]
 pub fn request(o: &Observed) -> UpdateMachineRequest {
     let content = |external: &External| match external {
         External::Found(object) => subject(object.content()),
@@ -92,7 +90,6 @@ pub fn request(o: &Observed) -> UpdateMachineRequest {
 }
 
 /// What makes the pass a failed one, which is tried again sooner and later and later.
-#[must_use]
 pub fn failure(o: &Observed) -> Option<String> {
     match (&o.update, due(o)) {
         (Some(Update::InfrastructureMissing), Due::InfrastructureMissing) => {

@@ -33,7 +33,6 @@ pub struct Question {
 }
 
 /// A MachineSet with its templates as a request carries them. Null: it refers to none.
-#[must_use]
 pub fn sent(
     set: &MachineSet,
     infrastructure: Option<&Value>,
@@ -48,7 +47,6 @@ pub fn sent(
 }
 
 /// Why Machines of one of these MachineSets cannot go to the other without asking.
-#[must_use]
 pub fn not_comparable([current, desired]: &[MachineSetObjects; 2]) -> Option<Replace> {
     if current.infrastructure_machine_template.is_null() || desired.infrastructure_machine_template.is_null()
     {
@@ -60,7 +58,6 @@ pub fn not_comparable([current, desired]: &[MachineSetObjects; 2]) -> Option<Rep
 }
 
 /// What has to be known before this MachineDeployment can be planned.
-#[must_use]
 pub fn questions(observed: &Observed, now: Timestamp) -> Vec<Question> {
     let deployment = &observed.deployment;
     let rolls = deployment.metadata.deletion_timestamp.is_none()

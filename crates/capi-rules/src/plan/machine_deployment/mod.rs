@@ -123,7 +123,6 @@ impl Rule for Why {
 }
 
 /// The next writes. Order: the current MachineSet first, then old ones oldest first, then clean-up.
-#[must_use]
 pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
     if observed.deployment.metadata.deletion_timestamp.is_some() {
         return delete(observed);

@@ -55,7 +55,6 @@ pub struct RemediationRequest {
 
 impl Observed {
     /// With what the template reference of the check leads to.
-    #[must_use]
     pub fn new(mut judged: judged::Observed, outside: Remediator) -> Self {
         let reference = judged.check.spec.remediation.as_ref().and_then(|r| r.template_ref.as_ref());
         judged.external = reference.map(|reference| ExternalRemediation {
@@ -70,7 +69,6 @@ impl Observed {
 }
 
 /// The template of a check and the kind of its requests; `None` when the owners of the Machines remediate.
-#[must_use]
 pub fn remediation_kinds(check: &MachineHealthCheck) -> Option<(ObjectRef, Gvk)> {
     let reference = check.spec.remediation.as_ref()?.template_ref.as_ref()?;
     let (group, version) = (group_of(&reference.api_version), version_of(&reference.api_version));
@@ -89,7 +87,6 @@ fn namespace(check: &MachineHealthCheck) -> &str {
 }
 
 /// The judgement that the status is made from, and what follows from it.
-#[must_use]
 pub fn plan(o: &Observed, now: Timestamp) -> (Outcome, Plan) {
     let outcome = judged::judge(&o.judged, now);
     let mut plan = Plan::default();
@@ -116,7 +113,6 @@ pub fn plan(o: &Observed, now: Timestamp) -> (Outcome, Plan) {
 }
 
 /// What holds a check by its own account, for readers that cannot ask for Nodes.
-#[must_use]
 pub fn as_reported(check: &MachineHealthCheck) -> Plan {
     let mut plan = Plan::default();
     let allowed = find(check.conditions(), "RemediationAllowed");

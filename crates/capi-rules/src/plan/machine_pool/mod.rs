@@ -31,7 +31,6 @@ const UNINITIALIZED: &str = "node.cluster.x-k8s.io/uninitialized";
 
 /// The plan for a MachinePool that is not paused and has its finalizer. Every rule speaks even when an earlier one
 /// waits, as upstream runs all its phases.
-#[must_use]
 pub fn plan(o: &Observed, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     owner_and_label(o, &mut plan);

@@ -12,7 +12,6 @@ use capi_types::machine_set::MachineSet;
 
 /// A mark of everything that Machines follow of their set. How many Machines it wants is not in it: a set that is
 /// scaled leaves those that it has as they are.
-#[must_use]
 pub fn intent_mark(set: &MachineSet) -> u64 {
     let (metadata, spec) = (&set.metadata, &set.spec);
     let followed = (&metadata.name, &metadata.uid, &metadata.labels, &spec.cluster_name, &spec.template);
@@ -28,7 +27,6 @@ pub struct InStep(BTreeMap<String, u64>);
 
 impl InStep {
     /// The Machines that `plan` leaves alone, and that changed neither.
-    #[must_use]
     pub fn after(observed: &Observed, plan: &Plan) -> Self {
         let writes = plan.steps.iter().flat_map(|step| &step.writes);
         let touched: BTreeSet<&str> = writes.filter_map(written).map(|key| key.name.as_str()).collect();
@@ -47,7 +45,6 @@ impl InStep {
         Self(known)
     }
 
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -183,19 +183,16 @@ impl Rule for Why {
 /// The next writes. Order: unhealthy Machines are remediated, existing ones kept in step, updates in place begun, then
 /// their number is corrected, by moving Machines where another MachineSet takes them; a Machine that was remediated
 /// still counts in this pass.
-#[must_use]
 pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
     planned(observed, Some(&InStep::default()), now)
 }
 
 /// The same plan, without comparing the Machines again that are known to be in step.
-#[must_use]
 pub fn plan_sparing(observed: &Observed, known: &InStep, now: Timestamp) -> Plan {
     planned(observed, Some(known), now)
 }
 
 /// The same for Machines that are known to be in step: for readers that run ahead of time, and saw to it before.
-#[must_use]
 pub fn plan_followed(observed: &Observed, now: Timestamp) -> Plan {
     planned(observed, None, now)
 }
@@ -244,13 +241,11 @@ fn leave(observed: &Observed, plan: &mut Plan) {
 }
 
 /// How many random parts of names a pass may need, so that one pass stays short.
-#[must_use]
 pub fn names_wanted(set: &MachineSet, current: usize) -> usize {
     missing(set, current).min(MADE_AT_ONCE_MAX)
 }
 
 /// Does a pass over these facts go through, so that the generation counts as observed?
-#[must_use]
 pub fn is_complete(observed: &Observed) -> bool {
     let misses_template = observed.needs_templates && !observed.missing_templates.is_empty();
     let makes = makes_machines(&observed.set, observed.machines.len());
@@ -260,7 +255,6 @@ pub fn is_complete(observed: &Observed) -> bool {
 
 /// When Machines that are not ready or available yet are looked at again, should no event come.
 /// Source: the deferred requeue of MS-1.
-#[must_use]
 pub fn recheck(set: &MachineSet, status: &MachineSetStatus) -> Option<Duration> {
     let min_ready_s = set.spec.template.spec.min_ready_seconds.and_then(|s| u64::try_from(s).ok());
     let min_ready_s = min_ready_s.unwrap_or(0);
@@ -276,7 +270,6 @@ pub fn recheck(set: &MachineSet, status: &MachineSetStatus) -> Option<Duration> 
 }
 
 /// What the status looks at after a pass.
-#[must_use]
 pub fn judged(observed: Observed) -> judged::Observed {
     let preflight = preflight_messages(&observed);
     let (machines, missing_templates) = (Some(observed.machines), observed.missing_templates);
@@ -284,13 +277,11 @@ pub fn judged(observed: Observed) -> judged::Observed {
 }
 
 /// Machines are wanted, and nothing keeps the set itself from making them.
-#[must_use]
 pub fn makes_machines(set: &MachineSet, current: usize) -> bool {
     set.metadata.deletion_timestamp.is_none() && missing(set, current) > 0 && !is_creation_disabled(set)
 }
 
 /// The sentences that keep Machines from being made in this pass, for the `ScalingUp` condition.
-#[must_use]
 fn preflight_messages(observed: &Observed) -> Vec<String> {
     if makes_machines(&observed.set, observed.machines.len()) {
         preflight::failures(&observed.preflight)
@@ -386,7 +377,6 @@ fn take(observed: &Observed, count: usize, because: &Why, now: Timestamp, plan: 
 }
 
 /// Its Machines in the order in which they go, or are handed over.
-#[must_use]
 pub fn in_order(set: &MachineSet, machines: &[Arc<Machine>], now: Timestamp) -> Vec<Arc<Machine>> {
     let policy = set.spec.deletion.as_ref().and_then(|d| d.order.as_deref());
     order::deletion_order(machines, policy, now)

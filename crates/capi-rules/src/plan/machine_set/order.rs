@@ -20,7 +20,6 @@ const AGE_SCALE_S: f64 = 864_000.0;
 
 /// Machines in the order in which they go: highest priority first, then by name.
 /// `order` is `Random` (also when absent), `Newest` or `Oldest`.
-#[must_use]
 pub(super) fn deletion_order(
     machines: &[Arc<Machine>],
     order: Option<&str>,

@@ -57,7 +57,6 @@ const UPGRADE_STEP: &str = "topology.internal.cluster.x-k8s.io/upgrade-step";
 
 impl Preflight {
     /// What the checks look at, from the objects: what the Cluster's and the template's references lead to.
-    #[must_use]
     pub fn gather(
         set: &MachineSet,
         cluster: &Cluster,
@@ -126,7 +125,6 @@ fn skipped(annotation: Option<&str>) -> BTreeSet<String> {
 }
 
 /// The sentences that hold Machines back, in upstream's order; empty when they may be made.
-#[must_use]
 pub fn failures(preflight: &Preflight) -> Vec<String> {
     check(preflight).unwrap_or_else(|why| vec![why])
 }

@@ -47,7 +47,6 @@ pub(super) fn unhealthy(observed: &Observed, plan: &mut Plan) {
 }
 
 /// The Machines as they are once the marks of this pass are written; the status of this pass is about them.
-#[must_use]
 pub fn marked(observed: &Observed, now: Timestamp) -> Vec<Arc<Machine>> {
     let marks = marks(observed).unwrap_or_default();
     let with_mark = |machine: &Arc<Machine>| {

@@ -23,7 +23,6 @@ pub enum Priority {
 }
 
 /// The weight of a condition by its status and polarity.
-#[must_use]
 pub fn priority(condition: &Condition, polarity: Polarity) -> Priority {
     match (condition.status.as_str(), polarity) {
         ("True", Polarity::Positive) | ("False", Polarity::Negative) => Priority::Info,
@@ -77,7 +76,6 @@ pub struct Summary<'a> {
 
 impl<'a> Summary<'a> {
     /// A summary without exceptions.
-    #[must_use]
     pub fn new(target: &'static str, types: impl Into<Cow<'a, [&'a str]>>, reasons: Reasons) -> Self {
         Self {
             target,
@@ -105,7 +103,6 @@ impl<'a> Summary<'a> {
 
     /// The summary of `conditions`. One that cannot be built (the target in its own scope, or nothing in
     /// scope) is `Unknown` / `InternalError`, as every caller upstream makes of it.
-    #[must_use]
     pub fn of(&self, conditions: &[Condition]) -> NewCondition<'static> {
         let mut worst = None;
         let mut notable = Vec::new();
@@ -218,7 +215,6 @@ impl<'a> Aggregate<'a> {
     /// The aggregate over `sources`. Equal transition times follow the names, where upstream follows
     /// whatever order its cache gave. No sources is `Unknown` / `InternalError`: callers state what an
     /// empty set means before they ask.
-    #[must_use]
     pub fn of<S: Source>(&self, sources: &[S]) -> NewCondition<'a> {
         let weigh = |c: Option<&Condition>| c.map_or(Priority::Unknown, |c| priority(c, self.polarity));
         let weights = sources.iter().map(|source| weigh(source.condition(self.source_type)));
@@ -324,7 +320,6 @@ fn who(kind: &str, sources: &[&dyn Source]) -> String {
 
 /// A message below its headline: after a space when it is one plain line, else on lines of its own,
 /// as a nested list.
-#[must_use]
 pub fn indent(message: &str) -> String {
     if !message.contains('\n') && !has_bullet(message) {
         return format!(" {message}");

@@ -22,7 +22,6 @@ pub struct NewCondition<'a> {
 }
 
 impl<'a> NewCondition<'a> {
-    #[must_use]
     pub fn new(type_: &'a str, status: Status, reason: &'a str, message: impl Into<Cow<'a, str>>) -> Self {
         Self {
             type_: type_.into(),

@@ -39,7 +39,6 @@ pub struct Conflict {
 
 impl ConditionPatch {
     /// Anything that differs counts as a change, the transition time included.
-    #[must_use]
     pub fn between(before: &[Condition], after: &[Condition]) -> Self {
         let written = after.iter().filter_map(|c| match find(before, &c.type_) {
             None => Some(Change::Add(c.clone())),
@@ -50,7 +49,6 @@ impl ConditionPatch {
         Self { changes: written.chain(gone).collect() }
     }
 
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty()
     }

@@ -13,7 +13,6 @@ use capstan_base::time::{Timestamp, from_k8s, to_k8s};
 pub const CHECK_LOGS: &str = "Please check controller logs for errors";
 
 /// A condition without a transition time: [`set`] stamps it when the status turns.
-#[must_use]
 pub fn condition(type_: &str, status: Status, reason: &str, message: impl Into<String>) -> Condition {
     Condition {
         type_: type_.to_owned(),
@@ -26,7 +25,6 @@ pub fn condition(type_: &str, status: Status, reason: &str, message: impl Into<S
 }
 
 /// `Unknown` because something broke on our side: reason `InternalError`, the message points to the log.
-#[must_use]
 pub fn internal_error(type_: &str) -> NewCondition<'_> {
     NewCondition::new(type_, Status::Unknown, "InternalError", CHECK_LOGS)
 }
@@ -45,7 +43,6 @@ pub struct Draft {
 
 impl Draft {
     /// Starts from the stored list. `generation` is the object's `metadata.generation`.
-    #[must_use]
     pub fn new(stored: impl Into<Vec<Condition>>, generation: Option<i64>, now: Timestamp) -> Self {
         Self { list: stored.into(), generation, now, changed: false }
     }
@@ -58,19 +55,16 @@ impl Draft {
         remove(&mut self.list, type_);
     }
 
-    #[must_use]
     pub fn find(&self, type_: &str) -> Option<&Condition> {
         condition::find(&self.list, type_)
     }
 
     /// The messages so far, in no particular order.
-    #[must_use]
     pub fn list(&self) -> &[Condition] {
         &self.list
     }
 
     /// The list to store. One that did not change is not re-sorted.
-    #[must_use]
     pub fn finish(mut self) -> Vec<Condition> {
         if self.changed {
             sort(&mut self.list);
@@ -134,7 +128,6 @@ fn place(condition: &Condition) -> (usize, &str) {
 
 /// The `Paused` condition of an object of `kind`.
 /// Source: `util/paused/paused.go`.
-#[must_use]
 pub fn paused(kind: &str, cluster_paused: bool, annotated: bool) -> Condition {
     let mut causes = Vec::new();
     if cluster_paused {
@@ -151,13 +144,11 @@ pub fn paused(kind: &str, cluster_paused: bool, annotated: bool) -> Condition {
 }
 
 /// The `Paused` condition of an object that is not paused, of whatever kind.
-#[must_use]
 pub fn not_paused() -> NewCondition<'static> {
     NewCondition::new("Paused", Status::False, "NotPaused", "")
 }
 
 /// The `Deleting` condition of an object that is not being deleted.
-#[must_use]
 pub fn not_deleting() -> NewCondition<'static> {
     NewCondition::new("Deleting", Status::False, "NotDeleting", "")
 }

@@ -24,7 +24,6 @@ pub const KUBERNETES_VERSION_SKEW: &str = "KubernetesVersionSkew";
 pub const KUBEADM_VERSION_SKEW: &str = "KubeadmVersionSkew";
 
 /// Items joined with `, `; when there are more than `limit`, the first ones and `... (N more)`.
-#[must_use]
 pub fn join_limited<S: AsRef<str>>(items: &[S], limit: usize) -> String {
     let mut shown: Vec<String> = items.iter().take(limit).map(|s| s.as_ref().to_owned()).collect();
     if items.len() > limit {
@@ -35,7 +34,6 @@ pub fn join_limited<S: AsRef<str>>(items: &[S], limit: usize) -> String {
 
 /// The plural of a kind. Every Cluster API kind takes an `s`; kinds of others that end in a sibilant
 /// or in a consonant and `y` follow English.
-#[must_use]
 pub fn plural(kind: &str) -> String {
     let consonant_y = kind.strip_suffix('y').filter(|stem| !stem.ends_with(['a', 'e', 'i', 'o', 'u']));
     match consonant_y {
@@ -48,7 +46,6 @@ pub fn plural(kind: &str) -> String {
 }
 
 /// A duration as Go prints it: `0s`, `45s`, `1.5s`, `5m0s`, `1h0m0s`.
-#[must_use]
 pub fn go_duration(duration: TimeDelta) -> String {
     let millis = duration.num_milliseconds();
     if millis < 0 {

@@ -34,7 +34,6 @@ impl Contract {
 }
 
 /// A kind by its address. The contract demands that the plural follows from the kind.
-#[must_use]
 pub fn gvk(group: &str, version: &str, kind: &str) -> Gvk {
     Gvk {
         group: group.to_owned(),
@@ -46,7 +45,6 @@ pub fn gvk(group: &str, version: &str, kind: &str) -> Gvk {
 }
 
 /// The name of the definition of a kind.
-#[must_use]
 pub fn name_of(group: &str, kind: &str) -> String {
     format!("{}.{group}", plural(&kind.to_lowercase()))
 }

@@ -27,7 +27,6 @@ pub struct Mirrored<'a> {
 impl<'a> Mirrored<'a> {
     /// The condition for `external`. [`External::NotSet`] is an internal error here: kinds that allow it
     /// say what it means before they ask.
-    #[must_use]
     pub fn of(&self, external: &'a External) -> NewCondition<'a> {
         let no = |reason, message: String| NewCondition::new(self.target, Status::False, reason, message);
         match external {

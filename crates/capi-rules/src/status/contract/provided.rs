@@ -81,7 +81,6 @@ impl Milestone {
 }
 
 impl External {
-    #[must_use]
     pub fn found(&self) -> Option<&Provided> {
         match self {
             Self::Found(provided) => Some(provided),
@@ -90,7 +89,6 @@ impl External {
     }
 
     /// The kind the spec names; empty when it names none.
-    #[must_use]
     pub fn kind(&self) -> &str {
         match self {
             Self::NotSet => "",
@@ -99,13 +97,11 @@ impl External {
         }
     }
 
-    #[must_use]
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::NotFound { .. })
     }
 
     /// The same reference when it was not followed.
-    #[must_use]
     pub fn unread(self) -> Self {
         match self {
             Self::NotSet => Self::NotSet,
@@ -116,7 +112,6 @@ impl External {
 
 impl Provided {
     /// An object by its content; kind and name are read from it.
-    #[must_use]
     pub fn new(content: Value) -> Self {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let (kind, name) = (text(&content["kind"]), text(&content["metadata"]["name"]));
@@ -136,23 +131,19 @@ impl Provided {
         provided.under(Contract::default())
     }
 
-    #[must_use]
     pub fn content(&self) -> &Value {
         &self.content
     }
 
-    #[must_use]
     pub fn shared_content(self) -> Arc<Value> {
         self.content
     }
 
-    #[must_use]
     pub fn into_content(self) -> Value {
         Arc::unwrap_or_clone(self.content)
     }
 
     /// The same object, read by this contract.
-    #[must_use]
     pub fn under(self, contract: Contract) -> Self {
         let milestone = |field, legacy| Milestone::of(&self.content["status"], contract, field, legacy);
         Self {
@@ -165,24 +156,20 @@ impl Provided {
     }
 
     /// Where to write it.
-    #[must_use]
     pub fn reference(&self) -> ObjectRef {
         reference_to(&self.content)
     }
 
-    #[must_use]
     pub fn label(&self, name: &str) -> Option<&str> {
         self.content["metadata"]["labels"][name].as_str()
     }
 
     /// Its owners; malformed entries count as none.
-    #[must_use]
     pub fn owners(&self) -> Vec<OwnerReference> {
         Vec::deserialize(&self.content["metadata"]["ownerReferences"]).unwrap_or_default()
     }
 
     /// Its list of owners is `owner`, as it is, and nobody else.
-    #[must_use]
     pub fn is_owned_only_by(&self, owner: &OwnerReference) -> bool {
         let Some([only]) = self.content["metadata"]["ownerReferences"].as_array().map(Vec::as_slice) else {
             return false;
@@ -195,55 +182,46 @@ impl Provided {
             && only["blockOwnerDeletion"].as_bool() == owner.block_owner_deletion
     }
 
-    #[must_use]
     pub fn is_deleting(&self) -> bool {
         self.deleting
     }
 
-    #[must_use]
     pub fn annotation(&self, name: &str) -> Option<&str> {
         self.content["metadata"]["annotations"][name].as_str()
     }
 
     /// Infrastructure: ready to be used.
-    #[must_use]
     pub fn provisioned(&self) -> bool {
         self.provisioned == Milestone::Reached
     }
 
     /// Bootstrap: the data secret exists.
-    #[must_use]
     pub fn data_secret_created(&self) -> bool {
         self.data_secret_created == Milestone::Reached
     }
 
     /// Control plane: its API server answers.
-    #[must_use]
     pub fn control_plane_initialized(&self) -> bool {
         self.control_plane_initialized == Milestone::Reached
     }
 
     /// Control plane: the value of its `initialized` field is not a boolean.
-    #[must_use]
     pub fn initialized_is_malformed(&self) -> bool {
         self.control_plane_initialized == Milestone::Malformed
     }
 
     /// Infrastructure: the value of its `provisioned` field is not a boolean.
-    #[must_use]
     pub fn provisioned_is_malformed(&self) -> bool {
         self.provisioned == Milestone::Malformed
     }
 
     /// Bootstrap: the value of its `dataSecretCreated` field is not a boolean.
-    #[must_use]
     pub fn data_secret_created_is_malformed(&self) -> bool {
         self.data_secret_created == Milestone::Malformed
     }
 
     /// Control plane: Machines that are available. Contract v1beta1 counts what is missing of the
     /// `desired` ones instead, so that there is no count before their number is known.
-    #[must_use]
     pub fn available_replicas(&self, desired: Option<i32>) -> Option<i32> {
         let unavailable =
             || Some(desired?.saturating_sub(self.count(&["status", "unavailableReplicas"])?).max(0));
@@ -251,7 +229,6 @@ impl Provided {
     }
 
     /// Control plane: Machines that are up to date.
-    #[must_use]
     pub fn up_to_date_replicas(&self) -> Option<i32> {
         self.contract.choose(
             || self.count(&["status", "upToDateReplicas"]),
@@ -289,7 +266,6 @@ impl Provided {
     }
 
     /// The versions that a control plane reports: `status.versions`, or else its one `status.version`.
-    #[must_use]
     pub fn reported_versions(&self) -> Vec<String> {
         let listed = self.content["status"]["versions"].as_array().into_iter().flatten();
         let listed: Vec<String> =
@@ -331,19 +307,16 @@ impl Provided {
     }
 
     /// A string at a path such as `status`, `version`; `None` when absent or empty.
-    #[must_use]
     pub fn text(&self, path: &[&str]) -> Option<&str> {
         self.at(path).and_then(Value::as_str).filter(|text| !text.is_empty())
     }
 
     /// True at a path; absent is false.
-    #[must_use]
     pub fn flag(&self, path: &[&str]) -> bool {
         self.at(path).and_then(Value::as_bool).unwrap_or(false)
     }
 
     /// A count at a path. What does not fit is cut off, as Go's conversion does.
-    #[must_use]
     pub fn count(&self, path: &[&str]) -> Option<i32> {
         self.at(path).and_then(Value::as_i64).map(|n| n as i32)
     }
@@ -353,7 +326,6 @@ impl Provided {
     }
 
     /// The endpoint at `spec.controlPlaneEndpoint`, when host and port are set.
-    #[must_use]
     pub fn endpoint(&self) -> Option<(String, i32)> {
         let host = self.text(&["spec", "controlPlaneEndpoint", "host"])?;
         let port = self.count(&["spec", "controlPlaneEndpoint", "port"]).filter(|port| *port != 0)?;
@@ -379,7 +351,6 @@ impl Provided {
 
 /// Where to write an object of a provider, its uid included when it has one. Its plural is what the name of its
 /// definition has to start with.
-#[must_use]
 pub fn reference_to(object: &Value) -> ObjectRef {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (api_version, meta) = (text(&object["apiVersion"]), &object["metadata"]);

@@ -17,14 +17,12 @@ const BUDGET: [&str; 2] = [
 ];
 
 /// The first line; `since` is when the drain began.
-#[must_use]
 pub fn head(since: &str) -> String {
     format!("Drain not completed yet (started at {since}):")
 }
 
 impl Drain {
     /// The whole message; `since` is when the drain began.
-    #[must_use]
     pub fn message(&self, since: &str) -> String {
         let mut lines = vec![head(since)];
         if !self.terminating.is_empty() {
@@ -65,7 +63,6 @@ impl Drain {
 
 /// The refusals that a message names, for a reader who did not ask for the evictions. Pods behind
 /// `... (N more)` are not among them.
-#[must_use]
 pub fn refusals(message: &str) -> Evictions {
     let mut found = Evictions::new();
     for line in message.lines() {

@@ -101,7 +101,6 @@ impl Fate {
 }
 
 /// `Ready` is `Unknown`: its kubelet does not report, so its pods will not terminate.
-#[must_use]
 pub fn is_unreachable(node: &Node) -> bool {
     let mut conditions = node.status.iter().filter_map(|s| s.conditions.as_ref()).flatten();
     conditions.find(|c| c.type_ == "Ready").is_some_and(|c| c.status == "Unknown")
@@ -140,13 +139,11 @@ pub fn classify(grounds: Grounds<'_>, evictions: &Evictions, now: Timestamp) -> 
 
 impl Drain {
     /// No pod is left that the drain waits for.
-    #[must_use]
     pub fn is_complete(&self) -> bool {
         *self == Self::default()
     }
 
     /// Pods that have not left yet.
-    #[must_use]
     pub fn left(&self) -> usize {
         let refused: usize = self.refused.values().map(Vec::len).sum();
         let lists =

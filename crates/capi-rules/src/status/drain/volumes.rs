@@ -74,7 +74,6 @@ pub fn attached(node: &Node, storage: &Storage) -> Result<Attached, String> {
 }
 
 impl Attached {
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.by_node.is_empty() && self.by_attachment.is_empty()
     }
@@ -139,13 +138,11 @@ fn claims_of_skipped(grounds: Grounds<'_>, now: Timestamp) -> Result<BTreeSet<St
 }
 
 impl Held {
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
     /// How many are waited for.
-    #[must_use]
     pub fn count(&self) -> usize {
         self.lists().iter().map(|(_, names)| names.len()).sum()
     }
@@ -166,7 +163,6 @@ impl Held {
     }
 
     /// The whole message; `since` is when the wait began.
-    #[must_use]
     pub fn message(&self, since: &str) -> String {
         let mut lines = vec![head(since)];
         for (what, names) in self.lists().into_iter().filter(|(_, names)| !names.is_empty()) {
@@ -178,7 +174,6 @@ impl Held {
 }
 
 /// The first line; `since` is when the wait began.
-#[must_use]
 pub fn head(since: &str) -> String {
     format!("Waiting for Node volumes to be detached (started at {since})")
 }

@@ -134,7 +134,6 @@ pub enum Class {
 
 impl Class {
     /// In a few words.
-    #[must_use]
     pub fn words(self) -> &'static str {
         match self {
             Self::Refused => "connection refused",

@@ -18,7 +18,6 @@ pub enum Grade {
 }
 
 impl Grade {
-    #[must_use]
     pub fn word(self) -> &'static str {
         match self {
             Self::Low => "low",

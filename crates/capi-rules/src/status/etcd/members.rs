@@ -30,22 +30,18 @@ pub enum Role {
 impl Role {
     /// Does it count for the quorum? etcd counts every member that is not a learner from the moment it is added.
     /// Source: etcd `server/etcdserver/api/membership/cluster.go` (`VotingMembers`), v3.5.
-    #[must_use]
     pub fn is_voter(self) -> bool {
         matches!(self, Self::Leader | Self::Voter | Self::Unstarted)
     }
 
-    #[must_use]
     pub fn is_learner(self) -> bool {
         matches!(self, Self::Learner | Self::UnstartedLearner)
     }
 
-    #[must_use]
     pub fn is_started(self) -> bool {
         !matches!(self, Self::Unstarted | Self::UnstartedLearner)
     }
 
-    #[must_use]
     pub fn word(self) -> &'static str {
         match self {
             Self::Leader => "leader",
@@ -89,7 +85,6 @@ pub struct MemberRow {
 
 impl MemberRow {
     /// Its name, else who was asked for it, else its id.
-    #[must_use]
     pub fn shown_name(&self) -> &str {
         match (&self.name, &self.asked) {
             (name, _) if !name.is_empty() => name,
@@ -99,7 +94,6 @@ impl MemberRow {
     }
 
     /// How long its answer took, or why there is none.
-    #[must_use]
     pub fn answer(&self) -> String {
         match (&self.trouble, self.took_ms) {
             (Some(failed), _) => failed.class.words().to_owned(),
@@ -110,7 +104,6 @@ impl MemberRow {
     }
 
     /// Size of the database, quota (`~`: assumed) and how much of it is used.
-    #[must_use]
     pub fn space(&self) -> Option<String> {
         let (database, quota) = (self.database?, self.quota?);
         let used = database.size_bytes.saturating_mul(100) / quota.bytes.max(1);
@@ -145,7 +138,6 @@ pub struct Quota {
 }
 
 impl Quota {
-    #[must_use]
     pub fn of(database: &Database) -> Self {
         match database.quota_bytes {
             Some(bytes) if bytes > 0 => Self { bytes, is_assumed: false },
@@ -163,7 +155,6 @@ pub struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    #[must_use]
     pub fn of(facts: &'a Facts) -> Self {
         let statuses = || facts.answers.iter().filter_map(|asked| asked.outcome.as_ref().ok());
         let leader = most_common(statuses().filter_map(|status| status.leader));
@@ -178,13 +169,11 @@ impl<'a> View<'a> {
         self.facts.answers.iter().filter_map(|asked| asked.outcome.as_ref().ok())
     }
 
-    #[must_use]
     pub fn cluster_id(&self) -> Option<u64> {
         most_common(self.statuses().map(|status| status.cluster_id))
     }
 
     /// The alarms; none where they are not known.
-    #[must_use]
     pub fn alarms(&self) -> &'a [Alarm] {
         match &self.facts.alarms {
             Some(Ok(alarms)) => alarms,
@@ -193,14 +182,12 @@ impl<'a> View<'a> {
     }
 
     /// The Machine that hosts a member.
-    #[must_use]
     pub fn host(&self, name: &str) -> Option<&'a Host> {
         let hosts = self.facts.hosts.as_deref().unwrap_or_default();
         hosts.iter().find(|host| !name.is_empty() && host.node.as_deref() == Some(name))
     }
 
     /// Machines come and go: members may outnumber them for a while.
-    #[must_use]
     pub fn is_changing(&self) -> bool {
         let hosts = self.facts.hosts.iter().flatten();
         hosts.into_iter().any(|host| host.node.is_none() || host.is_deleting || host.is_joining)
@@ -222,7 +209,6 @@ impl<'a> View<'a> {
     }
 
     /// Every member, the leader first, then by name; then who was asked and is not listed.
-    #[must_use]
     pub fn rows(&self) -> Vec<MemberRow> {
         let leading = self.statuses().find(|status| Some(status.member_id) == self.leader);
         let leading = leading.and_then(|status| status.raft);
@@ -282,7 +268,6 @@ impl<'a> View<'a> {
     }
 
     /// A listed member as the quorum arithmetic takes it.
-    #[must_use]
     pub fn member(&self, listed: &Listed) -> Member {
         let alarms = self.alarms().iter().filter(|alarm| alarm.member == listed.id);
         Member {
@@ -327,7 +312,6 @@ fn same_address(a: &str, b: &str) -> bool {
 }
 
 /// Members by id, each with its addresses in order.
-#[must_use]
 pub fn sorted(list: &[Listed]) -> Vec<Listed> {
     let mut list = list.to_vec();
     list.iter_mut().for_each(|member| {

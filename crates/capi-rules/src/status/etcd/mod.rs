@@ -52,7 +52,6 @@ pub struct Members {
 
 impl Membership {
     /// The list; `None` when it is not known.
-    #[must_use]
     pub fn members(&self) -> Option<&[Member]> {
         match self {
             Self::Known(members) | Self::Assumed(members) => Some(&members.list),
@@ -61,7 +60,6 @@ impl Membership {
     }
 
     /// Name of the leading member's Node.
-    #[must_use]
     pub fn leader_name(&self) -> Option<&str> {
         let Self::Known(members) = self else { return None };
         let id = members.leader?;
@@ -70,13 +68,11 @@ impl Membership {
 }
 
 /// Votes needed among `voters`.
-#[must_use]
 pub fn quorum(voters: usize) -> usize {
     voters / 2 + 1
 }
 
 /// Members of `voters` that may fail while the others keep quorum.
-#[must_use]
 pub fn tolerated_failures(voters: usize) -> usize {
     voters.saturating_sub(quorum(voters))
 }
@@ -106,7 +102,6 @@ impl Projection {
     /// API's caution about its own changes, and not what etcd counts: `report` has that. A
     /// member to be added counts as unhealthy once there is more than one, or else 0 → 1 → 2 could
     /// never happen.
-    #[must_use]
     pub fn after(members: &[Member], change: Change<'_>, healthy: impl Fn(&str) -> Option<bool>) -> Self {
         let mut projection = Self::default();
         for member in members {
@@ -135,7 +130,6 @@ impl Projection {
     }
 
     /// Quorum holds with the healthy voters alone, and there is no learner.
-    #[must_use]
     pub fn is_safe(&self) -> bool {
         self.learners == 0 && self.voters.saturating_sub(self.unhealthy) >= quorum(self.voters)
     }

@@ -64,7 +64,6 @@ pub struct Removal {
 
 impl Removal {
     /// Such as `without cp-1: 2 voters, healthy 2, can lose 0 more`.
-    #[must_use]
     pub fn words(&self) -> String {
         if self.voters == 0 {
             return format!("without {}: no voter is left", self.name);
@@ -81,7 +80,6 @@ impl Removal {
 impl Report {
     /// Judges one look. With the look before it, what passes by itself (an election, a member that has not
     /// heard of a change yet) is a finding only when both show it.
-    #[must_use]
     pub fn of(facts: &Facts, previous: Option<&Facts>) -> Self {
         let view = View::of(facts);
         let members = view.rows();
@@ -113,14 +111,12 @@ impl Report {
     }
 
     /// An election, or a member that has not heard of a change yet, may be over a moment later.
-    #[must_use]
     pub fn may_pass(&self) -> bool {
         let passes = |f: &Finding| findings::PASSING.contains(&f.rule) || f.rule == findings::QUORUM_LOST;
         self.findings.iter().any(passes)
     }
 
     /// What the removal of this member would leave; `None` when it is not a voter.
-    #[must_use]
     pub fn without(&self, name: &str) -> Option<&Removal> {
         self.removals.iter().find(|removal| removal.name == name)
     }

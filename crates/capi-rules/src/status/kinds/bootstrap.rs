@@ -145,7 +145,6 @@ pub enum Stage {
 }
 
 /// The stage of a config whose Machine and Cluster exist.
-#[must_use]
 pub fn stage(o: &Observed) -> Stage {
     let status = o.config.status.as_ref();
     let named = o.machine.spec.bootstrap.data_secret_name.as_deref().filter(|name| !name.is_empty());
@@ -172,7 +171,6 @@ pub fn stage(o: &Observed) -> Stage {
 }
 
 /// Whom it is for has its Node; a MachinePool has as many as it wants.
-#[must_use]
 pub fn has_nodes(o: &Observed) -> bool {
     match &o.pool {
         None => o.machine.status.as_ref().is_some_and(|s| s.node_ref.is_some()),
@@ -185,7 +183,6 @@ pub fn has_nodes(o: &Observed) -> bool {
 
 /// The key pairs that the first control plane Machine makes for its cluster: all that are missing, when no control plane
 /// object makes them. Nothing while some are missing that the user has to supply.
-#[must_use]
 pub fn made_here(o: &Observed) -> &[Purpose] {
     let Certificates::Missing(missing) = &o.certificates else { return &[] };
     let stands_alone = stage(o) == Stage::Init && o.control_plane == External::NotSet;
@@ -194,14 +191,12 @@ pub fn made_here(o: &Observed) -> &[Purpose] {
 }
 
 /// Does the cluster use an etcd of the user's?
-#[must_use]
 pub fn has_external_etcd(o: &Observed) -> bool {
     let etcd = o.config.spec.cluster_configuration.as_ref().and_then(|c| c.etcd.as_ref());
     etcd.is_some_and(|etcd| etcd.external.is_some())
 }
 
 /// The status of a config that is not paused. One on its way out is only summed up.
-#[must_use]
 pub fn status(o: &Observed, now: Timestamp) -> KubeadmConfigStatus {
     let mut status = o.config.status.clone().unwrap_or_default();
     let mut draft = Draft::new(std::mem::take(&mut status.conditions), o.config.metadata.generation, now);

@@ -32,7 +32,6 @@ pub struct OutdatedRef {
 }
 
 /// The conditions of a class that is not paused.
-#[must_use]
 pub fn conditions(o: &Observed, now: Timestamp) -> Vec<Condition> {
     let mut draft = Draft::new(o.conditions.as_slice(), o.generation, now);
     draft.set(not_paused());

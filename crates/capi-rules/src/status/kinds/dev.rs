@@ -46,7 +46,6 @@ pub struct Observed {
 
 /// The status of a DevCluster that is not paused. It has no condition but `Paused`, and is provisioned as
 /// soon as its controller has looked at it; while it is deleted its status stays as it is.
-#[must_use]
 pub fn cluster_status(cluster: &DevCluster, now: Timestamp) -> DevClusterStatus {
     let mut status = cluster.status.clone().unwrap_or_default();
     let mut draft = Draft::new(std::mem::take(&mut status.conditions), cluster.metadata.generation, now);
@@ -59,7 +58,6 @@ pub fn cluster_status(cluster: &DevCluster, now: Timestamp) -> DevClusterStatus 
 }
 
 /// The status of a DevMachine that is not paused.
-#[must_use]
 pub fn status(o: &Observed, now: Timestamp) -> DevMachineStatus {
     let mut status = o.machine.status.clone().unwrap_or_default();
     if o.vm == Part::Up {

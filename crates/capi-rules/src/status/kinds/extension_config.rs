@@ -21,7 +21,6 @@ pub enum Discovery {
 }
 
 /// The status of an ExtensionConfig.
-#[must_use]
 pub fn status(config: &ExtensionConfig, observed: &Discovery, now: Timestamp) -> ExtensionConfigStatus {
     let mut status = config.status.clone().unwrap_or_default();
     let mut draft = Draft::new(std::mem::take(&mut status.conditions), config.metadata.generation, now);

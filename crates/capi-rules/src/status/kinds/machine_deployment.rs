@@ -45,13 +45,11 @@ pub struct Observed {
 }
 
 /// Does a pass over these facts go through, so that the generation counts as observed?
-#[must_use]
 pub fn is_complete(observed: &Observed) -> bool {
     observed.sets.is_some()
 }
 
 /// The status of a MachineDeployment that is not paused. `observedGeneration` is the caller's to set.
-#[must_use]
 pub fn status(observed: &Observed, now: Timestamp) -> MachineDeploymentStatus {
     let mut status = observed.deployment.status.clone().unwrap_or_default();
     status.selector = Some(selector::to_text(&observed.deployment.spec.selector));
@@ -210,26 +208,22 @@ fn strategy(deployment: &MachineDeployment) -> Option<&DeploymentStrategy> {
 }
 
 /// The strategy's type; a deployment without one rolls.
-#[must_use]
 pub fn is_rolling_update(deployment: &MachineDeployment) -> bool {
     strategy(deployment).is_none_or(|s| s.type_ == "RollingUpdate")
 }
 
 /// Machines replaced only when a person deletes them.
-#[must_use]
 pub fn is_on_delete(deployment: &MachineDeployment) -> bool {
     strategy(deployment).is_some_and(|s| s.type_ == "OnDelete")
 }
 
 /// Extra Machines during a rollout; percentages round up. 0 for `OnDelete`.
-#[must_use]
 pub fn max_surge(deployment: &MachineDeployment) -> i32 {
     if is_rolling_update(deployment) { fenceposts(deployment).0 } else { 0 }
 }
 
 /// Machines that may be missing during a rollout; percentages round down, capped at the replicas.
 /// 0 for `OnDelete` and without replicas; 1 when surge and this would both be 0.
-#[must_use]
 pub fn max_unavailable(deployment: &MachineDeployment) -> i32 {
     let replicas = deployment.spec.replicas.unwrap_or(0);
     if !is_rolling_update(deployment) || replicas == 0 { 0 } else { fenceposts(deployment).1.min(replicas) }

@@ -33,7 +33,6 @@ pub struct Observed {
 }
 
 /// The status of a MachineSet that is not paused. `observedGeneration` is the caller's to set.
-#[must_use]
 pub fn status(observed: &Observed, now: Timestamp) -> MachineSetStatus {
     let mut status = observed.set.status.clone().unwrap_or_default();
     status.selector = Some(selector::to_text(&observed.set.spec.selector));
@@ -77,7 +76,6 @@ fn judge(draft: &mut Draft, observed: &Observed, all: &[Member<'_>], now: Timest
 /// Does a missing template end the pass with an error, so that the generation does not count as observed?
 /// Not of a MachineSet that goes, nor of one whose MachineDeployment (`None`: it has none) has moved on to
 /// another revision. Source: `reconcileExternalTemplateReference`, `machineset_controller.go`.
-#[must_use]
 pub fn needs_templates(set: &MachineSet, deployment: Option<&MachineDeployment>) -> bool {
     let own = annotation(set, names::annotation::REVISION).unwrap_or_default();
     let is_current = |deployment: &MachineDeployment| {
@@ -172,7 +170,6 @@ pub(super) fn missing_text(kinds: &[String]) -> String {
 }
 
 /// Moved here in place, and not yet counted by the MachineDeployment.
-#[must_use]
 pub fn is_pending_acknowledge(machine: &Machine) -> bool {
     annotation(machine, names::annotation::PENDING_ACKNOWLEDGE_MOVE).is_some()
 }

@@ -73,7 +73,6 @@ impl Workers {
 }
 
 /// The `TopologyReconciled` condition; the first case that applies.
-#[must_use]
 pub fn reconciled(o: &Observed) -> Condition {
     const TYPE: &str = "TopologyReconciled";
     let no = |reason: &str, message: String| condition(TYPE, Status::False, reason, message);

@@ -32,21 +32,18 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    #[must_use]
     pub fn new(source: SourceId, kind: Kind, gvk: Gvk, interner: Arc<Interner>) -> Self {
         let gvk = interner.with(|t| t.resource(gvk));
         Self { source, kind, gvk, interner }
     }
 
     /// A decoder whose kind is told by group and kind: control planes by the group that most of them share.
-    #[must_use]
     pub fn for_kind(source: SourceId, gvk: Gvk, interner: Arc<Interner>) -> Self {
         Self::new(source, kind_of(&gvk.group, &gvk.kind), gvk, interner)
     }
 
     /// A decoder of a kind that a Cluster names as its control plane, whatever its group. What has a place of its own
     /// keeps it.
-    #[must_use]
     pub fn for_control_plane(source: SourceId, gvk: Gvk, interner: Arc<Interner>) -> Self {
         let kind = match kind_of(&gvk.group, &gvk.kind) {
             Kind::Other if !is_health_check(&gvk) => Kind::ControlPlane,
@@ -55,19 +52,16 @@ impl Decoder {
         Self::new(source, kind, gvk, interner)
     }
 
-    #[must_use]
     pub fn gvk(&self) -> &Gvk {
         &self.gvk
     }
 
     /// The row of one object.
-    #[must_use]
     pub fn row(&self, object: &Slim) -> Row {
         self.interner.with(|tables| Builder { decoder: self, t: tables, o: object }.row())
     }
 
     /// Rows of a batch, under one lock.
-    #[must_use]
     pub fn rows<'a>(&self, objects: impl IntoIterator<Item = &'a Slim>) -> Vec<Arc<Row>> {
         self.interner.with(|tables| {
             objects.into_iter().map(|o| Arc::new(Builder { decoder: self, t: tables, o }.row())).collect()
@@ -75,14 +69,12 @@ impl Decoder {
     }
 
     /// The uid that [`Decoder::row`] gives the object.
-    #[must_use]
     pub fn uid(&self, object: &Slim) -> Uid {
         uid_of(self, object)
     }
 }
 
 /// What a group and kind is to the model as far as its name says. What else is a control plane only Clusters say.
-#[must_use]
 pub fn kind_of(group: &str, kind: &str) -> Kind {
     use capi_types::names::CONTROL_PLANE_GROUP;
     match (group, kind) {

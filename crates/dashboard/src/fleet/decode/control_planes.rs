@@ -17,14 +17,12 @@ pub struct ControlPlaneKinds(BTreeSet<(String, String)>);
 
 impl ControlPlaneKinds {
     /// Those that the Clusters among `objects` name, by `apiGroup` (v1beta2) or by `apiVersion` (v1beta1).
-    #[must_use]
     pub fn named_by<'a>(objects: impl IntoIterator<Item = &'a Value>) -> Self {
         let clusters = objects.into_iter().filter(|object| object["kind"] == "Cluster");
         Self(clusters.filter_map(|cluster| named(&cluster["spec"]["controlPlaneRef"])).collect())
     }
 
     /// A decoder of one kind, which takes a named one for a control plane.
-    #[must_use]
     pub fn decoder(&self, source: SourceId, gvk: Gvk, interner: Arc<Interner>) -> Decoder {
         if self.0.contains(&(gvk.group.clone(), gvk.kind.clone())) {
             Decoder::for_control_plane(source, gvk, interner)

@@ -231,7 +231,6 @@ impl Shape for Texts {
 }
 
 impl Texts {
-    #[must_use]
     pub fn get(&self, key: &str) -> Option<&str> {
         self.0.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str())
     }

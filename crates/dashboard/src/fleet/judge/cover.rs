@@ -45,7 +45,6 @@ impl Cover {
     }
 
     /// The limits of the step in which the Node appears; `total` stands in where nothing is known of that step.
-    #[must_use]
     pub fn node_limits(&self, known: Option<Limits>, total: Option<Limits>) -> Option<Limits> {
         let end_s = self.startup_s;
         if end_s == 0 {

@@ -27,7 +27,6 @@ pub struct Starts([u32; 4]);
 
 impl Starts {
     /// From the Machine's own conditions and the moments when its cluster let it begin.
-    #[must_use]
     pub fn of(row: &Row, infrastructure_s: u32, initialized_s: u32) -> Self {
         let true_since = |type_| row.condition(type_).filter(|c| c.status == Status::True).map(|c| c.since_s);
         let total = row.created_s.max(infrastructure_s).max(initialized_s);
@@ -40,13 +39,11 @@ impl Starts {
         Self([total, bootstrap, node, total])
     }
 
-    #[must_use]
     pub fn start_s(self, step: Step) -> u32 {
         self.0[step as usize]
     }
 
     /// The step that is under way.
-    #[must_use]
     pub fn current(self) -> Step {
         match self.0 {
             [_, _, node, _] if node != 0 => Step::Node,
@@ -56,7 +53,6 @@ impl Starts {
     }
 
     /// How long the steps of a Machine took that is ready; `None` for what did not happen in order.
-    #[must_use]
     pub fn durations(self, ready_s: u32) -> Option<[u32; 4]> {
         let [total, bootstrap, node, _] = self.0;
         let is_ordered = total != 0 && bootstrap != 0 && node != 0 && ready_s >= node;

@@ -186,7 +186,6 @@ impl Default for Context {
 }
 
 /// Judges `row` among what is around it.
-#[must_use]
 pub fn judge(row: &Row, context: &Context) -> Judgement {
     let mut rules = Rules { row, context, found: Judgement::WELL, due_s: 0 };
     rules.run();

@@ -32,7 +32,6 @@ pub enum MachinePhase {
 
 impl MachinePhase {
     /// Something happens to it.
-    #[must_use]
     pub fn is_moving(&self) -> bool {
         !matches!(self, Self::Waiting | Self::Ok)
     }

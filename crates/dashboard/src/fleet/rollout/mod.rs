@@ -46,14 +46,12 @@ impl Rollout {
     }
 
     /// Something rolls now, waits for its turn, or is held: not only scheduled.
-    #[must_use]
     pub fn is_under_way(&self) -> bool {
         self.owners.iter().any(|owner| owner.stage.is_under_way())
     }
 
     /// A control plane of this cluster replaces Machines, or did until a moment ago: what waits for it looks again in a
     /// while.
-    #[must_use]
     pub fn control_plane_rolls(&self) -> bool {
         let ended = |owner: &OwnerRollout| {
             owner.finished.as_ref().is_some_and(|f| f.ended_s.saturating_add(LOOK_AGAIN_S) > self.at_s)
@@ -63,7 +61,6 @@ impl Rollout {
     }
 
     /// When the first of what is under way began, seconds since the epoch.
-    #[must_use]
     pub fn began_s(&self) -> Option<u32> {
         let began = self.owners.iter().filter(|owner| owner.stage.is_under_way()).map(|owner| owner.began_s);
         began.filter(|s| *s != 0).min()
@@ -71,7 +68,6 @@ impl Rollout {
 
     /// The next moment at which time alone changes it, seconds since the epoch: a schedule that begins, or a finished
     /// rollout that is no news any more.
-    #[must_use]
     pub fn next_turn_s(&self) -> Option<u32> {
         let scheduled = self.owners.iter().filter_map(|owner| match owner.stage {
             OwnerStage::Scheduled { at_s, .. } => Some(at_s),
@@ -84,7 +80,6 @@ impl Rollout {
     }
 
     /// The rollout that ended last, where none is under way.
-    #[must_use]
     pub fn finished(&self) -> Option<FinishedRollout> {
         if self.is_under_way() {
             return None;
@@ -93,7 +88,6 @@ impl Rollout {
     }
 
     /// Its end was not long ago.
-    #[must_use]
     pub fn is_news(&self) -> bool {
         self.finished().is_some_and(|finished| self.at_s < finished.ended_s.saturating_add(NEWS_S))
     }
@@ -102,7 +96,6 @@ impl Rollout {
 impl Fleet {
     /// How the rollout of a cluster stands; `None` when the row is not a Cluster.
     /// Costs O(Machines of the cluster).
-    #[must_use]
     pub fn rollout(&self, cluster: RowId) -> Option<Rollout> {
         let row = self.row(cluster).filter(|row| row.kind == Kind::Cluster)?;
         let owners = OWNERS.into_iter().flat_map(|kind| self.members(cluster, kind));
@@ -117,7 +110,6 @@ impl Fleet {
 
     /// Does anything in a cluster roll, is it scheduled, or did it roll a short while ago? Costs O(owners): Machines
     /// are not looked at.
-    #[must_use]
     pub fn may_roll(&self, cluster: RowId) -> bool {
         let mut owners =
             OWNERS.into_iter().flat_map(|kind| self.members(cluster, kind)).filter_map(|id| self.row(*id));
@@ -152,7 +144,6 @@ impl Fleet {
 
 /// The part of a Machine's or MachineSet's name that its owner's name does not say: without the owner's name, and
 /// without the hash of its MachineSet.
-#[must_use]
 pub fn short_name<'a>(name: &'a str, owner: &str) -> &'a str {
     let rest =
         name.strip_prefix(owner).and_then(|rest| rest.strip_prefix('-')).filter(|rest| !rest.is_empty());

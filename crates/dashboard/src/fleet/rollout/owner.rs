@@ -50,13 +50,11 @@ pub enum OwnerStage {
 
 impl OwnerStage {
     /// Something to say in a rollout.
-    #[must_use]
     pub fn is_rollout(&self) -> bool {
         self.is_under_way() || matches!(self, Self::Scheduled { .. })
     }
 
     /// There is something to replace now.
-    #[must_use]
     pub fn is_under_way(&self) -> bool {
         matches!(
             self,
@@ -91,12 +89,10 @@ pub struct OwnerRollout {
 
 impl OwnerRollout {
     /// Machines beyond those that are wanted, without those that go.
-    #[must_use]
     pub fn surging(&self) -> usize {
         (self.machines.len() - self.deleting()).saturating_sub(self.want as usize)
     }
 
-    #[must_use]
     pub fn deleting(&self) -> usize {
         self.machines.iter().filter(|m| matches!(m.phase, MachinePhase::Deleting { .. })).count()
     }
@@ -113,7 +109,6 @@ impl OwnerRollout {
 
     /// When it will be through if it begins between these two moments, seconds since the epoch. `None` when nothing is
     /// known to estimate from, or nothing ends it but a person.
-    #[must_use]
     pub fn arrival(&self, start: (u32, u32)) -> Option<Arrival> {
         let is_free = matches!(
             self.stage,

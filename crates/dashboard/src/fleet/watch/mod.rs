@@ -87,7 +87,6 @@ struct Context {
 
 /// Starts watching the Cluster API kinds of one management cluster. Must be called in a tokio runtime.
 /// The receiver ends only when the [`Source`] is dropped: a lost connection does not end it.
-#[must_use]
 pub fn spawn(
     connection: &Connection,
     id: SourceId,
@@ -111,19 +110,16 @@ pub fn spawn(
 }
 
 impl Source {
-    #[must_use]
     pub fn id(&self) -> SourceId {
         self.id
     }
 
     /// One object in full, from now until the receiver is dropped.
-    #[must_use]
     pub fn follow(&self, target: Target) -> mpsc::Receiver<Subject> {
         follow::object(self.context.clone(), target)
     }
 
     /// Its events, from now until the receiver is dropped; of what has other objects below it those of its namespace.
-    #[must_use]
     pub fn follow_events(&self, target: Target) -> mpsc::Receiver<Subject> {
         follow::events(self.context.clone(), target)
     }
@@ -141,7 +137,6 @@ impl Source {
 }
 
 /// One object in full, without watching anything else; see [`Source::follow`].
-#[must_use]
 pub fn follow_one(connection: &Connection, target: Target, rng: Rng) -> mpsc::Receiver<Subject> {
     // One read needs no watch over its connection: the request's own time-outs end it.
     let (_, outages) = watch::channel(None);

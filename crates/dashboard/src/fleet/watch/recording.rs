@@ -43,7 +43,6 @@ pub struct Recording {
 
 impl Recording {
     /// Of an object that is there more than once the last one counts.
-    #[must_use]
     pub fn new(objects: impl IntoIterator<Item = Value>) -> Self {
         let mut recording = Self::default();
         for object in objects {
@@ -65,14 +64,12 @@ impl Recording {
     }
 
     /// The last moment at which anything in it was written: when it was made, as far as it shows.
-    #[must_use]
     pub fn made_at(&self) -> Option<Timestamp> {
         let events = self.events.values().flatten().filter_map(|event| event.last_seen);
         self.objects.values().flatten().filter_map(latest).chain(events).max()
     }
 
     /// One batch that makes a fleet of it: everything, every feed complete. `name`: of the source.
-    #[must_use]
     pub fn deltas(&self, source: SourceId, name: &str, at: Timestamp) -> Vec<Delta> {
         let interner = Arc::new(Interner::default());
         let mut deltas = vec![Delta::Source { source, name: name.into() }];
@@ -99,7 +96,6 @@ impl Recording {
     }
 
     /// What following an object would tell: itself, or that it is not there, and its Events.
-    #[must_use]
     pub fn subjects(&self, target: &Target) -> Vec<Subject> {
         let name = (target.kind.clone(), target.namespace.clone(), target.name.clone());
         let of_name = self.objects.get(&name).into_iter().flatten();

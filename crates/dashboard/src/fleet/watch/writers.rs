@@ -25,7 +25,6 @@ pub struct FieldManager {
 
 impl FieldManager {
     /// Did it set this field, or what is in it?
-    #[must_use]
     pub fn has_set(&self, field: &str) -> bool {
         let is_it = |own: &String| {
             own.strip_prefix(field).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
@@ -35,7 +34,6 @@ impl FieldManager {
 }
 
 /// The writers of an object, the last one first.
-#[must_use]
 pub fn writers(entries: &[ManagedFieldsEntry]) -> Vec<FieldManager> {
     let mut all: Vec<FieldManager> =
         entries.iter().map(writer).filter(|writer| !writer.fields.is_empty()).collect();

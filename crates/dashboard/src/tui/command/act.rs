@@ -61,7 +61,6 @@ pub fn refused_as_read_only(model: &Model) -> Option<String> {
 }
 
 /// Why an action cannot be asked for on what is selected; as far as it is known without asking the server.
-#[must_use]
 pub fn refusal(model: &Model, info: &ActionInfo) -> Option<String> {
     if let Some(why) = refused_as_read_only(model) {
         return Some(why);

@@ -44,7 +44,6 @@ fn judge_draft(model: &mut Model) {
 }
 
 /// Completions of `line`: of its argument once the command is there, else of the command.
-#[must_use]
 pub fn complete(model: &Model, line: &str) -> Vec<Completion> {
     let line = line.trim_start();
     let with_argument = TABLE.iter().filter(|c| c.argument != Argument::None).find_map(|command| {

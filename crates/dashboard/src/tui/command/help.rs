@@ -7,7 +7,6 @@ use crate::tui::model::Model;
 use crate::tui::overlay::help::{CommandHelp, HelpGroup, KEYS_WIDTH};
 
 /// Groups of commands for the open screen and what is selected there. Dialogs show their own keys.
-#[must_use]
 pub fn groups(model: &Model) -> Vec<HelpGroup> {
     let mode = model.screen_mode();
     let entry = |command: &Command| {

@@ -90,7 +90,6 @@ pub enum Kind {
 
 impl Kind {
     /// As shown in help.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Cluster => "CLUSTER",
@@ -134,7 +133,6 @@ impl Scope {
     pub const ALL: [Self; 6] =
         [Self::Go, Self::Motion, Self::View, Self::Object, Self::Program, Self::Dialog];
 
-    #[must_use]
     pub fn title(self) -> &'static str {
         match self {
             Self::Motion => "Move",
@@ -166,7 +164,6 @@ pub enum ScreenKind {
 
 impl ScreenKind {
     /// Where it is and how to get there.
-    #[must_use]
     pub fn words(self) -> &'static str {
         match self {
             Self::Any => "everywhere",
@@ -195,7 +192,6 @@ impl Command {
     }
 
     /// It may write, after a preview. Refused when read-only.
-    #[must_use]
     pub fn writes(&self) -> bool {
         match self.run {
             Run::Screen(_) => false,
@@ -204,7 +200,6 @@ impl Command {
     }
 
     /// `scale N`, `filter [TEXT]`.
-    #[must_use]
     pub fn usage(&self) -> String {
         match self.argument {
             Argument::None => self.name.to_owned(),

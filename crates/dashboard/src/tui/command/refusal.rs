@@ -6,7 +6,6 @@ use crate::tui::model::Model;
 use crate::tui::screen::Screen;
 
 /// The command that a line of a keymap leads to: of `prompt scale` it is `scale`.
-#[must_use]
 pub fn behind(line: &str) -> Option<&'static Command> {
     let call = parse(line).ok()?;
     let begun = if call.command.name == "prompt" { named(call.argument) } else { None };
@@ -14,13 +13,11 @@ pub fn behind(line: &str) -> Option<&'static Command> {
 }
 
 /// The command of exactly this name.
-#[must_use]
 pub fn named(name: &str) -> Option<&'static Command> {
     super::TABLE.iter().find(|command| command.name == name)
 }
 
 /// Why it would do nothing, as half a sentence; `None` when nothing speaks against it.
-#[must_use]
 pub fn refusal(model: &Model, command: &Command) -> Option<String> {
     let is_here = match command.on {
         ScreenKind::Any => true,
@@ -43,7 +40,6 @@ pub fn refusal(model: &Model, command: &Command) -> Option<String> {
 
 /// The same, and what the server said of this user's rights: for what is hinted and what is grey. A key still opens the
 /// preview, which asks about the one object: a right may be given for single names.
-#[must_use]
 pub fn discouraged(model: &Model, command: &Command) -> Option<String> {
     refusal(model, command).or_else(|| {
         let Run::Action(info) = command.run else { return None };

@@ -17,13 +17,11 @@ pub const WIDTH_MAX: u16 = 84;
 const AIRY_HEIGHT_MIN: u16 = 14;
 
 /// Cells for text inside a dialog of at most `width_max` cells on this screen.
-#[must_use]
 pub fn text_width(area: Rect, width_max: u16) -> usize {
     usize::from(outer_width(area, width_max).saturating_sub(4)).max(1)
 }
 
 /// Lines for text inside the highest dialog on this screen.
-#[must_use]
 pub fn text_height(area: Rect) -> usize {
     let around = if area.height < AIRY_HEIGHT_MIN { 2 } else { 4 };
     usize::from(area.height.saturating_sub(around)).max(1)

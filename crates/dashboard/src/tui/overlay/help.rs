@@ -63,12 +63,10 @@ pub struct Help {
 }
 
 impl Help {
-    #[must_use]
     pub fn new(groups: Vec<HelpGroup>) -> Self {
         Self { groups, filter: String::new(), scroll: Scroll::default() }
     }
 
-    #[must_use]
     pub fn filter(&self) -> &str {
         &self.filter
     }

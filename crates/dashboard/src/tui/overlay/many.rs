@@ -85,7 +85,6 @@ pub struct ManyBox {
 impl ManyBox {
     /// A dialog about an action on these objects, with the tickets by which answers are told apart; whether each has to be
     /// changed alone.
-    #[must_use]
     pub fn new(title: String, objects: Vec<(u64, SourceId, Request, bool)>) -> Self {
         let part =
             |(ticket, source, request, is_alone)| Part { ticket, source, request, is_alone, preview: None };
@@ -101,7 +100,6 @@ impl ManyBox {
     }
 
     /// The first questions.
-    #[must_use]
     pub fn begin(&self) -> Vec<Effect> {
         self.parts.iter().take(ASKED_MAX).map(Self::question_about).collect()
     }
@@ -110,7 +108,6 @@ impl ManyBox {
         Effect::Preview { ticket: part.ticket, source: part.source, request: part.request.clone() }
     }
 
-    #[must_use]
     pub fn owns(&self, ticket: u64) -> bool {
         self.parts.iter().any(|part| part.ticket == ticket)
     }
@@ -205,7 +202,6 @@ impl ManyBox {
     }
 
     /// Closing now would hide whether something was changed.
-    #[must_use]
     pub fn can_close(&self) -> bool {
         self.sent.is_none()
     }

@@ -18,13 +18,11 @@ pub struct Notice {
 }
 
 impl Notice {
-    #[must_use]
     pub fn new(title: impl Into<String>, text: impl Into<String>) -> Self {
         Self { is_failure: true, ..Self::overview(title, text.into()) }
     }
 
     /// Nothing went wrong.
-    #[must_use]
     pub fn overview(title: impl Into<String>, text: impl Into<String>) -> Self {
         let (title, text) = (title.into(), text::sanitize_block(&text.into()));
         Self { title, text, is_failure: false, scroll: Scroll::default() }

@@ -134,13 +134,11 @@ pub struct PreviewBox {
 }
 
 impl PreviewBox {
-    #[must_use]
     pub fn new(ticket: u64, source: SourceId, request: Request) -> Self {
         Self::about(ticket, Subject::Action(source, request))
     }
 
     /// The same about a change of the configuration of a cluster.
-    #[must_use]
     pub fn of_change(ticket: u64, cluster: PlannedCluster, order: ChangeOrder) -> Self {
         Self::about(ticket, Subject::Change(cluster, order))
     }
@@ -282,7 +280,6 @@ impl PreviewBox {
     }
 
     /// Closing now would hide whether something was changed.
-    #[must_use]
     pub fn can_close(&self) -> bool {
         !matches!(self.stage, Stage::Performing(_))
     }

@@ -51,12 +51,10 @@ pub struct Prompt {
 }
 
 impl Prompt {
-    #[must_use]
     pub fn command(line: &str) -> Self {
         Self::new(Purpose::Command, line)
     }
 
-    #[must_use]
     pub fn filter(before: &str, hint: &'static str) -> Self {
         Self::new(Purpose::Filter { before: before.to_owned(), hint }, before)
     }
@@ -66,7 +64,6 @@ impl Prompt {
     }
 
     /// The command line as typed, when completions for it are wanted.
-    #[must_use]
     pub fn wants_completions(&self) -> Option<&str> {
         (self.purpose == Purpose::Command && self.chosen.is_none()).then(|| self.input.value())
     }

@@ -16,7 +16,6 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    #[must_use]
     pub fn new(why: String) -> Self {
         Self { why }
     }

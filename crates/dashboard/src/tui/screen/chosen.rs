@@ -39,12 +39,10 @@ impl Chosen {
     }
 
     /// Those that are still there.
-    #[must_use]
     pub fn rows(&self, fleet: &Fleet) -> Vec<RowId> {
         self.0.iter().filter_map(|(source, uid)| fleet.find(*source, *uid)).collect()
     }
 
-    #[must_use]
     pub fn has(&self, row: &Row) -> bool {
         !self.0.is_empty() && self.0.contains(&(row.source, row.uid))
     }

@@ -69,7 +69,6 @@ pub struct Columns {
 }
 
 impl Columns {
-    #[must_use]
     pub fn new(list: List, wide: bool) -> Self {
         let kinds = match list {
             List::Fleet => &[Kind::Cluster],
@@ -78,13 +77,11 @@ impl Columns {
         Self { list, parts: if wide { parts(kinds, true) } else { Vec::new() }, wide }
     }
 
-    #[must_use]
     pub fn is_wide(&self) -> bool {
         self.wide
     }
 
     /// Where which column stands in `body`.
-    #[must_use]
     pub fn place(&self, body: Rect) -> Vec<table::Placed<Id>> {
         let mut columns = self.ours(body.width);
         columns.extend(self.parts.iter().map(upstreams));
@@ -129,7 +126,6 @@ impl Columns {
     }
 
     /// Has any of upstream's columns a place in `body`?
-    #[must_use]
     pub fn shows_wide(&self, body: Rect) -> bool {
         self.place(body).iter().any(|placed| matches!(placed.id, Id::Counters(_) | Id::Printed(_)))
     }
@@ -142,7 +138,6 @@ impl Columns {
     }
 
     /// What a row has in one of upstream's columns; nothing in ours.
-    #[must_use]
     pub fn cell(&self, id: Id, row: &Row, room: usize, paint: &Paint<'_>) -> Line<'static> {
         match id {
             Id::Counters(prefix) => {
@@ -244,7 +239,6 @@ pub fn mark_verdict(sorted: Option<(Id, bool)>, body: Rect, y: u16, paint: &Pain
 }
 
 /// Since when, as an age.
-#[must_use]
 pub fn since(at: Option<Timestamp>, paint: &Paint<'_>) -> Line<'static> {
     Line::from(paint.span(Scope::Muted, at.map(|at| paint.age_in_list(at)).unwrap_or_default()))
 }

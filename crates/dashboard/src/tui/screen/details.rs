@@ -35,7 +35,6 @@ impl Tab {
     pub const ALL: [Self; 6] =
         [Self::Overview, Self::Yaml, Self::Events, Self::Plan, Self::Timeline, Self::Changes];
 
-    #[must_use]
     pub fn word(self) -> &'static str {
         match self {
             Self::Overview => "overview",
@@ -83,14 +82,12 @@ struct Explains {
 
 impl DetailsScreen {
     /// Details of an item; `None` for headings.
-    #[must_use]
     pub fn of(fleet: &Fleet, item: Item, tab: Tab) -> Option<Self> {
         let (target, key) = (fleet.target(item)?, fleet.item_key(item)?);
         Some(Self { key: Some(key), item: Some(item), tab, ..Self::of_target(target) })
     }
 
     /// Details of an object that the fleet does not have: what is shown is read.
-    #[must_use]
     pub fn of_target(target: Target) -> Self {
         Self {
             target,
@@ -130,14 +127,12 @@ impl DetailsScreen {
     }
 
     /// The related object that is chosen.
-    #[must_use]
     pub fn chosen_link(&self, fleet: &Fleet) -> Option<Related> {
         self.related(fleet).into_iter().nth(self.link.filter(|_| self.tab == Tab::Overview)?)
     }
 
     /// Details of the object that stands for the cause number `at` of the state of `of`; `None` when it has not
     /// so many.
-    #[must_use]
     pub fn of_cause(fleet: &Fleet, of: RowId, at: usize) -> Option<Self> {
         let leaf = fleet.causes(of).get(at)?.leaf;
         let row = fleet.row(of)?;
@@ -146,7 +141,6 @@ impl DetailsScreen {
     }
 
     /// Whose state the object explains, and its place among the causes.
-    #[must_use]
     pub fn explains(&self, fleet: &Fleet) -> Option<(RowId, usize)> {
         let Explains { of: (source, uid), at } = self.explains?;
         Some((fleet.find(source, uid)?, at))
@@ -159,13 +153,11 @@ impl DetailsScreen {
     }
 
     /// Whose plans belong to this screen: none while another tab is open.
-    #[must_use]
     pub fn planned(&self, fleet: &Fleet) -> Option<PlannedCluster> {
         let row = self.row().filter(|_| self.tab == Tab::Plan)?;
         PlannedCluster::of(fleet, fleet.cluster_of(row)?)
     }
 
-    #[must_use]
     pub fn tab(&self) -> Tab {
         self.tab
     }
@@ -183,13 +175,11 @@ impl DetailsScreen {
     }
 
     /// The YAML while its tab is open, for the clipboard.
-    #[must_use]
     pub fn open_yaml(&self) -> Option<String> {
         let lines = self.full.yaml().filter(|_| self.tab == Tab::Yaml)?;
         Some(lines.join("\n"))
     }
 
-    #[must_use]
     pub fn search(&self) -> &Search {
         &self.search
     }
@@ -235,13 +225,11 @@ impl DetailsScreen {
         });
     }
 
-    #[must_use]
     pub fn selected(&self, _fleet: &Fleet) -> Option<Item> {
         self.item
     }
 
     /// The object's row, when it is one of the fleet's.
-    #[must_use]
     pub fn row(&self) -> Option<RowId> {
         match self.item {
             Some(Item::Row(id)) => Some(id),
@@ -258,7 +246,6 @@ impl DetailsScreen {
     }
 
     /// The tabs for the line of crumbs, the open one marked.
-    #[must_use]
     pub fn tabs(&self, paint: &Paint<'_>) -> Vec<Span<'static>> {
         let mut spans = Vec::new();
         for tab in Tab::ALL {

@@ -50,12 +50,10 @@ impl Full {
         }
     }
 
-    #[must_use]
     pub fn object(&self) -> Option<&Value> {
         self.object.as_deref()
     }
 
-    #[must_use]
     pub fn yaml(&self) -> Option<&[String]> {
         self.yaml.as_deref()
     }
@@ -77,7 +75,6 @@ pub struct Links<'a> {
 
 /// Conditions, spec beside status, counters and relations: below each other, or side by side where there is room; and
 /// the line of the chosen relation.
-#[must_use]
 pub fn overview(
     fleet: &Fleet,
     item: Option<Item>,
@@ -392,7 +389,6 @@ fn set_by(writers: &[FieldManager], paint: &Paint<'_>, width: usize, lines: &mut
 }
 
 /// The object as YAML.
-#[must_use]
 pub fn yaml(full: &Full, paint: &Paint<'_>) -> Vec<Line<'static>> {
     let mut lines = trouble(full, paint, 120);
     match &full.yaml {
@@ -418,7 +414,6 @@ fn yaml_line(line: &str, paint: &Paint<'_>) -> Line<'static> {
 }
 
 /// Events about the object and what is below it, newest first.
-#[must_use]
 pub fn events(
     fleet: &Fleet,
     row: Option<RowId>,

@@ -39,7 +39,6 @@ pub struct EtcdScreen {
 }
 
 impl EtcdScreen {
-    #[must_use]
     pub fn of(fleet: &Fleet, cluster: RowId) -> Option<Self> {
         Some(Self {
             readings: Readings::of(fleet, cluster)?,
@@ -50,12 +49,10 @@ impl EtcdScreen {
         })
     }
 
-    #[must_use]
     pub fn title(&self) -> String {
         format!("etcd {}", self.readings.cluster.key.name)
     }
 
-    #[must_use]
     pub fn key(&self) -> &ObjectKey {
         &self.readings.cluster.key
     }
@@ -83,7 +80,6 @@ impl EtcdScreen {
     }
 
     /// The Machine of the selected member.
-    #[must_use]
     pub fn selected(&self, fleet: &Fleet) -> Option<Item> {
         let machine = self.members().get(self.selected)?.machine.as_deref()?;
         let cluster = self.readings.row(fleet)?.row();

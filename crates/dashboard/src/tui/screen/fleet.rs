@@ -54,7 +54,6 @@ impl Default for FleetScreen {
 }
 
 impl FleetScreen {
-    #[must_use]
     pub fn filter(&self) -> &str {
         &self.query.text
     }
@@ -64,7 +63,6 @@ impl FleetScreen {
         self.order.ask();
     }
 
-    #[must_use]
     pub fn sort(&self) -> Sort {
         self.query.sort
     }
@@ -87,7 +85,6 @@ impl FleetScreen {
         only
     }
 
-    #[must_use]
     pub fn chosen(&self) -> &Chosen {
         &self.chosen
     }
@@ -96,30 +93,25 @@ impl FleetScreen {
         &mut self.chosen
     }
 
-    #[must_use]
     pub fn listed(&self) -> Vec<RowId> {
         self.order.iter().copied().collect()
     }
 
     /// How many clusters are listed, after the filter.
-    #[must_use]
     pub fn count(&self) -> usize {
         self.order.len()
     }
 
-    #[must_use]
     pub fn shows_faults_only(&self) -> bool {
         self.query.at_least.0 != Verdict::Ok
     }
 
-    #[must_use]
     pub fn selected(&self, fleet: &Fleet) -> Option<Item> {
         let (source, uid) = self.cursor.key?;
         fleet.find(source, uid).map(Item::Row)
     }
 
     /// Wide columns need the room of the pane.
-    #[must_use]
     pub fn arrange(&self, layout: Layout) -> Layout {
         if self.columns.is_wide() { layout } else { layout.with_pane() }
     }
@@ -135,7 +127,6 @@ impl FleetScreen {
     }
 
     /// Does a change touch what is on the screen? The header counts verdicts.
-    #[must_use]
     pub fn shows(&self, changes: &Changes, area: Rect) -> bool {
         let on_screen = self.order.iter().skip(self.cursor.offset).take(self.page(area));
         let mut touched = on_screen.filter(|id| changes.lines.binary_search(id).is_ok());
@@ -143,13 +134,11 @@ impl FleetScreen {
     }
 
     /// Rows have other places as soon as nobody is at the keys.
-    #[must_use]
     pub fn is_waiting(&self, now_s: u32) -> bool {
         self.order.is_waiting(now_s)
     }
 
     /// When a row that improved takes its place, seconds since the epoch.
-    #[must_use]
     pub fn kept_until_s(&self) -> Option<u32> {
         self.order.kept_until_s()
     }
@@ -171,7 +160,6 @@ impl FleetScreen {
     }
 
     /// Has any wide column a place?
-    #[must_use]
     pub fn shows_wide(&self, body: Rect) -> bool {
         self.columns.shows_wide(body)
     }

@@ -73,7 +73,6 @@ pub fn position(
 }
 
 /// What could not be read, and what else a source has to tell, one sentence each.
-#[must_use]
 pub fn warnings(fleet: &Fleet) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     let lost = fleet.feeds().filter_map(|(_, feed)| match &feed.state {
@@ -98,7 +97,6 @@ pub fn warnings(fleet: &Fleet) -> Vec<String> {
 }
 
 /// The same at length: with the server's words for every kind that it refused.
-#[must_use]
 pub fn explanation(fleet: &Fleet) -> String {
     let refusals = fleet.feeds().filter_map(|(key, feed)| match &feed.state {
         FeedState::NoAccess { error } => Some(format!("{}: {error}", key.kind)),
@@ -109,7 +107,6 @@ pub fn explanation(fleet: &Fleet) -> String {
 
 /// What an object does next or why it does not, where it rolls, scales or is stuck. Of a Machine only what no
 /// condition shows.
-#[must_use]
 pub fn plan_of(item: Option<Item>, fleet: &Fleet, plans: &Plans) -> Option<String> {
     let Some(Item::Row(id)) = item.filter(|_| plans.is_current()) else { return None };
     let row = fleet.row(id)?;

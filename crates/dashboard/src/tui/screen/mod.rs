@@ -103,7 +103,6 @@ impl Screen {
     }
 
     /// Does a change of the fleet touch what is on the screen? Where that is not known it does.
-    #[must_use]
     pub fn shows(&self, changes: &Changes, area: Rect) -> bool {
         match self {
             Self::Fleet(s) => s.shows(changes, area),
@@ -113,19 +112,16 @@ impl Screen {
     }
 
     /// Rows have other places as soon as nobody is at the keys.
-    #[must_use]
     pub fn is_waiting(&self, now_s: u32) -> bool {
         if let Self::Fleet(s) = self { s.is_waiting(now_s) } else { false }
     }
 
     /// When a row that improved takes its place, seconds since the epoch.
-    #[must_use]
     pub fn kept_until_s(&self) -> Option<u32> {
         if let Self::Fleet(s) = self { s.kept_until_s() } else { None }
     }
 
     /// The marks of a list; `None` for screens that are not a list of objects.
-    #[must_use]
     pub fn chosen(&self) -> Option<&Chosen> {
         match self {
             Self::Fleet(s) => Some(s.chosen()),
@@ -143,7 +139,6 @@ impl Screen {
     }
 
     /// The objects of a list, on the screen or not.
-    #[must_use]
     pub fn listed(&self) -> Vec<RowId> {
         match self {
             Self::Fleet(s) => s.listed(),
@@ -168,7 +163,6 @@ impl Screen {
     }
 
     /// What an action or the details view would be about.
-    #[must_use]
     pub fn selected(&self, fleet: &Fleet) -> Option<Item> {
         match self {
             Self::Fleet(s) => s.selected(fleet),
@@ -184,7 +178,6 @@ impl Screen {
     }
 
     /// The text that a list is narrowed to, or that is looked for in a text.
-    #[must_use]
     pub fn filter(&self) -> &str {
         match self {
             Self::Fleet(s) => s.filter(),
@@ -232,7 +225,6 @@ impl Screen {
     }
 
     /// What it knows of locks, where it shows them.
-    #[must_use]
     pub fn lock_feed(&self) -> Option<&locks::LockFeed> {
         match self {
             Self::Locks(s) => Some(&s.feed),
@@ -250,7 +242,6 @@ impl Screen {
     }
 
     /// Where the parts of this screen go: lists have a pane or a higher foot where there is room.
-    #[must_use]
     pub fn arrange(&self, layout: Layout) -> Layout {
         match self {
             Self::Fleet(s) => s.arrange(layout),

@@ -56,7 +56,6 @@ impl Moments {
     }
 
     /// As lines, newest first.
-    #[must_use]
     pub fn lines(&self, paint: &Paint<'_>, width: usize) -> Vec<Line<'static>> {
         let muted = |text: String| Line::from(paint.span(Scope::Muted, text));
         let Some(since) = self.since else { return vec![muted("reading the object".to_owned())] };

@@ -72,19 +72,16 @@ impl Order {
     }
 
     /// It will change as soon as nobody is at the keys.
-    #[must_use]
     pub fn is_waiting(&self, now_s: u32) -> bool {
         self.is_due() || self.kept_until_s().is_some_and(|until_s| until_s <= now_s)
     }
 
     /// It has to be made again.
-    #[must_use]
     pub fn is_due(&self) -> bool {
         self.due != Due::Nothing
     }
 
     /// When the next row that improved takes its place, seconds since the epoch.
-    #[must_use]
     pub fn kept_until_s(&self) -> Option<u32> {
         self.places.values().map(|place| place.kept_until_s).filter(|until_s| *until_s != 0).min()
     }

@@ -103,14 +103,12 @@ fn readers(column: &Column) -> Readers {
 }
 
 /// What stands before the last word of a counter's heading, and that word's letter.
-#[must_use]
 pub fn counter(column: &Column) -> Option<(&'static str, char)> {
     let (prefix, word) = column.name.rsplit_once(' ').unwrap_or(("", column.name));
     word.chars().next().filter(|_| column.type_ == Type::Integer).map(|letter| (prefix, letter))
 }
 
 /// Whose replicas counters with this prefix count, in full; empty for the object's own.
-#[must_use]
 pub fn counters_of(prefix: &'static str) -> &'static str {
     match prefix {
         "CP" => "control plane",
@@ -120,7 +118,6 @@ pub fn counters_of(prefix: &'static str) -> &'static str {
 }
 
 /// What a person noted of an object: seen, or shelved for so long and why.
-#[must_use]
 pub fn mark_words(mark: &Mark, paint: &Paint<'_>) -> String {
     let word = tag_of(mark).word();
     match (&mark.reason, moment(mark.until_s)) {
@@ -130,7 +127,6 @@ pub fn mark_words(mark: &Mark, paint: &Paint<'_>) -> String {
 }
 
 /// Stands for a mark, which says more than its tag.
-#[must_use]
 pub fn is_mark(tag: Tag) -> bool {
     matches!(tag, Tag::Acknowledged | Tag::Shelved)
 }

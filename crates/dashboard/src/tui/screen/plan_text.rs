@@ -19,7 +19,6 @@ const STEPS_MAX: usize = 20;
 const BELOW_MAX: usize = 30;
 
 /// The plan of the object, or why there is none.
-#[must_use]
 pub fn plan(
     fleet: &Fleet,
     item: Option<Item>,
@@ -47,7 +46,6 @@ pub fn plan(
 }
 
 /// In words, where an object does, waits for or is held back by something.
-#[must_use]
 pub fn brief(plan: &ObjectPlan) -> Option<String> {
     (plan.state != State::Settled).then(|| plan.brief())
 }

@@ -22,7 +22,6 @@ pub struct Readings {
 }
 
 impl Readings {
-    #[must_use]
     pub fn of(fleet: &Fleet, cluster: RowId) -> Option<Self> {
         let cluster = PlannedCluster::of(fleet, cluster)?;
         Some(Self { cluster, trouble: None, read_at: None, is_asked: false, is_urgent: true })
@@ -65,19 +64,16 @@ impl Readings {
         }
     }
 
-    #[must_use]
     pub fn trouble(&self) -> Option<&str> {
         self.trouble.as_deref()
     }
 
     /// The Cluster as a row.
-    #[must_use]
     pub fn row(&self, fleet: &Fleet) -> Option<Item> {
         fleet.find(self.cluster.source, self.cluster.uid).map(Item::Row)
     }
 
     /// How old the last one is.
-    #[must_use]
     pub fn age(&self, paint: &Paint<'_>) -> Span<'static> {
         match (self.read_at, &self.trouble) {
             (Some(at), None) => paint.span(Scope::Muted, format!("read {} ago", paint.age(at))),

@@ -35,7 +35,6 @@ pub struct Related {
 }
 
 /// Everything that `target` is related to. `object`: itself, where it was read; its text is sanitised.
-#[must_use]
 pub fn related(fleet: &Fleet, item: Option<Item>, target: &Target, object: Option<&Value>) -> Vec<Related> {
     let id = item.and_then(|item| if let Item::Row(id) = item { Some(id) } else { None });
     let details = id.and_then(|id| fleet.details(id));

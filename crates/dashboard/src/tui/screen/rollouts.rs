@@ -74,12 +74,10 @@ pub struct RolloutsScreen {
 }
 
 impl RolloutsScreen {
-    #[must_use]
     pub fn title(&self) -> String {
         format!("rollouts {}", self.shown.len())
     }
 
-    #[must_use]
     pub fn filter(&self) -> &str {
         &self.filter
     }
@@ -95,7 +93,6 @@ impl RolloutsScreen {
         self.is_changed |= changes.overview;
     }
 
-    #[must_use]
     pub fn selected(&self, fleet: &Fleet) -> Option<Item> {
         let (source, uid) = self.cursor.key?;
         fleet.find(source, uid).map(Item::Row)

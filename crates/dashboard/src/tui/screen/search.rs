@@ -26,7 +26,6 @@ pub struct Search {
 }
 
 impl Search {
-    #[must_use]
     pub fn words(&self) -> &str {
         &self.words
     }
@@ -64,13 +63,11 @@ impl Search {
     }
 
     /// The line one is at.
-    #[must_use]
     pub fn line(&self) -> Option<usize> {
         self.at.filter(|_| !self.words.is_empty())
     }
 
     /// Which of how many, in words.
-    #[must_use]
     pub fn standing(&self) -> String {
         match self.at.and_then(|at| self.found.iter().position(|line| *line == at)) {
             Some(at) => format!("{} of {}", at + 1, self.found.len()),
@@ -80,7 +77,6 @@ impl Search {
     }
 
     /// The cells of a line that the words take.
-    #[must_use]
     pub fn cells(&self, line: &str) -> Vec<Range<usize>> {
         Needle::new(&self.words).cells(line)
     }

@@ -56,7 +56,6 @@ const ROWS: &[Row] = &[
 const WORD_WIDTH: usize = 17;
 
 /// The rows under a heading; nothing of an object that has none of them. Its text is sanitised.
-#[must_use]
 pub fn spec_beside_status(object: &Value, paint: &Paint<'_>, width: usize) -> Vec<Line<'static>> {
     let room = (width.saturating_sub(WORD_WIDTH + 2) / 2).max(1);
     let mut lines = Vec::new();

@@ -12,7 +12,6 @@ use crate::tui::theme::Scope;
 const LATEST_MAX: usize = 30;
 
 /// The timeline of the object, or why there is none.
-#[must_use]
 pub fn timeline(fleet: &Fleet, item: Option<Item>, paint: &Paint<'_>, width: usize) -> Vec<Line<'static>> {
     let row = item.and_then(|item| if let Item::Row(id) = item { Some((id, fleet.row(id)?)) } else { None });
     let Some((id, row)) = row else {
@@ -27,7 +26,6 @@ pub fn timeline(fleet: &Fleet, item: Option<Item>, paint: &Paint<'_>, width: usi
 }
 
 /// The newest entries under a heading, for a column beside the rest.
-#[must_use]
 pub fn latest(fleet: &Fleet, id: RowId, paint: &Paint<'_>, width: usize) -> Vec<Line<'static>> {
     let Some(row) = fleet.row(id) else { return Vec::new() };
     let mut lines = vec![Line::from(paint.span(Scope::Column, "TIMELINE (UTC)"))];

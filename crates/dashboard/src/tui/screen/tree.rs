@@ -61,7 +61,6 @@ pub enum Fold {
 
 impl TreeScreen {
     /// The tree of a Cluster; `None` when the row is none.
-    #[must_use]
     pub fn of(fleet: &Fleet, cluster: RowId) -> Option<Self> {
         let row = fleet.row(cluster).filter(|row| row.kind == Kind::Cluster)?;
         Some(Self {
@@ -86,12 +85,10 @@ impl TreeScreen {
     }
 
     /// Which cluster it is, whatever becomes of its row.
-    #[must_use]
     pub fn cluster(&self) -> (SourceId, Uid) {
         self.cluster
     }
 
-    #[must_use]
     pub fn folds(&self) -> &Folds {
         &self.folds
     }
@@ -102,19 +99,16 @@ impl TreeScreen {
         self.stale = true;
     }
 
-    #[must_use]
     pub fn title(&self, fleet: &Fleet) -> String {
         let row = fleet.find(self.cluster.0, self.cluster.1).and_then(|id| fleet.row(id));
         row.map_or_else(|| self.name.clone(), |row| format!("{}/{}", row.namespace, row.name))
     }
 
     /// Whose plans belong to this screen; `None` when the cluster is gone, or too large to be read unasked.
-    #[must_use]
     pub fn planned(&self, fleet: &Fleet) -> Option<PlannedCluster> {
         PlannedCluster::unless_large(fleet, fleet.find(self.cluster.0, self.cluster.1)?)
     }
 
-    #[must_use]
     pub fn filter(&self) -> &str {
         &self.filter
     }
@@ -130,7 +124,6 @@ impl TreeScreen {
         self.stale = true;
     }
 
-    #[must_use]
     pub fn shows_faults_only(&self) -> bool {
         self.is_faults_only
     }
@@ -146,7 +139,6 @@ impl TreeScreen {
     }
 
     /// The word for the order; none for that in which a tree opens.
-    #[must_use]
     pub fn order_word(&self) -> Option<&'static str> {
         match self.options.order {
             SiblingOrder::Worst => None,
@@ -162,7 +154,6 @@ impl TreeScreen {
     }
 
     /// It is no longer what the fleet has.
-    #[must_use]
     pub fn is_stale(&self) -> bool {
         self.stale
     }
@@ -174,7 +165,6 @@ impl TreeScreen {
         self.options.references
     }
 
-    #[must_use]
     pub fn selected(&self) -> Option<Item> {
         self.node_at(self.cursor.index).map(|node| node.item)
     }
@@ -199,7 +189,6 @@ impl TreeScreen {
     }
 
     /// Wide columns need the room of the pane.
-    #[must_use]
     pub fn arrange(&self, layout: Layout) -> Layout {
         let with_pane = if self.columns.is_wide() { layout } else { layout.with_pane() };
         if with_pane == layout { layout.with_high_foot(self.visible.len()) } else { with_pane }
@@ -292,7 +281,6 @@ impl TreeScreen {
     }
 
     /// Has any wide column a place?
-    #[must_use]
     pub fn shows_wide(&self, body: Rect) -> bool {
         self.columns.shows_wide(body)
     }
@@ -304,7 +292,6 @@ impl TreeScreen {
         cursor.step(motion, visible.len(), page, key_at);
     }
 
-    #[must_use]
     pub fn chosen(&self) -> &Chosen {
         &self.chosen
     }
@@ -314,7 +301,6 @@ impl TreeScreen {
     }
 
     /// The objects in lines that are not folded away.
-    #[must_use]
     pub fn listed(&self) -> Vec<RowId> {
         let nodes = self.visible.iter().filter_map(|at| self.tree.nodes.get(*at as usize));
         nodes.filter_map(|node| if let Item::Row(id) = node.item { Some(id) } else { None }).collect()

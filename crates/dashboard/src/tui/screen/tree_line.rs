@@ -32,7 +32,6 @@ pub struct TreeLine<'a> {
 impl<'a> TreeLine<'a> {
     /// The line at a place in the tree; `None` when its object is gone. `is_flat`: nothing stands below a Machine.
     /// `is_closed`: what is below the object is not on the screen.
-    #[must_use]
     pub fn of(fleet: &'a Fleet, tree: &Tree, at: usize, is_flat: bool, is_closed: bool) -> Option<Self> {
         let node = *tree.nodes.get(at)?;
         let line = fleet.line(node.item)?;
@@ -67,13 +66,11 @@ impl<'a> TreeLine<'a> {
     }
 
     /// Some verdict on the line comes from conditions of the older kind.
-    #[must_use]
     pub fn is_legacy(&self) -> bool {
         self.row.is_some_and(|(_, row)| row.legacy)
     }
 
     /// Kind, name and place in a rollout, in `room` cells less what the branches take.
-    #[must_use]
     pub fn name(&self, room: usize, paint: &Paint<'_>) -> Line<'static> {
         // Indentation and fold symbol are drawn by the widget.
         let room = room.saturating_sub(2 * usize::from(self.node.depth) + 2 + self.kind.len());
@@ -210,7 +207,6 @@ fn of_all(fleet: &Fleet, tree: &Tree, at: usize, alike: Alike) -> String {
 }
 
 /// kubectl's short name of a kind, where it has one.
-#[must_use]
 pub fn short_kind(kind: &str) -> &str {
     match kind {
         "Cluster" => "cluster",

@@ -13,7 +13,6 @@ const LABEL_CELLS: usize = 8;
 
 /// The chain from `explains`, the object whose state the shown one explains, or from the shown one itself, and what
 /// its end means. Empty when it is well.
-#[must_use]
 pub fn lines(
     fleet: &Fleet,
     id: Option<RowId>,

@@ -73,7 +73,6 @@ impl Decoder {
     }
 
     /// How long to wait for more bytes before [`Decoder::silence`]; `None`: nothing has begun.
-    #[must_use]
     pub fn patience(&self) -> Option<Duration> {
         let ms = match &self.state {
             State::Ground => return None,

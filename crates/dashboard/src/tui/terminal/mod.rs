@@ -103,7 +103,6 @@ impl Terminal {
     }
 
     /// Columns and rows now.
-    #[must_use]
     pub fn size() -> (u16, u16) {
         crossterm::terminal::size().unwrap_or((80, 24))
     }
@@ -114,7 +113,6 @@ impl Terminal {
     }
 
     /// True when the previous frame has left; while it has not, frames are dropped.
-    #[must_use]
     pub fn is_ready(&self) -> bool {
         self.writer.is_idle()
     }
@@ -211,7 +209,6 @@ impl Drop for Terminal {
 }
 
 /// A session leader has no shell to come back to: stopping it would hang the terminal.
-#[must_use]
 pub fn can_suspend() -> bool {
     // SAFETY: both calls only read ids of this process.
     #[allow(unsafe_code, reason = "libc has the only access to session ids")]

@@ -39,7 +39,6 @@ impl FrameWriter {
         Ok(Self { frames, done, in_flight: false, spare: Vec::new() })
     }
 
-    #[must_use]
     pub fn is_idle(&self) -> bool {
         !self.in_flight
     }

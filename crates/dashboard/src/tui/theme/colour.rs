@@ -18,7 +18,6 @@ impl Tier {
     /// What the environment says. `NO_COLOR` with any text means none; `COLORTERM` decides
     /// truecolour and `TERM` 256. sshd seldom forwards `COLORTERM`, so truecolour over ssh usually
     /// has to be asked for.
-    #[must_use]
     pub fn detect(env: impl Fn(&str) -> Option<String>) -> Self {
         let term = env("TERM").unwrap_or_default();
         if env("NO_COLOR").is_some_and(|v| !v.is_empty()) {
@@ -76,13 +75,11 @@ const RGB16: [(u8, u8, u8); 16] = [
 ];
 
 /// Names that may be written for a colour, for messages.
-#[must_use]
 pub fn names() -> Vec<&'static str> {
     NAMES.iter().map(|(name, _)| *name).chain(["default"]).collect()
 }
 
 /// `#rrggbb`, `0`–`255`, one of the 16 names, or `default` (the terminal's own).
-#[must_use]
 pub fn parse(text: &str) -> Option<Color> {
     if text == "default" {
         return Some(Color::Reset);
@@ -100,7 +97,6 @@ pub fn parse(text: &str) -> Option<Color> {
 }
 
 /// `colour` as `tier` can show it. Named colours pass everywhere but without colour.
-#[must_use]
 pub fn fit(colour: Color, tier: Tier) -> Option<Color> {
     match (tier, colour) {
         (Tier::None, _) => None,
@@ -113,7 +109,6 @@ pub fn fit(colour: Color, tier: Tier) -> Option<Color> {
 
 /// `#rrggbb` for a picture outside a terminal, on a dark background; the terminal's own ink and
 /// paper, and the 16 names, in a quiet palette.
-#[must_use]
 pub fn web_colour(colour: Color, is_ink: bool) -> String {
     const WEB16: [&str; 16] = [
         "#1b1f27", "#e06c75", "#98c379", "#e5c07b", "#61afef", "#c678dd", "#56b6c2", "#c8ccd4", "#6b7280",

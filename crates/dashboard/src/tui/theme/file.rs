@@ -55,7 +55,6 @@ pub struct ThemeFile {
 
 impl ThemeFile {
     /// The style of a scope: its own, else of the nearest parent that has one, else of `text`.
-    #[must_use]
     pub fn style(&self, scope: &str, tier: Tier) -> Style {
         let mut name = scope;
         loop {

@@ -30,13 +30,11 @@ macro_rules! scopes {
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
             /// As written in theme files.
-            #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
             }
 
             /// One line for `docs/scopes.md`.
-            #[must_use]
             pub const fn help(self) -> &'static str {
                 match self { $(Self::$variant => $doc,)* }
             }
@@ -110,14 +108,12 @@ impl Theme {
     }
 
     /// The style of a scope.
-    #[must_use]
     pub fn style(&self, scope: Scope) -> Style {
         self.styles.get(scope as usize).copied().unwrap_or_default()
     }
 }
 
 /// The themes that can be asked for.
-#[must_use]
 pub fn library(config_dir: Option<&Path>) -> Library {
     Library::new("theme", EMBEDDED, config_dir)
 }

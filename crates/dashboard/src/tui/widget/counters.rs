@@ -9,7 +9,6 @@ use crate::tui::theme::Scope;
 
 /// Available of wanted replicas (`2/3`), or all that there are while there are more than wanted (`4/3`); in thousands when
 /// there is no room for all digits. A dash when the object does not say how many are wanted.
-#[must_use]
 pub fn have_want(counters: Counters, room: usize, paint: &Paint<'_>) -> Line<'static> {
     let Some(want) = counters.desired else {
         return Line::from(paint.span(Scope::Muted, paint.glyphs().none));
@@ -30,19 +29,16 @@ fn short(number: u32) -> String {
 }
 
 /// Column headings over [`cell`], for numbers of `digits` digits.
-#[must_use]
 pub fn heading(letters: &[char], digits: usize) -> String {
     letters.iter().map(|letter| format!("{letter:>digits$}")).collect::<Vec<_>>().join(" ")
 }
 
 /// Cells that so many numbers take.
-#[must_use]
 pub fn width(count: usize, digits: usize) -> usize {
     (count * (digits + 1)).saturating_sub(1)
 }
 
 /// How a number looks beside the wanted one.
-#[must_use]
 pub fn scope(number: Option<u32>, wanted: Option<u32>) -> Scope {
     match (number, wanted) {
         (Some(n), Some(wanted)) if n < wanted => Scope::CounterShort,
@@ -52,7 +48,6 @@ pub fn scope(number: Option<u32>, wanted: Option<u32>) -> Scope {
 }
 
 /// The numbers, each `digits` wide; a dash where the object does not say.
-#[must_use]
 pub fn cell(numbers: &[Option<u32>], digits: usize, paint: &Paint<'_>) -> Line<'static> {
     let none = paint.glyphs().none;
     let wanted = numbers.first().copied().flatten();

@@ -50,7 +50,6 @@ pub struct Placed<C> {
 
 /// Chooses the columns that fit into `width` by rank and gives each its natural width as far as
 /// there is room; then late ones, as long as they fit whole. The one that grows gets what is left over.
-#[must_use]
 pub fn place<C: Copy>(columns: &[Column<C>], x: u16, width: u16) -> Vec<Placed<C>> {
     let widths = widths(columns, width);
     let mut next = x;

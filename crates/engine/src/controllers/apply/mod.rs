@@ -61,14 +61,12 @@ impl Failure {
 
 impl Applied {
     /// The object as the last write to it left it; `None` when nothing wrote to it.
-    #[must_use]
     pub fn latest<K: DeserializeOwned>(&self, object: &ObjectRef) -> Option<K> {
         let (_, value) = self.stored.iter().rfind(|(r, _)| r.gvk == object.gvk && r.key == object.key)?;
         serde_json::from_value(value.clone()).ok()
     }
 
     /// Where the status of the planned object shows a failure.
-    #[must_use]
     pub fn shown(&self) -> Option<Shown> {
         self.failure.as_ref()?.shown
     }

@@ -45,7 +45,6 @@ struct Shared {
 
 impl Externals {
     /// Nothing is watched but the definitions.
-    #[must_use]
     pub fn of(engine: &mut Engine) -> Self {
         let definitions = engine.definitions();
         let shared = Arc::new(Shared {
@@ -93,7 +92,6 @@ impl Externals {
     }
 
     /// What a reference leads to.
-    #[must_use]
     pub fn get(&self, namespace: &str, reference: Option<&ContractRef>) -> External {
         let Some(reference) = reference.filter(|r| !r.name.is_empty()) else { return External::NotSet };
         let key = ObjectKey::new(namespace, &reference.name);
@@ -102,7 +100,6 @@ impl Externals {
 
     /// The objects in a namespace, of the kind that `of_kind` names, that `wanted` picks; ordered by name. A kind that cannot
     /// be read has none.
-    #[must_use]
     pub fn select(
         &self,
         reader: Reader,
@@ -115,7 +112,6 @@ impl Externals {
     }
 
     /// What `owner` owns in its namespace, of the kinds that `references` name; of `cluster` only, where it has one.
-    #[must_use]
     pub fn owned_by(
         &self,
         owner: &ObjectRef,

@@ -64,7 +64,6 @@ impl Turned<'_> {
     }
 
     /// The object as it is, or as it was last.
-    #[must_use]
     pub fn object(&self) -> Option<&ProviderObject> {
         self.object.and_then(|change| change.new.or(change.old))
     }
@@ -86,7 +85,6 @@ type References<K> = for<'k> fn(&'k K) -> [Option<&'k ContractRef>; 2];
 
 impl<K: Object> Referrers<K> {
     /// Kept from now on.
-    #[must_use]
     pub fn new(all: &Cache<K>, references: References<K>) -> Self {
         let index = Index::new(all, move |object| {
             let namespace = object.meta().namespace.as_deref().unwrap_or_default();
@@ -97,7 +95,6 @@ impl<K: Object> Referrers<K> {
     }
 
     /// Those that refer to what turned.
-    #[must_use]
     pub fn keys(&self, turned: &Turned<'_>) -> Vec<ObjectKey> {
         match turned.object().map(ObjectKey::of) {
             Some(key) => keys_of(&self.index.get(&referred(turned.group, turned.kind, &key))),
@@ -122,7 +119,6 @@ pub fn referring<K: Object>(
 }
 
 /// Keys of the owners, of this group and kind, of the object that turned.
-#[must_use]
 pub fn owners(turned: &Turned<'_>, group: &str, kind: &str) -> Vec<ObjectKey> {
     turned.objects().flat_map(|object| controller::owners(object, group, kind)).collect()
 }

@@ -13,7 +13,6 @@ pub struct MachinesByNode(Index<Machine>);
 
 impl MachinesByNode {
     /// Kept from now on.
-    #[must_use]
     pub fn of(machines: &Cache<Machine>) -> Self {
         Self(Index::new(machines, |machine| {
             let by_id = machine.spec.provider_id.as_deref().map(provider_id_term);
@@ -23,7 +22,6 @@ impl MachinesByNode {
 
     /// The Machines of a cluster whose Node it is: those with its provider ID, and those that have recorded its name.
     /// Source: `nodeToMachine`, `machine_controller.go`, v1.14.0.
-    #[must_use]
     pub fn concerned(&self, cluster: &ObjectKey, node: &NodeIdentity) -> Vec<Arc<Machine>> {
         let mut found = self.recorded(cluster, &node.name);
         let with_id = node.provider_id.as_deref().map(|id| self.0.get(&provider_id_term(id)));
@@ -34,7 +32,6 @@ impl MachinesByNode {
     }
 
     /// The Machines of a cluster that have recorded this Node.
-    #[must_use]
     pub fn recorded(&self, cluster: &ObjectKey, node: &str) -> Vec<Arc<Machine>> {
         let mut found = self.0.get(&node_term(node));
         found.retain(|machine| is_of(machine, cluster));

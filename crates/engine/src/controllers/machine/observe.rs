@@ -176,7 +176,6 @@ fn unread(error: &WorkloadError) -> NodeReading {
 }
 
 /// How a connection is, in the words of `status`.
-#[must_use]
 pub fn probe(connection: &Connection) -> Probe {
     Probe {
         last_success: connection.last_probe_success,

@@ -84,13 +84,11 @@ pub struct Election {
 }
 
 impl Election {
-    #[must_use]
     pub fn new(options: LeaseOptions) -> Self {
         let (observed, sent, seizing) = (LastRecord::default(), VecDeque::new(), Seizing::default());
         Self { options, observed, sent, held: None, writing: None, seizing, right: Right::No }
     }
 
-    #[must_use]
     pub fn right(&self) -> &Right {
         &self.right
     }

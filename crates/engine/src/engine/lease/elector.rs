@@ -32,7 +32,6 @@ pub struct Elector {
 
 impl Elector {
     /// `writer` must carry no permit of its own.
-    #[must_use]
     pub fn new(options: LeaseOptions, writer: Writer, clock: Clock) -> (Self, Leadership) {
         let (sender, right) = watch::channel(Right::No);
         let leadership = Leadership::new(right, clock.clone());

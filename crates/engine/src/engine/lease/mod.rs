@@ -50,7 +50,6 @@ pub struct LeaseOptions {
 
 impl LeaseOptions {
     /// client-go's usual times: 15 s, 10 s, 2 s.
-    #[must_use]
     pub fn new(namespace: &str, name: &str, identity: &str) -> Self {
         Self {
             namespace: namespace.to_owned(),
@@ -66,7 +65,6 @@ impl LeaseOptions {
         }
     }
 
-    #[must_use]
     pub fn key(&self) -> ObjectKey {
         ObjectKey::new(&self.namespace, &self.name)
     }
@@ -103,7 +101,6 @@ impl LeaseOptions {
 /// An identity for one process on `host`: the host's name for people, and 64 random bits, since
 /// containers share host names and process ids. `rng` must not be seeded by the user: processes that
 /// are started with one seed would get one identity.
-#[must_use]
 pub fn identity_of(host: &str, rng: &Rng) -> String {
     let random = rng.below(u64::MAX);
     format!("{}_{random:016x}", host.trim())

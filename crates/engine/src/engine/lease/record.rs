@@ -22,12 +22,10 @@ pub struct Record {
 }
 
 impl Record {
-    #[must_use]
     pub fn is_free(&self) -> bool {
         self.holder.is_empty()
     }
 
-    #[must_use]
     pub fn duration(&self) -> Duration {
         Duration::from_secs(u64::from(self.duration_s))
     }
@@ -50,7 +48,6 @@ pub struct Seen {
 }
 
 impl Seen {
-    #[must_use]
     pub fn of(lease: &Lease) -> Self {
         let spec = lease.spec.as_ref();
         Self {
@@ -74,7 +71,6 @@ fn record_of(spec: &LeaseSpec) -> Record {
 }
 
 /// The fields of `record`, over what else `spec` has.
-#[must_use]
 pub fn spec_with(spec: Option<&LeaseSpec>, record: &Record) -> LeaseSpec {
     let time = |us: Option<i64>| us.and_then(Timestamp::from_timestamp_micros).map(to_k8s_micro);
     LeaseSpec {
@@ -102,7 +98,6 @@ impl LastRecord {
     }
 
     /// When the last record runs out without a renewal. `None`: nobody holds it.
-    #[must_use]
     pub fn runs_out(&self) -> Option<Instant> {
         let (record, since) = self.0.as_ref()?;
         (!record.is_free()).then(|| *since + record.duration())

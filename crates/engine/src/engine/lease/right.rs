@@ -37,7 +37,6 @@ pub struct Moment {
 }
 
 impl Moment {
-    #[must_use]
     pub fn now(clock: &Clock) -> Self {
         Self { steady: Instant::now() + clock.suspended(), wall: clock.now() }
     }
@@ -57,7 +56,6 @@ pub enum Right {
 
 impl Right {
     /// Both are needed.
-    #[must_use]
     pub fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::No, _) | (_, Self::No) => Self::No,
@@ -70,7 +68,6 @@ impl Right {
         }
     }
 
-    #[must_use]
     pub fn holds(&self, now: Moment) -> bool {
         match self {
             Self::No => false,
@@ -101,7 +98,6 @@ impl Leadership {
     }
 
     /// May writes leave now? Checked against the clocks, so a stuck elector cannot keep the right.
-    #[must_use]
     pub fn leads(&self) -> bool {
         let now = Moment::now(&self.clock);
         self.rights.iter().all(|right| right.borrow().holds(now))
@@ -124,7 +120,6 @@ impl Leadership {
     }
 
     /// The holdings that the right rests on.
-    #[must_use]
     pub fn tokens(&self) -> Vec<FencingToken> {
         self.rights.iter().flat_map(|right| right.borrow().tokens().to_vec()).collect()
     }
@@ -137,14 +132,12 @@ impl Leadership {
     }
 
     /// For the writer: the right of the run that writes, where one does, else this one.
-    #[must_use]
     pub fn permit(&self) -> Permit {
         let leadership = self.clone();
         Arc::new(move || RUN.try_with(Term::holds).unwrap_or_else(|_| leadership.leads()))
     }
 
     /// For the writer: what the run that writes was begun under, where one does, else what holds now.
-    #[must_use]
     pub fn fences(&self) -> Fences {
         let leadership = self.clone();
         Arc::new(move || {
@@ -154,7 +147,6 @@ impl Leadership {
     }
 
     /// Leads without a lease: one process alone with its own server.
-    #[must_use]
     pub fn alone(clock: Clock) -> Self {
         // The sender may go: the last value stays readable.
         let (_, right) = watch::channel(Right::Always);
@@ -176,13 +168,11 @@ tokio::task_local! {
 }
 
 impl Term {
-    #[must_use]
     pub fn begin(leadership: &Leadership) -> Self {
         Self { leadership: leadership.clone(), tokens: leadership.tokens() }
     }
 
     /// May this run write now?
-    #[must_use]
     pub fn holds(&self) -> bool {
         self.leadership.leads() && self.leadership.tokens() == self.tokens
     }

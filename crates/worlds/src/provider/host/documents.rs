@@ -28,7 +28,6 @@ pub struct InitFacts {
 }
 
 /// The ConfigMaps of a new cluster of this version, by name. `own`: what Cluster API was told of it.
-#[must_use]
 pub fn config_maps(
     facts: &InitFacts,
     own: Option<&Value>,
@@ -143,14 +142,12 @@ fn proxy(facts: &InitFacts) -> Value {
 }
 
 /// The first document of a text; nothing when it cannot be read.
-#[must_use]
 pub(super) fn parsed(text: &str) -> Value {
     let documents = yaml::read(text).unwrap_or_default();
     documents.first().map(|document| document.value()).unwrap_or_default()
 }
 
 /// What a kubelet shows of its configuration: defaults filled in, without apiVersion and kind.
-#[must_use]
 pub(super) fn configz(configuration: &Value) -> Value {
     let mut shown = json!({
         "cgroupsPerQOS": true,

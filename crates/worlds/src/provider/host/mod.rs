@@ -102,7 +102,6 @@ pub struct Surroundings<'c> {
 
 impl KubeadmHost {
     /// A host as `kubeadm init` or `join` left it, up and running.
-    #[must_use]
     pub fn new(facts: HostFacts, is_control_plane: bool, time_scale: f64, around: &Surroundings<'_>) -> Self {
         let mut host = Self {
             facts,
@@ -125,7 +124,6 @@ impl KubeadmHost {
     }
 
     /// The same with files that were put there before kubeadm ran.
-    #[must_use]
     pub fn with_files(mut self, files: &BTreeMap<String, String>, now: Timestamp) -> Self {
         self.files.extend(files.clone());
         self.sync_pods(now);
@@ -136,7 +134,6 @@ impl KubeadmHost {
     }
 
     /// Text of the file at a path, or of those below it, by path.
-    #[must_use]
     pub fn files_at(&self, path: &str) -> BTreeMap<String, String> {
         let below = format!("{}/", path.trim_end_matches('/'));
         let found = self.files.iter().filter(|(file, _)| *file == path || file.starts_with(&below));
@@ -161,7 +158,6 @@ impl KubeadmHost {
     }
 
     /// Does the kubelet work?
-    #[must_use]
     pub fn kubelet_works(&self) -> bool {
         self.kubelet.up_at.is_some()
     }
@@ -231,31 +227,26 @@ impl KubeadmHost {
     }
 
     /// The names that the API server of this host shows in its certificate; those it read when it started.
-    #[must_use]
     pub fn api_server_names(&self) -> &[String] {
         self.containers.get(API_SERVER).map_or(&[], |running| running.names.as_slice())
     }
 
-    #[must_use]
     pub fn facts(&self) -> &HostFacts {
         &self.facts
     }
 
     /// Has a component of this host passed its probe?
-    #[must_use]
     pub fn is_up(&self, component: &str, now: Timestamp) -> bool {
         self.containers.get(component).is_some_and(|running| running.is_ready(now))
     }
 
     /// The names in the certificate that a component serves now.
-    #[must_use]
     pub fn served_names(&self, component: &str, now: Timestamp) -> Option<&[String]> {
         let running = self.containers.get(component)?;
         running.is_ready(now).then_some(running.names.as_slice())
     }
 
     /// What its kubelet reports of the static pods.
-    #[must_use]
     pub fn static_pods(&self, now: Timestamp) -> Vec<Pod> {
         let mirrored = |(component, running): (&String, &Container)| {
             pods::mirror(&self.facts, component, running, running.is_ready(now))
@@ -275,7 +266,6 @@ impl KubeadmHost {
     }
 
     /// When something of the host changes by itself, after `now`.
-    #[must_use]
     pub fn next_moment(&self, now: Timestamp) -> Option<Timestamp> {
         let ready = self.containers.values().filter_map(|running| running.ready_at);
         ready.chain(self.kubelet.up_at).filter(|at| *at > now).min()

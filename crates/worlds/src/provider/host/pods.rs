@@ -13,7 +13,6 @@ use kubeadm_change::render::{API_SERVER, ETCD, HostFacts, StaticPod};
 use kubeadm_change::yaml;
 
 /// The manifest that kubeadm writes.
-#[must_use]
 pub(super) fn manifest(host: &HostFacts, component: &str, pod: &StaticPod) -> String {
     let volume = |v: &kubeadm_change::render::Volume| {
         let mut path = json!({ "path": v.host_path });
@@ -63,7 +62,6 @@ pub(super) fn manifest(host: &HostFacts, component: &str, pod: &StaticPod) -> St
 }
 
 /// The flags of a manifest's container, by name; of one that is given twice the last.
-#[must_use]
 pub(super) fn flags(manifest: &str) -> Vec<(String, String)> {
     let manifest = documents::parsed(manifest);
     let command = manifest["spec"]["containers"][0]["command"].as_array().cloned().unwrap_or_default();

@@ -24,7 +24,6 @@ pub enum FailureEffect {
 }
 
 impl FailureEffect {
-    #[must_use]
     pub fn word(self) -> &'static str {
         match self {
             Self::Twice => "two run one controller at once",

@@ -288,7 +288,6 @@ pub struct Contents {
 
 impl Contents {
     /// As a data URL.
-    #[must_use]
     pub fn of_bytes(bytes: &[u8]) -> Self {
         Self { source: format!("data:,{}", percent_encode(bytes, ESCAPED)), ..Self::default() }
     }

@@ -8,7 +8,6 @@ use crate::status::contract::{External, Provided};
 
 /// Nothing that the pass needed was missing, unreadable or malformed. Failed writes are the caller's to
 /// know.
-#[must_use]
 pub fn is_complete(o: &Observed) -> bool {
     !o.looks() || (infrastructure_is_read(o) && control_plane_is_read(o) && !o.descendants_failed)
 }

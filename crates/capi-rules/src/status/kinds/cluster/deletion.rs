@@ -35,7 +35,6 @@ pub enum Stage {
 }
 
 /// The stage of a deletion.
-#[must_use]
 pub fn stage(o: &Observed) -> Stage {
     if !o.is_deleting() {
         return Stage::NotDeleting;

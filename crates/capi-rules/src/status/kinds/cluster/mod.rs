@@ -103,13 +103,11 @@ pub struct Descendants {
 }
 
 impl Descendants {
-    #[must_use]
     pub fn control_plane_machines(&self) -> Vec<&Machine> {
         self.machines.iter().map(Arc::as_ref).filter(|m| is_control_plane(m)).collect()
     }
 
     /// Those of a MachinePool, too.
-    #[must_use]
     pub fn all_worker_machines(&self) -> Vec<&Machine> {
         self.machines.iter().map(Arc::as_ref).filter(|m| !is_control_plane(m)).collect()
     }
@@ -142,32 +140,27 @@ impl<'a> Census<'a> {
 }
 
 impl Observed {
-    #[must_use]
     pub fn is_deleting(&self) -> bool {
         self.cluster.metadata.deletion_timestamp.is_some()
     }
 
     /// Is the kubeconfig made by the Cluster's own controller? Not before there is an endpoint.
-    #[must_use]
     pub fn makes_kubeconfig(&self) -> bool {
         let stands_alone = self.cluster.spec.control_plane_ref.is_none();
         stands_alone && !self.is_deleting() && self.looks() && has_endpoint(&self.cluster)
     }
 
-    #[must_use]
     pub fn has_topology(&self) -> bool {
         self.cluster.spec.topology.is_some()
     }
 
     /// What belongs to the Cluster; `None` when that is not known.
-    #[must_use]
     pub fn known_descendants(&self) -> Option<&Descendants> {
         (self.looks() && !self.descendants_failed).then_some(&self.descendants)
     }
 
     /// Before a topology has made both references, descendants are not looked for, nor is the one object
     /// that is referred to already.
-    #[must_use]
     pub fn looks(&self) -> bool {
         let spec = &self.cluster.spec;
         let generated = spec.infrastructure_ref.is_some() && spec.control_plane_ref.is_some();
@@ -187,7 +180,6 @@ impl Observed {
     }
 
     /// Is `object` owned by this Cluster (not through another object)? By group, kind and name.
-    #[must_use]
     pub fn owns<K: kube::Resource>(&self, object: &K) -> bool {
         let name = self.cluster.metadata.name.as_deref().unwrap_or_default();
         let mine = |r: &OwnerReference| {
@@ -198,13 +190,11 @@ impl Observed {
 }
 
 /// `status.initialization`, empty when there is none.
-#[must_use]
 pub fn initialization(cluster: &Cluster) -> ClusterInitialization {
     cluster.status.as_ref().and_then(|s| s.initialization.clone()).unwrap_or_default()
 }
 
 /// Host and port are both set.
-#[must_use]
 pub fn has_endpoint(cluster: &Cluster) -> bool {
     let valid =
         |e: &Endpoint| e.host.as_ref().is_some_and(|h| !h.is_empty()) && e.port.is_some_and(|p| p != 0);
@@ -212,7 +202,6 @@ pub fn has_endpoint(cluster: &Cluster) -> bool {
 }
 
 /// The status of a Cluster that is not paused.
-#[must_use]
 pub fn status(o: &Observed, now: Timestamp) -> ClusterStatus {
     let o = o.as_looked_at();
     let o = o.as_ref();

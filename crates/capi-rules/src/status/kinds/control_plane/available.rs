@@ -63,7 +63,6 @@ struct Etcd {
 /// The `Available` condition. `conditions` are the control plane's own as this pass leaves them
 /// (`Initialized`, `CertificatesAvailable`); `observed` holds the Machines' new conditions;
 /// `inspection` is `None` when this pass did not inspect.
-#[must_use]
 pub fn available(
     observed: &Observed,
     inspection: Option<&Inspection>,

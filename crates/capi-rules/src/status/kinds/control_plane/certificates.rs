@@ -20,7 +20,6 @@ pub enum Purpose {
 
 impl Purpose {
     /// As in the name of the secret.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Ca => "ca",
@@ -32,13 +31,11 @@ impl Purpose {
     }
 
     /// `CLUSTER-ca` and so on.
-    #[must_use]
     pub fn secret_name(self, cluster: &str) -> String {
         format!("{cluster}-{}", self.name())
     }
 
     /// The key pairs of a cluster.
-    #[must_use]
     pub fn needed(external_etcd: bool) -> &'static [Self] {
         if external_etcd {
             &[Self::Ca, Self::ServiceAccount, Self::FrontProxy, Self::ApiserverEtcdClient, Self::Etcd]
@@ -48,7 +45,6 @@ impl Purpose {
     }
 
     /// Certificates around an external etcd come from the user: never generated.
-    #[must_use]
     pub fn is_external(self, external_etcd: bool) -> bool {
         external_etcd && matches!(self, Self::Etcd | Self::ApiserverEtcdClient)
     }
@@ -65,7 +61,6 @@ pub enum Certificates {
 
 impl Certificates {
     /// What is needed and does not exist; nothing when that is not known.
-    #[must_use]
     pub fn missing(&self, external_etcd: bool) -> Vec<Purpose> {
         match self {
             Self::Found(found) => {
@@ -77,7 +72,6 @@ impl Certificates {
 
     /// The `CertificatesAvailable` condition. Before initialization missing pairs are generated in
     /// the same pass. A missing pair of the user's is trouble at any time.
-    #[must_use]
     pub fn condition(&self, external_etcd: bool, initialized: bool) -> Condition {
         const TYPE: &str = "CertificatesAvailable";
         let missing = match self {

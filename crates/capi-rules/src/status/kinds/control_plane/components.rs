@@ -39,7 +39,6 @@ struct Tally {
 }
 
 impl Aggregation<'_> {
-    #[must_use]
     pub fn of(&self, machines: &[Reporter<'_>]) -> Condition {
         let mut tally = Tally { errors: !self.errors.is_empty(), ..Tally::default() };
         let mut machines: Vec<&Reporter<'_>> = machines.iter().collect();

@@ -57,7 +57,6 @@ impl Observed {
 
 /// Conditions of Machines and control plane from what was observed. Pure; never fails: what could not
 /// be looked at becomes `Unknown`, and with `failure` nothing may be changed.
-#[must_use]
 pub fn inspect(observed: &Observed, now: Timestamp) -> Inspection {
     let mut pass = Pass::new(observed, now);
     pass.up_to_date();

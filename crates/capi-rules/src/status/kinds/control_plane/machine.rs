@@ -28,12 +28,10 @@ pub struct OwnedMachine {
 }
 
 impl OwnedMachine {
-    #[must_use]
     pub fn name(&self) -> &str {
         self.machine.metadata.name.as_deref().unwrap_or_default()
     }
 
-    #[must_use]
     pub fn conditions(&self) -> &[Condition] {
         self.machine.status.as_ref().map_or(&[], |s| &s.conditions)
     }
@@ -43,85 +41,70 @@ impl OwnedMachine {
         self.machine.status.get_or_insert_with(MachineStatus::default).conditions = conditions;
     }
 
-    #[must_use]
     pub fn is_true(&self, type_: &str) -> bool {
         condition::is_true(self.conditions(), type_)
     }
 
-    #[must_use]
     pub fn is_false(&self, type_: &str) -> bool {
         condition::is_false(self.conditions(), type_)
     }
 
-    #[must_use]
     pub fn condition(&self, type_: &str) -> Option<&Condition> {
         condition::find(self.conditions(), type_)
     }
 
-    #[must_use]
     pub fn is_deleting(&self) -> bool {
         self.machine.metadata.deletion_timestamp.is_some()
     }
 
-    #[must_use]
     pub fn deleted_at(&self) -> Option<Timestamp> {
         self.machine.metadata.deletion_timestamp.as_ref().map(from_k8s)
     }
 
     /// The epoch when the server left it open.
-    #[must_use]
     pub fn created_at(&self) -> Timestamp {
         self.machine.metadata.creation_timestamp.as_ref().map(from_k8s).unwrap_or_default()
     }
 
-    #[must_use]
     pub fn node_name(&self) -> Option<&str> {
         let node = self.machine.status.as_ref()?.node_ref.as_ref()?;
         (!node.name.is_empty()).then_some(node.name.as_str())
     }
 
-    #[must_use]
     pub fn provider_id(&self) -> Option<&str> {
         self.machine.spec.provider_id.as_deref().filter(|id| !id.is_empty())
     }
 
-    #[must_use]
     pub fn version(&self) -> &str {
         self.machine.spec.version.as_deref().unwrap_or_default()
     }
 
     /// As its Node reports it; `None` before there is one.
-    #[must_use]
     pub fn kubelet_version(&self) -> Option<&str> {
         let info = self.machine.status.as_ref()?.node_info.as_ref()?;
         (!info.kubelet_version.is_empty()).then_some(info.kubelet_version.as_str())
     }
 
     /// Where it runs, or else where it should run.
-    #[must_use]
     pub fn failure_domain(&self) -> Option<&str> {
         self.machine.spec.failure_domain.as_deref().filter(|d| !d.is_empty())
     }
 
-    #[must_use]
     pub fn annotation(&self, key: &str) -> Option<&str> {
         self.machine.metadata.annotations.as_ref()?.get(key).map(String::as_str)
     }
 
     /// Without a Node and not on its way out.
-    #[must_use]
     pub fn is_provisioning(&self) -> bool {
         self.node_name().is_none() && !self.is_deleting()
     }
 
     /// An in-place update runs, or is being prepared.
-    #[must_use]
     pub fn is_updating_in_place(&self) -> bool {
         crate::status::machines::is_updating_in_place(&self.machine)
     }
 
     /// A health check asked for its replacement by its owner.
-    #[must_use]
     pub fn awaits_remediation(&self) -> bool {
         self.is_false("HealthCheckSucceeded") && self.is_false("OwnerRemediated")
     }

@@ -48,7 +48,6 @@ pub const OWNED_ON_MACHINES: [&str; 7] = [
 
 /// The Machine with the conditions that an inspection found. The inspection saw an older Machine: what others have
 /// said since is theirs.
-#[must_use]
 pub fn inspected_machine(machine: &Machine, conditions: &[Condition]) -> Machine {
     let is_owned = |condition: &Condition| OWNED_ON_MACHINES.contains(&condition.type_.as_str());
     let mut after = machine.clone();
@@ -181,7 +180,6 @@ impl Reached {
 
 impl Observed {
     /// Etcd runs on the control plane Machines.
-    #[must_use]
     pub fn etcd_is_managed(&self) -> bool {
         self.control_plane
             .spec
@@ -192,30 +190,25 @@ impl Observed {
             .is_none_or(|etcd| etcd.external.is_none())
     }
 
-    #[must_use]
     pub fn is_deleting(&self) -> bool {
         self.control_plane.metadata.deletion_timestamp.is_some()
     }
 
-    #[must_use]
     pub fn conditions(&self) -> &[Condition] {
         self.control_plane.status.as_ref().map_or(&[], |s| &s.conditions)
     }
 
     /// `status.initialization.controlPlaneInitialized` as stored, or as this pass has just found out.
-    #[must_use]
     pub fn is_initialized(&self) -> bool {
         let stored = self.control_plane.status.as_ref().and_then(|s| s.initialization.as_ref());
         stored.and_then(|i| i.control_plane_initialized).unwrap_or(false)
     }
 
     /// The stored `Initialized` condition is true: the state at the end of an earlier pass.
-    #[must_use]
     pub fn was_initialized(&self) -> bool {
         condition::is_true(self.conditions(), "Initialized")
     }
 
-    #[must_use]
     pub fn infrastructure_is_provisioned(&self) -> bool {
         let status = self.cluster.status.as_ref().and_then(|s| s.initialization.as_ref());
         status.and_then(|i| i.infrastructure_provisioned).unwrap_or(false)
@@ -224,7 +217,6 @@ impl Observed {
     /// Without Machines as long as none can exist, and without etcd before initialization, as upstream
     /// reads neither then.
     /// Source: `initControlPlaneScope`, `reconcileControlPlaneAndMachinesConditions`.
-    #[must_use]
     pub fn in_scope(mut self) -> Self {
         let initialized = self.is_initialized() && self.was_initialized();
         if let (false, Workload::Reached(facts)) = (initialized, &mut self.workload) {
@@ -239,7 +231,6 @@ impl Observed {
     }
 
     /// Host and port, once both are known.
-    #[must_use]
     pub fn endpoint(&self) -> Option<(String, i32)> {
         let endpoint = self.cluster.spec.control_plane_endpoint.as_ref()?;
         let host = endpoint.host.clone().filter(|h| !h.is_empty())?;
@@ -247,7 +238,6 @@ impl Observed {
     }
 
     /// `spec.replicas`, 1 when unset, 0 while deleting.
-    #[must_use]
     pub fn desired(&self) -> usize {
         if self.is_deleting() {
             return 0;
@@ -256,20 +246,17 @@ impl Observed {
     }
 
     /// Failure domains that may hold control plane Machines.
-    #[must_use]
     pub fn failure_domains(&self) -> Vec<&FailureDomain> {
         let status = self.cluster.status.iter();
         status.flat_map(|s| &s.failure_domains).filter(|d| d.control_plane == Some(true)).collect()
     }
 
-    #[must_use]
     pub fn machine(&self, name: &str) -> Option<&OwnedMachine> {
         self.machines.iter().find(|m| m.name() == name)
     }
 
     /// Etcd members; unknown when the workload cluster was not reached. Only the Node of a Machine that
     /// stays is asked for its member.
-    #[must_use]
     pub fn membership(&self) -> &Membership {
         match &self.workload {
             Workload::Reached(facts) if facts.hosts_one_of(&self.machines) => &facts.etcd,
@@ -280,7 +267,6 @@ impl Observed {
     }
 
     /// The condition types that make a Machine's components healthy.
-    #[must_use]
     pub fn component_conditions(&self) -> &'static [&'static str] {
         if self.etcd_is_managed() { &machine::COMPONENTS } else { &machine::COMPONENTS[..3] }
     }

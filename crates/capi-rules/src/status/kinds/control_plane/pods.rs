@@ -16,7 +16,6 @@ const POD_NAMES: [&str; 4] = ["kube-apiserver", "kube-controller-manager", "kube
 
 /// The conditions of a Machine's Node and pods. `node` is its Node when there is one; `pods` are the
 /// static pods of the cluster. Types that keep their stored value are absent from the result.
-#[must_use]
 pub fn conditions(
     machine: &OwnedMachine,
     node: Option<&Node>,
@@ -46,14 +45,12 @@ pub fn conditions(
 }
 
 /// Everything about the Machine's Node and pods unknown, for the same reason.
-#[must_use]
 pub fn unknown(types: &[&str], message: &str) -> Vec<Condition> {
     let say = |type_: &str| condition(type_, Status::Unknown, "InspectionFailed", message);
     std::iter::once(say(LABELS_AND_TAINTS)).chain(types.iter().map(|t| say(t))).collect()
 }
 
 /// What a Machine without a Node is waiting for.
-#[must_use]
 pub fn waiting_for_node(machine: &OwnedMachine) -> String {
     match machine.provider_id() {
         Some(id) => format!("Waiting for a Node with spec.providerID {id} to exist"),
@@ -170,7 +167,6 @@ fn pod_condition_of<'a>(pod: &'a Pod, type_: &str) -> Option<&'a PodCondition> {
 }
 
 /// Whether the Node carries the control plane label.
-#[must_use]
 pub fn is_control_plane(node: &Node) -> bool {
     node.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(ROLE))
 }

@@ -25,7 +25,6 @@ pub struct PreflightFindings {
 
 impl PreflightFindings {
     /// Lines below `is blocked because:`.
-    #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let topology = self
             .topology_version
@@ -42,7 +41,6 @@ impl PreflightFindings {
 }
 
 /// `ScalingUp`.
-#[must_use]
 pub fn scaling_up(observed: &Observed, findings: &PreflightFindings) -> Condition {
     const TYPE: &str = "ScalingUp";
     let Some(desired) = desired(observed) else { return waiting_for_replicas(TYPE) };
@@ -67,7 +65,6 @@ pub fn scaling_up(observed: &Observed, findings: &PreflightFindings) -> Conditio
 }
 
 /// `ScalingDown`.
-#[must_use]
 pub fn scaling_down(observed: &Observed, findings: &PreflightFindings, now: Timestamp) -> Condition {
     const TYPE: &str = "ScalingDown";
     let Some(desired) = desired(observed) else { return waiting_for_replicas(TYPE) };
@@ -108,7 +105,6 @@ pub enum Deletion {
 }
 
 /// How far the deletion of the control plane is; `None` while it is not being deleted.
-#[must_use]
 pub fn deletion(observed: &Observed) -> Option<Deletion> {
     if !observed.is_deleting() {
         return None;
@@ -124,7 +120,6 @@ pub fn deletion(observed: &Observed) -> Option<Deletion> {
 }
 
 /// `Deleting`. `failed`: this pass could not delete what is in the way.
-#[must_use]
 pub fn deleting(observed: &Observed, failed: bool, now: Timestamp) -> Condition {
     const TYPE: &str = "Deleting";
     let (reason, message) = match deletion(observed) {
@@ -160,7 +155,6 @@ fn workers_message(observed: &Observed) -> String {
 }
 
 /// The Machines themselves.
-#[must_use]
 pub fn all(observed: &Observed) -> Vec<&Machine> {
     observed.machines.iter().map(|m| &m.machine).collect()
 }

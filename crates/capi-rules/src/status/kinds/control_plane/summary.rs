@@ -40,7 +40,6 @@ impl Pass {
 
 /// The new status, from the stored one and what this pass found. `observed` is the one after
 /// [`super::inspect()`]. Pure; never fails.
-#[must_use]
 pub fn status(observed: &Observed, pass: &Pass, now: Timestamp) -> KubeadmControlPlaneStatus {
     let mut new = observed.control_plane.status.clone().unwrap_or_default();
     let machines = machines::members(scaling::all(observed));

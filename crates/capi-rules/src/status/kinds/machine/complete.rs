@@ -13,7 +13,6 @@ use capstan_base::time::{Timestamp, parse_rfc3339};
 
 /// Nothing that the pass needed was missing, unreadable or malformed. Failed writes are the caller's to
 /// know.
-#[must_use]
 pub(super) fn is_complete(o: &Observed, stage: &Stage, now: Timestamp) -> bool {
     let expiry_is_read = certificates_expiry(o).is_none_or(|text| parse_rfc3339(text).is_some());
     let deletion_goes_on = match stage {

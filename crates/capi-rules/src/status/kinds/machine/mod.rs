@@ -135,7 +135,6 @@ pub enum NodeReading {
 }
 
 impl NodeReading {
-    #[must_use]
     pub fn found(&self) -> Option<&Node> {
         match self {
             Self::Found(node) => Some(node),
@@ -174,31 +173,26 @@ pub enum Failed {
 
 /// Condition types that the Machine controller owns on this Machine. Of a MachineDeployment's workers, nobody else
 /// writes `UpToDate`.
-#[must_use]
 pub fn owned(observed: &Observed) -> Vec<&'static str> {
     let up_to_date = observed.deployment.is_some().then_some("UpToDate");
     OWNED.into_iter().chain(up_to_date).collect()
 }
 
 impl Observed {
-    #[must_use]
     pub fn is_deleting(&self) -> bool {
         self.machine.metadata.deletion_timestamp.is_some()
     }
 
-    #[must_use]
     pub fn has_annotation(&self, name: &str) -> bool {
         self.machine.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(name))
     }
 
     /// An update in place runs, or is being prepared.
-    #[must_use]
     pub fn is_updating_in_place(&self) -> bool {
         crate::status::machines::is_updating_in_place(&self.machine)
     }
 
     /// Name of the Node: recorded before, or found now.
-    #[must_use]
     pub fn node_name(&self) -> Option<&str> {
         let recorded =
             self.machine.status.as_ref().and_then(|s| s.node_ref.as_ref()).map(|r| r.name.as_str());
@@ -208,14 +202,12 @@ impl Observed {
 }
 
 /// `Cluster.status.initialization.infrastructureProvisioned`.
-#[must_use]
 pub fn cluster_provisioned(cluster: &Cluster) -> bool {
     cluster.status.as_ref().and_then(|s| s.initialization.as_ref()).and_then(|i| i.infrastructure_provisioned)
         == Some(true)
 }
 
 /// Since when the Cluster's control plane is initialized; `None` when it is not.
-#[must_use]
 pub fn control_plane_initialized_since(cluster: &Cluster) -> Option<Timestamp> {
     find(cluster.conditions(), "ControlPlaneInitialized")
         .filter(|c| c.status == "True")
@@ -223,7 +215,6 @@ pub fn control_plane_initialized_since(cluster: &Cluster) -> Option<Timestamp> {
 }
 
 /// The name of the data secret that the bootstrap object offers, when it is complete.
-#[must_use]
 pub fn offered_data_secret(bootstrap: &Provided) -> Option<&str> {
     (!bootstrap.is_deleting() && bootstrap.data_secret_created())
         .then(|| bootstrap.text(&["status", "dataSecretName"]))
@@ -231,7 +222,6 @@ pub fn offered_data_secret(bootstrap: &Provided) -> Option<&str> {
 }
 
 /// The provider ID that the infrastructure object offers, when it is provisioned.
-#[must_use]
 pub fn offered_provider_id(o: &Observed) -> Option<&str> {
     let infrastructure = o.infrastructure.found().filter(|i| !i.is_deleting())?;
     let was = || initialization(&o.machine).infrastructure_provisioned == Some(true);
@@ -243,7 +233,6 @@ pub fn offered_provider_id(o: &Observed) -> Option<&str> {
 
 /// The status of a Machine that is not paused. Its generation counts as observed when everything that the
 /// pass needed was there.
-#[must_use]
 pub fn status(o: &Observed, now: Timestamp) -> MachineStatus {
     let mut status = o.machine.status.clone().unwrap_or_default();
     learn(&mut status, o);
@@ -281,7 +270,6 @@ pub fn status(o: &Observed, now: Timestamp) -> MachineStatus {
 }
 
 /// How long until a ready Machine counts as available; `None` when time alone changes nothing.
-#[must_use]
 pub fn available_in(o: &Observed, now: Timestamp) -> Option<TimeDelta> {
     let ready = find(o.machine.conditions(), "Ready").filter(|c| c.status == "True")?;
     let wait = TimeDelta::seconds(i64::from(o.machine.spec.min_ready_seconds.unwrap_or(0)));
@@ -290,7 +278,6 @@ pub fn available_in(o: &Observed, now: Timestamp) -> Option<TimeDelta> {
 }
 
 /// `status.initialization`, empty when there is none.
-#[must_use]
 pub fn initialization(machine: &Machine) -> MachineInitialization {
     machine.status.as_ref().and_then(|s| s.initialization.clone()).unwrap_or_default()
 }

@@ -34,7 +34,6 @@ pub enum TargetHealth {
 
 impl TargetHealth {
     /// `HealthCheckSucceeded`; `None` leaves the stored one.
-    #[must_use]
     pub fn condition(&self) -> Option<Condition> {
         const TYPE: &str = "HealthCheckSucceeded";
         match self {
@@ -71,7 +70,6 @@ impl Findings {
 }
 
 /// Judges one target.
-#[must_use]
 pub fn classify(o: &Observed, target: &Target, now: Timestamp) -> TargetHealth {
     if annotation_of(target.machine.as_ref(), annotation::REMEDIATE_MACHINE).is_some() {
         let message = format!(

@@ -97,7 +97,6 @@ pub struct Outcome {
 
 /// Does what is known of Nodes, or is missing among them, lead to a Machine's replacement that was not asked for yet? Then
 /// they must be known as they are now.
-#[must_use]
 pub fn blames_nodes(o: &Observed, now: Timestamp) -> bool {
     o.connected && o.targets.iter().any(|t| wants_owner(&t.machine) && classify::blames_node(o, t, now))
 }
@@ -123,7 +122,6 @@ pub struct Mark {
 }
 
 /// Does `check` watch `machine`? Machines that are paused or excepted are not targets.
-#[must_use]
 pub fn is_target(check: &MachineHealthCheck, machine: &Machine) -> bool {
     let excepted = [annotation::PAUSED, annotation::SKIP_REMEDIATION];
     check.metadata.namespace == machine.metadata.namespace
@@ -133,7 +131,6 @@ pub fn is_target(check: &MachineHealthCheck, machine: &Machine) -> bool {
 }
 
 /// The judgement over a check that is not paused.
-#[must_use]
 pub fn judge(o: &Observed, now: Timestamp) -> Outcome {
     let mut status = o.check.status.clone().unwrap_or_default();
     let mut draft = Draft::new(std::mem::take(&mut status.conditions), o.check.metadata.generation, now);
@@ -175,13 +172,11 @@ pub fn judge(o: &Observed, now: Timestamp) -> Outcome {
 
 impl Mark {
     /// The Machine failed its check.
-    #[must_use]
     pub fn is_unhealthy(&self) -> bool {
         find(&self.conditions, "HealthCheckSucceeded").is_some_and(|c| c.status == "False")
     }
 
     /// A request for remediation is due with it.
-    #[must_use]
     pub fn makes_request(&self) -> bool {
         self.persisted && find(&self.conditions, "ExternallyRemediated").is_some()
     }

@@ -49,7 +49,6 @@ pub struct Observed {
 }
 
 /// The status of a MachinePool that is not paused. `observedGeneration` is the caller's to set.
-#[must_use]
 pub fn status(o: &Observed, now: Timestamp) -> MachinePoolStatus {
     let mut status = o.pool.status.clone().unwrap_or_default();
     if !is_deleting(o) {
@@ -71,7 +70,6 @@ pub fn status(o: &Observed, now: Timestamp) -> MachinePoolStatus {
 
 /// Did the pass get through? What upstream ends with an error does not count the generation as observed.
 /// The Nodes of a pool that goes are asked for when nothing else is left of it.
-#[must_use]
 pub fn is_complete(o: &Observed) -> bool {
     let is_read = |external: &External| !matches!(external, External::Unreadable { .. });
     if is_deleting(o) {
@@ -94,13 +92,11 @@ pub fn is_complete(o: &Observed) -> bool {
 }
 
 /// An empty name is one.
-#[must_use]
 pub fn names_data_secret(config: &Provided) -> bool {
     config.content()["status"]["dataSecretName"].is_string()
 }
 
 /// The provider IDs of the pool after this pass; `None` when its infrastructure or its Nodes were not read.
-#[must_use]
 pub fn provider_ids(o: &Observed) -> Option<Vec<String>> {
     let infrastructure = usable(o).filter(|_| o.nodes.is_some())?;
     let mut status = o.pool.status.clone().unwrap_or_default();
@@ -109,14 +105,12 @@ pub fn provider_ids(o: &Observed) -> Option<Vec<String>> {
 }
 
 /// All that the infrastructure counts is ready and has a Node.
-#[must_use]
 pub fn has_all_nodes(status: &MachinePoolStatus) -> bool {
     let ready = legacy_ready(status);
     status.replicas.unwrap_or(0) == ready && int(status.node_refs.len()) == ready
 }
 
 /// `UpToDate` of a Machine of a pool.
-#[must_use]
 pub fn machine_up_to_date(machine: &Machine) -> Condition {
     const TYPE: &str = "UpToDate";
     if machine.metadata.deletion_timestamp.is_some() {
@@ -126,7 +120,6 @@ pub fn machine_up_to_date(machine: &Machine) -> Condition {
     }
 }
 
-#[must_use]
 pub fn is_deleting(o: &Observed) -> bool {
     o.pool.metadata.deletion_timestamp.is_some()
 }
@@ -225,7 +218,6 @@ fn legacy_ready(status: &MachinePoolStatus) -> i32 {
 }
 
 /// The provider ID of a Node that has one.
-#[must_use]
 pub fn id_of(node: &Node) -> Option<&String> {
     node.spec.as_ref()?.provider_id.as_ref().filter(|id| !id.is_empty())
 }

@@ -78,7 +78,6 @@ pub struct ChangeScreen {
 }
 
 impl ChangeScreen {
-    #[must_use]
     pub fn of(fleet: &Fleet, cluster: RowId) -> Option<Self> {
         Some(Self {
             readings: Readings::of(fleet, cluster)?,
@@ -98,17 +97,14 @@ impl ChangeScreen {
         })
     }
 
-    #[must_use]
     pub fn title(&self) -> String {
         format!("change {}", self.readings.cluster.key.name)
     }
 
-    #[must_use]
     pub fn key(&self) -> &ObjectKey {
         &self.readings.cluster.key
     }
 
-    #[must_use]
     pub fn cluster(&self) -> &PlannedCluster {
         &self.readings.cluster
     }
@@ -305,14 +301,12 @@ impl ChangeScreen {
     }
 
     /// The path under the cursor, to begin an edit with.
-    #[must_use]
     pub fn selected_path(&self) -> Option<&str> {
         let row = self.rows.get(self.selected[0]).filter(|_| self.page() == Page::Configuration)?;
         row.attribute.as_ref().map(|attribute| attribute.path_text.as_str())
     }
 
     /// What is under the cursor, to be copied.
-    #[must_use]
     pub fn copied(&self) -> Option<String> {
         let line = |lines: &[TextLine]| lines.get(self.selected[self.page]).map(|line| line.copied.clone());
         match self.page() {
@@ -325,13 +319,11 @@ impl ChangeScreen {
     }
 
     /// The Cluster.
-    #[must_use]
     pub fn selected(&self, fleet: &Fleet) -> Option<Item> {
         self.readings.row(fleet)
     }
 
     /// Every path that is stored or wanted, to complete a line with.
-    #[must_use]
     pub fn paths(&self) -> Vec<String> {
         let attributes = self.rows.iter().filter_map(|row| row.attribute.as_ref());
         attributes.map(|attribute| attribute.path_text.clone()).collect()

@@ -15,13 +15,11 @@ pub struct LockFeed {
 }
 
 impl LockFeed {
-    #[must_use]
     pub fn of(subject: LockSubject) -> Self {
         Self { subject, scope: MigrationScope::default(), look: None, trouble: None }
     }
 
     /// Whose locks they are, for headings.
-    #[must_use]
     pub fn name(&self) -> String {
         match &self.subject.place {
             LockPlace::Server => "this server".to_owned(),

@@ -25,12 +25,10 @@ pub struct MigrationScreen {
 }
 
 impl MigrationScreen {
-    #[must_use]
     pub fn of(feed: LockFeed) -> Self {
         Self { feed, chosen: None, scroll: Scroll::default() }
     }
 
-    #[must_use]
     pub fn title(&self) -> String {
         format!("leader migration of {}", self.feed.name())
     }
@@ -79,7 +77,6 @@ impl MigrationScreen {
     }
 
     /// The edits of the selected stage, for the clipboard.
-    #[must_use]
     pub fn edits(&self, now: Timestamp) -> Option<String> {
         let Some(Walkthrough::Stages(reports)) = self.judge(now) else { return None };
         edits_text(&self.feed, &reports[self.selected(&reports)]).filter(|text| !text.is_empty())

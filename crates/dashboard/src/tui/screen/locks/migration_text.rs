@@ -13,7 +13,6 @@ use leader_migration::edits::{StageEdit, StageEdits, edits};
 use leader_migration::stages::{NodeWait, StageReport, StageState, Walkthrough};
 
 /// How far all of it is, and how current.
-#[must_use]
 pub fn head(feed: &LockFeed, reports: &[StageReport], paint: &Paint<'_>) -> Line<'static> {
     let done = reports.iter().filter(|report| report.state == StageState::Done).count();
     let words = match reports.iter().find(|report| report.state != StageState::Done) {
@@ -28,7 +27,6 @@ pub fn head(feed: &LockFeed, reports: &[StageReport], paint: &Paint<'_>) -> Line
 }
 
 /// Number, state and what the stage is about; the rest before the next node.
-#[must_use]
 pub fn stage_line(report: &StageReport, paint: &Paint<'_>, width: usize) -> Line<'static> {
     let (glyph, scope) = match report.state {
         StageState::Done => (paint.glyphs().ok, Scope::Ok),
@@ -51,7 +49,6 @@ pub fn stage_line(report: &StageReport, paint: &Paint<'_>, width: usize) -> Line
 }
 
 /// Everything about one stage.
-#[must_use]
 pub fn details(feed: &LockFeed, report: &StageReport, paint: &Paint<'_>, width: usize) -> Vec<Line<'static>> {
     let width = width.saturating_sub(4);
     let mut lines = Vec::new();
@@ -107,7 +104,6 @@ fn stage_edits(feed: &LockFeed, report: &StageReport) -> StageEdits {
 }
 
 /// The edits of a stage as one text.
-#[must_use]
 pub fn edits_text(feed: &LockFeed, report: &StageReport) -> Option<String> {
     feed.look.as_ref()?;
     let mut all = String::new();
@@ -118,7 +114,6 @@ pub fn edits_text(feed: &LockFeed, report: &StageReport) -> Option<String> {
 }
 
 /// There is nothing to migrate, or nobody to judge.
-#[must_use]
 pub fn nothing(
     feed: &LockFeed,
     walkthrough: Option<&Walkthrough>,

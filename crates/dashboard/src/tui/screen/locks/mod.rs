@@ -26,12 +26,10 @@ pub struct LocksScreen {
 }
 
 impl LocksScreen {
-    #[must_use]
     pub fn of(feed: LockFeed) -> Self {
         Self { feed, scroll: Scroll::default() }
     }
 
-    #[must_use]
     pub fn title(&self) -> String {
         format!("locks of {}", self.feed.name())
     }

@@ -14,7 +14,6 @@ pub struct TextCell {
 }
 
 impl TextCell {
-    #[must_use]
     pub fn plain(text: impl Into<String>) -> Self {
         Self { scope: Scope::Text, text: text.into() }
     }
@@ -24,7 +23,6 @@ impl TextCell {
 pub type Heading = (&'static str, usize, Align);
 
 /// Headings and rows, each row with a cell per heading. The first column grows least: it is never left out.
-#[must_use]
 pub fn table(
     headings: &[Heading],
     rows: &[Vec<TextCell>],

@@ -18,7 +18,6 @@ use leader_migration::process::Process;
 const CHANGES_SHOWN: usize = 20;
 
 /// The whole page for a body of `width` cells.
-#[must_use]
 pub fn page(feed: &LockFeed, paint: &Paint<'_>, width: usize) -> Vec<Line<'static>> {
     let width = width.saturating_sub(4);
     let Some(look) = &feed.look else { return waiting(feed, paint, width) };
@@ -40,7 +39,6 @@ fn section(lines: &mut Vec<Line<'static>>, more: Vec<Line<'static>>) {
 }
 
 /// Before the first look.
-#[must_use]
 pub fn waiting(feed: &LockFeed, paint: &Paint<'_>, width: usize) -> Vec<Line<'static>> {
     let (scope, words) = match &feed.trouble {
         Some(why) => (Scope::Unknown, format!("the locks of {} cannot be seen: {why}", feed.name())),
@@ -240,7 +238,6 @@ fn hands(changes: &[HolderChange], paint: &Paint<'_>, width: usize) -> Vec<Line<
 }
 
 /// What had to be assumed, or could not be read.
-#[must_use]
 pub fn remarks(remarks: &[String], paint: &Paint<'_>, width: usize) -> Vec<Line<'static>> {
     let parts = remarks.iter().flat_map(|remark| wrap(remark, width));
     parts.map(|part| Line::from(paint.span(Scope::Muted, part))).collect()

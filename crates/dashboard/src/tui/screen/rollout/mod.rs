@@ -57,7 +57,6 @@ pub struct RolloutScreen {
 
 impl RolloutScreen {
     /// The rollout of a Cluster; `None` when the row is none.
-    #[must_use]
     pub fn of(fleet: &Fleet, cluster: RowId) -> Option<Self> {
         let row = fleet.row(cluster).filter(|row| row.kind == Kind::Cluster)?;
         Some(Self {
@@ -73,7 +72,6 @@ impl RolloutScreen {
         })
     }
 
-    #[must_use]
     pub fn title(&self) -> String {
         format!("{} rollout", self.title)
     }
@@ -83,7 +81,6 @@ impl RolloutScreen {
     }
 
     /// Whose plans belong to this screen; `None` when nothing rolls nor will, or the cluster is too large to be read unasked.
-    #[must_use]
     pub fn planned(&self, fleet: &Fleet) -> Option<PlannedCluster> {
         self.rollout.as_ref().filter(|rollout| rollout.moving().next().is_some())?;
         PlannedCluster::unless_large(fleet, self.cluster_id(fleet)?)
@@ -95,7 +92,6 @@ impl RolloutScreen {
     }
 
     /// The object that the selected line is about.
-    #[must_use]
     pub fn selected(&self, fleet: &Fleet) -> Option<Item> {
         let id = self.lines.get(self.cursor.index)?.item?;
         fleet.row(id).map(|_| Item::Row(id))

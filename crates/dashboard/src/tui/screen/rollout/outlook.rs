@@ -42,7 +42,6 @@ pub struct RolloutOutlook {
 }
 
 /// Puts the fleet's picture and the plans together.
-#[must_use]
 pub fn outlook(fleet: &Fleet, rollout: &Rollout, plans: &Plans) -> RolloutOutlook {
     let sources = Sources { fleet, rollout, plans };
     let held = holds(sources);

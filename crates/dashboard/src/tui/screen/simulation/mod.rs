@@ -39,7 +39,6 @@ pub struct SimulationScreen {
 
 impl SimulationScreen {
     /// `selected`: the object that was selected, whose pool edits are about.
-    #[must_use]
     pub fn of(fleet: &Fleet, cluster: RowId, selected: Option<RowId>) -> Option<Self> {
         Some(Self {
             cluster: PlannedCluster::of(fleet, cluster)?,
@@ -55,7 +54,6 @@ impl SimulationScreen {
         })
     }
 
-    #[must_use]
     pub fn title(&self) -> String {
         format!("simulation {}", self.cluster.key.name)
     }
@@ -127,7 +125,6 @@ impl SimulationScreen {
         self.shown().map_or(0, |forecast| forecast.events.len())
     }
 
-    #[must_use]
     pub fn selected(&self, fleet: &Fleet) -> Option<Item> {
         fleet.find(self.cluster.source, self.cluster.uid).map(Item::Row)
     }

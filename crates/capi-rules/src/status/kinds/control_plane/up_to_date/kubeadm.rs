@@ -15,7 +15,6 @@ pub const HIDDEN: [&str; 4] =
 
 /// The KubeadmConfig spec of the first Machine: `joinConfiguration` cleared.
 /// `spec` is `kubeadmConfigSpec` of the control plane as JSON; `version` its Kubernetes version.
-#[must_use]
 pub fn desired_init(spec: &Value, version: &str) -> Value {
     let mut desired = object(spec);
     desired.remove("joinConfiguration");
@@ -25,7 +24,6 @@ pub fn desired_init(spec: &Value, version: &str) -> Value {
 
 /// The KubeadmConfig spec of every further Machine: `initConfiguration` cleared and
 /// `joinConfiguration.controlPlane` present, by which a join is recognised later.
-#[must_use]
 pub fn desired_join(spec: &Value, version: &str) -> Value {
     let mut desired = object(spec);
     desired.remove("initConfiguration");
@@ -53,7 +51,6 @@ fn default_feature_gate(spec: &mut Map<String, Value>, version: &str) {
 /// `kubeadmConfigSpec` yields. Empty when it matches. A live init configuration matches when it
 /// equals either the desired join configuration (its fields moved over) or the desired init one;
 /// the differences reported are those to the join form, which a replacement would get.
-#[must_use]
 pub fn differences(live: &Value, spec: &Value, version: &str) -> Vec<FieldDifference> {
     let desired = normalised(desired_join(spec, version));
     let as_join = normalised(join_form(live, &desired));
@@ -66,7 +63,6 @@ pub fn differences(live: &Value, spec: &Value, version: &str) -> Vec<FieldDiffer
 
 /// The two sides of a comparison as an extension gets them: the live spec in join form, and the desired one. What is
 /// not compared is the same on both sides, or left out. Source: `PrepareKubeadmConfigsForDiff`.
-#[must_use]
 pub fn prepared(live: &Value, spec: &Value, version: &str) -> [Value; 2] {
     let desired = desired_join(spec, version);
     let mut current = join_form(live, &desired);

@@ -59,7 +59,6 @@ impl fmt::Display for Difference {
 
 impl Difference {
     /// Where exactly, as far as it was compared field by field.
-    #[must_use]
     pub fn fields(&self) -> &[FieldDifference] {
         match self {
             Self::Bootstrap { fields, .. } | Self::Infrastructure { fields, .. } => fields,
@@ -70,7 +69,6 @@ impl Difference {
 
 /// In what `machine` differs from what `owner` wants, in upstream's order. Empty: up to date.
 /// What is missing (bootstrap configuration, infrastructure machine, clone annotations) matches.
-#[must_use]
 pub fn control_plane_machine(
     owner: &KubeadmControlPlane,
     machine: &OwnedMachine,
@@ -101,7 +99,6 @@ pub fn control_plane_machine(
 }
 
 /// When time alone will make `machine` outdated: the soonest moment after `now`.
-#[must_use]
 pub fn next_due(owner: &KubeadmControlPlane, machine: &OwnedMachine, now: Timestamp) -> Option<Timestamp> {
     let after = owner.spec.rollout.as_ref().and_then(|r| r.after.as_ref()).map(from_k8s);
     let after = after.filter(|at| machine.created_at() < *at);
@@ -115,7 +112,6 @@ fn certificates_due_at(owner: &KubeadmControlPlane, machine: &OwnedMachine) -> O
 }
 
 /// `rollout.after` has passed, for something created before it.
-#[must_use]
 pub fn is_due(rollout_after: Option<&Time>, created: Timestamp, now: Timestamp) -> bool {
     rollout_after.map(from_k8s).is_some_and(|at| at < now && created < at)
 }
@@ -159,7 +155,6 @@ pub struct Progress<'a> {
 }
 
 /// The `UpToDate` condition of a Machine with these differences.
-#[must_use]
 pub fn up_to_date_condition(differences: &[Difference], machine: Progress<'_>) -> Condition {
     const TYPE: &str = "UpToDate";
     if !differences.is_empty() {

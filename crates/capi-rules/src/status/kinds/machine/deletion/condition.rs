@@ -13,7 +13,6 @@ use capi_types::machine::{DeletionProgress, MachineStatus};
 use capstan_base::time::{Timestamp, from_k8s, rfc3339, to_k8s};
 
 /// The condition at `stage`, reading failed writes from `o`.
-#[must_use]
 pub(in super::super) fn condition(o: &Observed, stage: &Stage, now: Timestamp) -> NewCondition<'static> {
     let started = |at: Option<Time>| rfc3339(at.as_ref().map_or(now, from_k8s));
     let drain_start = || started(progress(o).node_drain_start_time);

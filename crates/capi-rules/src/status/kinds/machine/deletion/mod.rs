@@ -61,13 +61,11 @@ pub enum Wanted {
 }
 
 /// The stage at `now`.
-#[must_use]
 pub fn stage(o: &Observed, now: Timestamp) -> Stage {
     course(o, now).stage
 }
 
 /// The stage at `now` and the way to it.
-#[must_use]
 pub fn course(o: &Observed, now: Timestamp) -> Course {
     let mut course = Course { stage: Stage::NotDeleting, drains: false, detaches: false };
     if o.is_deleting() {
@@ -78,7 +76,6 @@ pub fn course(o: &Observed, now: Timestamp) -> Course {
 
 impl Course {
     /// What was evicted since `before` was the end of the drain.
-    #[must_use]
     pub fn ends_drain_of(&self, before: &Self) -> bool {
         matches!(before.stage, Stage::Drain(Some(_))) && !matches!(self.stage, Stage::Drain(_))
     }
@@ -126,19 +123,16 @@ impl Course {
     }
 
     /// The drain has just ended, or ends in this run.
-    #[must_use]
     pub fn is_drained(&self) -> bool {
         self.drains && !matches!(self.stage, Stage::CannotTell(_) | Stage::Drain(_) | Stage::DrainFailed(_))
     }
 
     /// Nothing is attached to the Node any more.
-    #[must_use]
     pub fn is_detached(&self) -> bool {
         self.detaches && !matches!(self.stage, Stage::VolumeDetach(_) | Stage::VolumesUnknown(_))
     }
 
     /// What to read next to know the stage; `None` when it is known.
-    #[must_use]
     pub fn wants(&self, o: &Observed) -> Option<Wanted> {
         match &self.stage {
             Stage::Drain(None) => Some(Wanted::Tenants),
@@ -151,7 +145,6 @@ impl Course {
 
 /// The provider ID that leads to the Node when the Machine has none and its Node was never met: the one
 /// of its infrastructure.
-#[must_use]
 pub fn borrowed_id(o: &Observed) -> Option<&str> {
     let own = o.machine.spec.provider_id.as_ref().is_some_and(|id| !id.is_empty());
     if own || !o.is_deleting() || o.cluster.metadata.deletion_timestamp.is_some() || o.node_name().is_some() {
@@ -161,7 +154,6 @@ pub fn borrowed_id(o: &Observed) -> Option<&str> {
 }
 
 /// The Node that goes with the Machine, by its recorded name.
-#[must_use]
 pub fn leaving_node(o: &Observed) -> &NodeReading {
     if o.named_node == NodeReading::NotAsked { &o.node } else { &o.named_node }
 }
@@ -273,7 +265,6 @@ fn infrastructure_is_going(o: &Observed) -> bool {
 }
 
 /// When the stages of the deletion began, as stored.
-#[must_use]
 pub fn progress(o: &Observed) -> DeletionProgress {
     o.machine.status.as_ref().and_then(|s| s.deletion.clone()).unwrap_or_default()
 }
@@ -284,7 +275,6 @@ fn expired(start: Option<&Time>, limit_s: Option<i32>, now: Timestamp) -> bool {
 }
 
 /// Is draining still to be considered at all?
-#[must_use]
 pub fn drain_applies(o: &Observed, now: Timestamp) -> bool {
     let progress = progress(o);
     let limit = o.machine.spec.deletion.as_ref().and_then(|d| d.node_drain_timeout_seconds);
@@ -310,7 +300,6 @@ pub(super) fn node_resists(o: &Observed, now: Timestamp) -> bool {
 }
 
 /// Is the time over after which a Node that cannot be deleted is left behind? Never, when no limit is set.
-#[must_use]
 pub fn node_deletion_expired(o: &Observed, now: Timestamp) -> bool {
     let limit = o.machine.spec.deletion.as_ref().and_then(|d| d.node_deletion_timeout_seconds);
     expired(o.machine.metadata.deletion_timestamp.as_ref(), limit, now)
