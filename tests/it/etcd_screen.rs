@@ -1,7 +1,7 @@
 //! The etcd screen: what it shows of three members, when it asks for a reading, and that it asks no more once it is
 //! left.
 
-use capi_rules::status::etcd::facts::{
+use capi_rules::etcd::facts::{
     Alarm, Asked, Class, Database, Facts, Host, Listed, MemberStatus, Raft, Trouble,
 };
 use capstan_dashboard::tui::effect::{Effect, EffectOutcome};

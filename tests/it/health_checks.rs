@@ -339,7 +339,7 @@ async fn faults_at_random_never_cost_quorum_nor_two_at_once() {
 #[cfg(feature = "etcd")]
 #[tokio::test(start_paused = true)]
 async fn the_last_api_server_that_answers_is_not_deleted() {
-    use capi_rules::status::etcd::report::Report;
+    use capi_rules::etcd::report::Report;
     use capstan::cli::etcd::ClusterEtcd;
     use capstan_dashboard::actions::journal::Journal;
     use capstan_dashboard::actions::{Action, EtcdReader as _, Executor, Request, Severity};

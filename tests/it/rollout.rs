@@ -57,7 +57,7 @@ async fn ends_of_certificates_are_noted(sim: &Sim) -> bool {
 /// What `capstan etcd status` and the etcd screen read of a simulated cluster.
 #[cfg(feature = "etcd")]
 async fn assert_etcd_is_shown(sim: &Sim) {
-    use capi_rules::status::etcd::report::Report;
+    use capi_rules::etcd::report::Report;
     use capstan_dashboard::actions::EtcdReader as _;
     let (connection, clock) = (sim.connection.clone(), sim.clock.clone());
     let reader = capstan::cli::etcd::ClusterEtcd { connection, clock };

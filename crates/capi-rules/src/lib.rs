@@ -2,6 +2,7 @@
 //! of a dump should be: pure functions without a client, a clock or chance. Must not know how objects are read or written.
 
 pub mod admission;
+pub mod etcd;
 pub mod observe;
 pub mod plan;
 pub mod recompute;

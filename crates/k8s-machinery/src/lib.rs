@@ -5,5 +5,6 @@ pub mod admission;
 pub mod lease;
 pub mod merge;
 pub mod names;
+pub mod selector;
 pub mod validation;
 pub mod version;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use capi_rules::etcd::facts::Facts;
 use capi_rules::observe::{hosts, simulated_members};
-use capi_rules::status::etcd::facts::Facts;
 use capi_types::cluster::Cluster;
 use capi_types::control_plane::KubeadmControlPlane;
 use capi_types::dev::{DevCluster, DevMachine};

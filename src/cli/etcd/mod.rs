@@ -11,8 +11,8 @@ use anyhow::Context as _;
 
 use super::args::{EtcdStatusArgs, PlanOutputArg};
 use super::output::{self, Style};
-use capi_rules::status::etcd::facts::Facts;
-use capi_rules::status::etcd::report::{EtcdState, Report};
+use capi_rules::etcd::facts::Facts;
+use capi_rules::etcd::report::{EtcdState, Report};
 use capi_types::key::ObjectKey;
 use capstan_dashboard::actions::EtcdReader;
 use capstan_engine::workload::etcd::{Tls, look};

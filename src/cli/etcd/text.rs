@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use capi_rules::status::etcd::members::MemberRow;
-use capi_rules::status::etcd::report::Report;
+use capi_rules::etcd::members::MemberRow;
+use capi_rules::etcd::report::Report;
 use capstan_base::text;
 
 const HEADINGS: [&str; 11] = [

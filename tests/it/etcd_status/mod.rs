@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use capi_rules::status::etcd::facts::Class;
+use capi_rules::etcd::facts::Class;
 use capstan_engine::workload::etcd::{MemberClient, Tls};
 use serde_json::Value;
 

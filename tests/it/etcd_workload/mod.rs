@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use capi_rules::status::etcd::facts::Class;
-use capi_rules::status::etcd::report::{EtcdState, Report};
+use capi_rules::etcd::facts::Class;
+use capi_rules::etcd::report::{EtcdState, Report};
 use capi_types::cluster::Cluster;
 use capi_types::key::ObjectKey;
 use capi_types::machine::Machine;

@@ -11,9 +11,9 @@ use super::{Registry, Revised, Subject};
 use crate::failure::Failure;
 use crate::object::{self, Record};
 use crate::request::options::WriteOptions;
-use crate::resource::crds;
 use crate::resource::strategy::Strategy;
 use crate::resource::{CRD_GROUP, CRD_PLURAL, Catalog, Resource};
+use crate::resource::{crds, custom};
 use capstan_store::{self as store, Entry, Key, Revision};
 
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -65,7 +65,7 @@ impl Registry {
     /// that is the same: its watchers stay.
     pub fn serve_definition(&self, definition: &Value) {
         self.hold_names(definition);
-        let versions = crds::resources(definition);
+        let versions = custom::resources(definition);
         if versions.is_empty() {
             return self.withdraw_resources(definition);
         }
@@ -75,7 +75,7 @@ impl Registry {
                 && versions.iter().all(|new| {
                     catalog
                         .find(&new.group, &new.version, &new.plural)
-                        .is_some_and(|old| crds::same(old, new))
+                        .is_some_and(|old| custom::same(old, new))
                 })
         };
         if same(&self.catalog.load()) {

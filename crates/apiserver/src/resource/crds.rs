@@ -1,5 +1,5 @@
-//! CustomResourceDefinitions: what the server fills in and checks, when one is established, and the
-//! resources it makes served. Must not know stores or requests.
+//! CustomResourceDefinitions: what the server fills in and checks, and when one is established. Must not
+//! know the resources that a definition makes, nor stores or requests.
 //!
 //! Source: apiextensions-apiserver `pkg/apis/apiextensions/{v1/defaults.go,validation}`,
 //! `pkg/controller/{status/naming_controller.go,establish}`,
@@ -7,17 +7,10 @@
 //! Intended differences: names are accepted and the definition is established in the same write; a version
 //! that cannot be converted without losing fields is not served.
 
-use std::hash::Hasher as _;
-use std::sync::Arc;
-
 use serde_json::{Map, Value, json};
 
-use super::strategy::{Custom, LazySchema, Strategy};
-use super::{Catalog, Resource, ScalePaths, compare_versions};
-use crate::object;
-use crate::schema::{Schema, crd};
-use crate::table::Columns;
-use k8s_machinery::validation::cause::Cause;
+use super::Catalog;
+use crate::schema::crd;
 
 /// Keeps a definition until its objects are gone. Added by the first delete.
 pub const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
@@ -53,7 +46,7 @@ fn note_storage_version(definition: &mut Value) {
     }
 }
 
-fn storage_version(definition: &Value) -> &str {
+pub(super) fn storage_version(definition: &Value) -> &str {
     let versions = definition["spec"]["versions"].as_array();
     let stored = versions.into_iter().flatten().find(|version| version["storage"] == true);
     stored.and_then(|version| version["name"].as_str()).unwrap_or_default()
@@ -155,7 +148,7 @@ pub fn set_terminating(definition: &mut Value, in_progress: bool, now: &str) {
     set_condition(definition, condition("Terminating", status, reason, message, now));
 }
 
-fn is_true(definition: &Value, type_: &str) -> bool {
+pub(super) fn is_true(definition: &Value, type_: &str) -> bool {
     conditions(definition).any(|c| c["type"] == type_ && c["status"] == "True")
 }
 
@@ -168,7 +161,7 @@ fn conditions(definition: &Value) -> impl Iterator<Item = &Value> {
 }
 
 /// One text or a list of them.
-fn texts(list: &Value) -> Vec<String> {
+pub(super) fn texts(list: &Value) -> Vec<String> {
     let items = list.as_array().map_or(std::slice::from_ref(list), Vec::as_slice);
     items.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect()
 }
@@ -183,26 +176,13 @@ pub fn held_names(definition: &Value) -> (Vec<String>, Vec<String>) {
     (of(&["plural", "singular", "shortNames"]), of(&["kind", "listKind"]))
 }
 
-/// The resources a definition makes served, one per version; none before it is established.
-pub fn resources(definition: &Value) -> Vec<Arc<Resource>> {
-    if !is_true(definition, "Established") {
-        return Vec::new();
-    }
-    let storage = storage_version(definition);
-    let served = versions(definition).filter(|version| version["served"] == true);
-    served
-        .filter(|version| converts_without_loss(definition, version))
-        .map(|version| Arc::new(resource(definition, version, storage)))
-        .collect()
-}
-
-fn versions(definition: &Value) -> impl Iterator<Item = &Value> {
+pub(super) fn versions(definition: &Value) -> impl Iterator<Item = &Value> {
     definition["spec"]["versions"].as_array().into_iter().flatten()
 }
 
 /// Conversion only renames the version (webhooks are not called). That loses nothing when both versions
 /// have the same fields; any other version would drop fields without a word, so it is not served.
-fn converts_without_loss(definition: &Value, version: &Value) -> bool {
+pub(super) fn converts_without_loss(definition: &Value, version: &Value) -> bool {
     let stored = versions(definition).find(|version| version["storage"] == true);
     stored.is_some_and(|stored| {
         let schema = |version: &Value| fields_of(&version["schema"]["openAPIV3Schema"]);
@@ -244,104 +224,4 @@ pub fn warnings(definition: &Value, old: Option<&Value>) -> Vec<String> {
         )
     }));
     warnings
-}
-
-/// Do both mean the same to clients?
-pub fn same(a: &Resource, b: &Resource) -> bool {
-    let (Strategy::Custom(x), Strategy::Custom(y)) = (&a.strategy, &b.strategy) else { return false };
-    x.version_tag == y.version_tag && a.terminating == b.terminating && a.storage_version == b.storage_version
-}
-
-fn resource(definition: &Value, version: &Value, storage: &str) -> Resource {
-    let spec = &definition["spec"];
-    let names = &definition["status"]["acceptedNames"];
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let (group, plural) = (text(&spec["group"]), text(&names["plural"]));
-    let name = text(&version["name"]);
-    let deprecation = (version["deprecated"] == true).then(|| deprecation(definition, version));
-    Resource {
-        prefix: format!("/registry/{group}/{plural}/"),
-        version: name,
-        singular: text(&names["singular"]),
-        kind: text(&names["kind"]),
-        list_kind: text(&names["listKind"]),
-        short_names: texts(&names["shortNames"]),
-        categories: texts(&names["categories"]),
-        namespaced: spec["scope"] == "Namespaced",
-        storage_version: storage.to_owned(),
-        has_status: version["subresources"].get("status").is_some(),
-        scale: scale(&version["subresources"]["scale"]),
-        strategy: Strategy::Custom(custom(definition, version)),
-        columns: Columns::custom(version),
-        deprecation,
-        terminating: object::is_terminating(definition),
-        group,
-        plural,
-    }
-}
-
-/// The warning that every request to a deprecated version gets.
-fn deprecation(definition: &Value, version: &Value) -> String {
-    if let Some(said) = version["deprecationWarning"].as_str() {
-        return said.to_owned();
-    }
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let (group, kind) = (text(&definition["spec"]["group"]), text(&definition["spec"]["names"]["kind"]));
-    let name = text(&version["name"]);
-    let better = versions(definition)
-        .filter(|other| other["served"] == true && other["deprecated"] != true)
-        .map(|other| text(&other["name"]))
-        .filter(|other| compare_versions(other, &name).is_lt())
-        .min_by(|a, b| compare_versions(a, b));
-    let instead = better.map(|better| format!("; use {group}/{better} {kind}")).unwrap_or_default();
-    format!("{group}/{name} {kind} is deprecated{instead}")
-}
-
-fn scale(paths: &Value) -> Option<ScalePaths> {
-    let pointer = |field: &str| paths[field].as_str().map(|path| path.replace('.', "/"));
-    Some(ScalePaths {
-        spec_replicas: pointer("specReplicasPath")?,
-        status_replicas: pointer("statusReplicasPath")?,
-        selector: pointer("labelSelectorPath"),
-    })
-}
-
-fn custom(definition: &Value, version: &Value) -> Custom {
-    let kind = definition["spec"]["names"]["kind"].as_str().unwrap_or_default().to_owned();
-    let name = version["name"].as_str().unwrap_or_default().to_owned();
-    // As text until it is needed: a tenth of what it takes as a value.
-    let schema = version["schema"]["openAPIV3Schema"].to_string();
-    let schema_tag = tag(&(&name, &schema));
-    let rest: Vec<String> = version
-        .as_object()
-        .into_iter()
-        .flatten()
-        .filter(|(field, _)| *field != "schema")
-        .map(|(field, value)| format!("{field}={value}"))
-        .collect();
-    let selectable = version["selectableFields"].as_array().into_iter().flatten();
-    Custom {
-        schema_tag,
-        version_tag: tag(&(schema_tag, rest, definition["status"]["acceptedNames"].to_string())),
-        selectable_fields: selectable
-            .filter_map(|field| Some(field["jsonPath"].as_str()?.trim_start_matches('.').to_owned()))
-            .collect(),
-        schema: LazySchema::new(move || compile(&kind, &name, &schema)),
-        definition: object::name(definition).to_owned(),
-    }
-}
-
-fn compile(kind: &str, version: &str, schema: &str) -> Result<Schema, Vec<Cause>> {
-    const AT: &str = "spec.validation.openAPIV3Schema";
-    let schema: Value =
-        serde_json::from_str(schema).map_err(|e| vec![Cause::invalid(AT, &Value::Null, &e.to_string())])?;
-    Schema::stored(kind, version, &schema, AT)
-}
-
-/// Never 0, which is the tag of built-in kinds.
-fn tag(content: &impl std::hash::Hash) -> u32 {
-    let mut hasher = rustc_hash::FxHasher::default();
-    content.hash(&mut hasher);
-    let hash = hasher.finish();
-    u32::try_from((hash ^ (hash >> 32)) & 0xffff_ffff).unwrap_or(1).max(1)
 }

@@ -4,6 +4,7 @@
 mod cluster_kinds;
 mod config_data;
 pub mod crds;
+pub mod custom;
 mod events;
 pub mod scale;
 pub mod strategy;

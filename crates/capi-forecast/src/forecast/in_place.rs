@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 use serde_json::Value;
 
+use capi_rules::etcd::quorum;
 use capi_rules::observe::dump::Dump;
 use capi_rules::plan::control_plane::in_place as control_plane_updates;
-use capi_rules::status::etcd::quorum;
 use capi_rules::status::in_place::{Covered, InPlace, Replace, Verdict};
 use capi_types::hook::{Hook, MachineSetObjects};
 use capi_types::key::{ObjectKey, annotation};

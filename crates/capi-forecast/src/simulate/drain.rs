@@ -12,10 +12,10 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use capi_rules::status::drain::{Evicted, Tenants};
-use capi_rules::status::selector;
 use capi_types::key::{ObjectKey, controller_of};
 use capi_types::machine_drain_rule::MachineDrainRule;
 use capstan_base::time::{Timestamp, to_k8s};
+use k8s_machinery::selector;
 
 /// What the API server answers to an eviction for which a budget has no room.
 const REFUSED: &str = "Cannot evict pod as it would violate the pod's disruption budget.";

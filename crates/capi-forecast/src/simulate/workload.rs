@@ -11,8 +11,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
 use super::drain::Tenancy;
+use capi_rules::etcd::{Member, Members, Membership};
 use capi_rules::status::control_plane::{Connection, OwnedMachine, Reached, Workload as Reading};
-use capi_rules::status::etcd::{Member, Members, Membership};
 use capi_types::names::label::NODE_ROLE_CONTROL_PLANE as ROLE;
 use capstan_base::time::{Timestamp, to_k8s};
 

@@ -1,12 +1,12 @@
 //! What a KubeadmControlPlane is judged by. Must not judge it.
 
 use super::source::{Objects as _, Source, key_of, namespace};
+use crate::etcd::{Member, Members, Membership};
 use crate::plan::adoption::is_controlled;
 use crate::status::contract::External;
 use crate::status::control_plane::certificates::Certificates;
 use crate::status::control_plane::machine::ETCD_MEMBER;
 use crate::status::control_plane::{Kubeconfig, Observed, OwnedMachine, Template, Workload};
-use crate::status::etcd::{Member, Members, Membership};
 use crate::status::in_place::InPlace;
 use crate::status::machines::is_control_plane;
 use capi_types::cluster::Cluster;

@@ -4,7 +4,7 @@
 use chrono::TimeDelta;
 use k8s_openapi::api::core::v1::Node;
 
-use crate::status::etcd::facts::{Asked, Class, Facts, Host, Listed, MemberStatus, Trouble};
+use crate::etcd::facts::{Asked, Class, Facts, Host, Listed, MemberStatus, Trouble};
 use crate::status::machines::{Reach, is_control_plane};
 use capi_types::dev::DevMachine;
 use capi_types::key::annotation;
@@ -105,7 +105,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::status::etcd::report::{EtcdState, Report};
+    use crate::etcd::report::{EtcdState, Report};
     use capstan_base::time::parse_rfc3339;
 
     fn typed<K: serde::de::DeserializeOwned>(value: Value) -> K {

@@ -9,7 +9,6 @@ use kube::Resource;
 
 use crate::status::contract::External;
 use crate::status::machines::is_control_plane;
-use crate::status::selector::matches;
 use capi_types::bootstrap::KubeadmConfig;
 use capi_types::cluster::Cluster;
 use capi_types::key::{ObjectKey, label as label_of};
@@ -19,6 +18,7 @@ use capi_types::machine_pool::MachinePool;
 use capi_types::machine_set::MachineSet;
 use capi_types::names::label;
 use capi_types::reference::ContractRef;
+use k8s_machinery::selector::matches;
 
 /// The objects of one kind.
 pub trait Objects<K: Resource> {

@@ -6,11 +6,11 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Resource;
 
-use crate::status::selector::matches;
 use capi_types::key::controller_of;
 use capi_types::machine::Machine;
 use capi_types::machine_deployment::MachineDeployment;
 use capi_types::machine_set::MachineSet;
+use k8s_machinery::selector::matches;
 
 /// What an object is to an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

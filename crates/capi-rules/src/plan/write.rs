@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::bootstrap;
 use super::keys::KeyCall;
-use crate::status::etcd::Member;
+use crate::etcd::Member;
 use capi_types::key::{ObjectKey, ObjectRef};
 use capi_types::machine::Machine;
 use capi_types::managed_fields::Handover;

@@ -5,15 +5,12 @@ pub mod amount;
 pub mod conditions;
 pub mod contract;
 pub mod drain;
-pub mod etcd;
 pub mod fields;
 pub mod in_place;
 mod kinds;
 pub mod machine_template;
 pub mod machines;
 pub mod remediation;
-pub mod selector;
-pub mod verdict;
 pub mod versions;
 
 pub use kinds::{

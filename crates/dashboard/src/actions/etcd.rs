@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use capi_rules::status::etcd::facts::Facts;
+use capi_rules::etcd::facts::Facts;
 use capi_types::key::ObjectKey;
 
 /// Asks the members of a cluster's etcd.

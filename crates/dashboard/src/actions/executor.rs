@@ -20,8 +20,8 @@ use super::{
     Action, ActionError, ConfigurationReader, EtcdReader, LockReader, Outlook, Planner, Preview, Report,
     Request, rules,
 };
+use capi_rules::etcd::report::Report as Etcd;
 use capi_rules::status::contract::reference_to;
-use capi_rules::status::etcd::report::Report as Etcd;
 use capi_types::key::{ObjectKey, ObjectRef};
 use capi_types::names::VERSION;
 use capstan_base::time::Clock;

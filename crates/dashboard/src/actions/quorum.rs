@@ -1,13 +1,13 @@
 //! What an action leaves of a control plane: API servers that answer, and the quorum of its etcd. Pure rules over the Machines'
 //! conditions and the members' own answers: both must allow it, and what is not known to be healthy is not. Must not read
-//! anything, and must not do the arithmetic, which is `status::etcd`.
+//! anything, and must not do the arithmetic, which is `etcd`.
 
 use serde_json::Value;
 
 use super::related::{Related, condition};
 use super::{Action, Finding, Severity, finding};
-use capi_rules::status::etcd::report::{Removal, Report};
-use capi_rules::status::etcd::{Change, Member, Projection, quorum, tolerated_failures};
+use capi_rules::etcd::report::{Removal, Report};
+use capi_rules::etcd::{Change, Member, Projection, quorum, tolerated_failures};
 use capi_rules::status::machines::Reach;
 use capstan_base::text::counted;
 use capstan_base::time::Timestamp;
@@ -355,7 +355,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use capi_rules::status::etcd::facts::{Asked, Class, Facts, Listed, MemberStatus, Trouble};
+    use capi_rules::etcd::facts::{Asked, Class, Facts, Listed, MemberStatus, Trouble};
     use capi_types::names::label;
     use capstan_base::time::parse_rfc3339;
 

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use capi_rules::status::etcd::report::Report;
+use capi_rules::etcd::report::Report;
 use capi_types::names::label;
 use capstan_engine::client::clusters::{Lists, cluster_named_by};
 

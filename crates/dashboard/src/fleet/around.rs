@@ -12,10 +12,10 @@ use super::judge::{Basis, Context, Cover, Judgement, Rank, Starts, judge};
 use super::row::{Kind, Row, RowId};
 use super::shown::EvidenceKey;
 use super::usual::{Limits, PoolKey, Samples, Step};
-use capi_rules::status::selector;
-use capi_rules::status::verdict::Verdict;
+use crate::fleet::Verdict;
 use capi_types::condition::Status;
 use capi_types::names::label;
+use k8s_machinery::selector;
 
 /// What one change may turn is settled after so many rounds: parts, owners, control plane, cluster.
 const ROUNDS_MAX: usize = 6;

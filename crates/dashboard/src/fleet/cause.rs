@@ -10,8 +10,8 @@ use super::explanation::Explanation;
 use super::judge::{Basis, Judgement, Rank};
 use super::marks::Mark;
 use super::row::{ConditionText, Kind, Row, RowId, moment};
+use crate::fleet::Verdict;
 use capi_rules::status::conditions::wording::plural;
-use capi_rules::status::verdict::Verdict;
 use capstan_base::time::Timestamp;
 
 /// So many slow objects at once, and more than half of those with the same trouble, have something in common.

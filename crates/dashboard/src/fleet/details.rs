@@ -9,7 +9,7 @@ use super::mention::mentions;
 use super::row::{Condition, Counters, Kind, Row, RowId, Severity};
 use super::tree::{Item, Relative};
 use super::{Fleet, Hop};
-use capi_rules::status::verdict::Verdict;
+use crate::fleet::Verdict;
 use capi_types::condition::Status;
 use capi_types::condition_types::{Polarity, polarity};
 use capstan_base::time::{Timestamp, parse_rfc3339};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use regex::{Regex, RegexBuilder};
 
 use super::row::{Condition, Row, RowId, moment};
-use capi_rules::status::verdict::Verdict;
+use crate::fleet::Verdict;
 use capi_types::condition::Status;
 use capstan_base::time::{Timestamp, parse_duration};
 

@@ -11,7 +11,7 @@ use super::judge::Judgement;
 use super::row::{Kind, Row, RowId, SourceId, Uid};
 use super::shown::Shown;
 use super::usual::{StepSamples, UsualTimes};
-use capi_rules::status::verdict::Verdict;
+use crate::fleet::Verdict;
 
 /// Rows under one parent, counted by verdict; rank of [`Verdict`] is the position.
 pub(super) type Tally = [u32; 5];

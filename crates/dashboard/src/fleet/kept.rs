@@ -8,7 +8,7 @@ use super::marks::Mark;
 use super::row::{Kind, Uid, moment};
 use super::timeline::{Flip, Happened, PastEntry, TimelineEntry};
 use super::usual::{PoolTimes, UsualTime};
-use capi_rules::status::verdict::Verdict;
+use crate::fleet::Verdict;
 use capi_types::condition::Status;
 use capstan_base::text::sanitize_line;
 use capstan_base::time::{parse_rfc3339, rfc3339};

@@ -11,7 +11,7 @@ use super::pending::pending;
 use super::row::{Condition, Counters, Facts, Kind, Row, RowId, VersionCount};
 use super::tree::{Group, Item, Relative};
 use super::{Fleet, moment};
-use capi_rules::status::verdict::Verdict;
+use crate::fleet::Verdict;
 use capi_types::condition::Status;
 use capi_types::names::label;
 use capstan_base::time::Timestamp;

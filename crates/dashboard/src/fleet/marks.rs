@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 use super::Fleet;
 use super::row::{Kind, RowId, Uid};
-use capi_rules::status::verdict::Verdict;
+use crate::fleet::Verdict;
 
 /// An acknowledgement lasts a day: what is still wrong then is looked at again.
 const ACKNOWLEDGED_S: u32 = 24 * 3600;

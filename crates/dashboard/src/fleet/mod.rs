@@ -30,6 +30,7 @@ mod shown;
 mod timeline;
 mod tree;
 mod usual;
+mod verdict;
 pub mod watch;
 
 #[cfg(test)]
@@ -40,7 +41,6 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 
-pub use capi_rules::status::verdict::Verdict;
 pub use cause::{Cause, Hop};
 pub use cell::{Cell, Reader};
 pub use conditions::conditions_of;
@@ -66,6 +66,7 @@ pub use row::{
 pub use timeline::{Flip, Happened, PastEntry, TimelineEntry};
 pub use tree::{Alike, Group, Item, ItemKey, Node, Part, Relative, SiblingOrder, Tree, TreeOptions};
 pub use usual::{PoolTimes, Step, UsualTime};
+pub use verdict::Verdict;
 
 use capi_types::key::ObjectKey;
 use index::Index;

@@ -9,7 +9,7 @@ use frizbee::{Config, Matcher, Matching};
 use super::filter::{Candidate, Filter};
 use super::row::{Kind, Row, RowId};
 use super::{Cell, Fleet, Reader};
-use capi_rules::status::verdict::Verdict;
+use crate::fleet::Verdict;
 use capi_types::columns::Column;
 
 /// Longer queries are cut: nobody types them, and matching is quadratic in them.

@@ -2,7 +2,7 @@
 //! must not know why a judgement is what it is.
 
 use super::judge::{Judgement, Rank};
-use capi_rules::status::verdict::Verdict;
+use crate::fleet::Verdict;
 
 /// Seconds that a better verdict has to last before it is shown; the key is the verdict shown until then.
 const AFTER_FAULT_S: u32 = 15;

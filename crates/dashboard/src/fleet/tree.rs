@@ -9,7 +9,7 @@ use rustc_hash::FxHashSet;
 use super::Fleet;
 use super::judge::Basis;
 use super::row::{Kind, Reference, Row, RowId, Uid};
-use capi_rules::status::verdict::Verdict;
+use crate::fleet::Verdict;
 use capi_types::condition::Status;
 
 /// Headings and stand-ins that are not rows.

@@ -14,7 +14,7 @@ use crate::actions::{
 use crate::fleet::watch::Subject;
 use crate::fleet::{SourceId, Target};
 use capi_forecast::simulate::Remembered;
-use capi_rules::status::etcd::facts::Facts;
+use capi_rules::etcd::facts::Facts;
 use capstan_base::toml_file::FileError;
 use leader_migration::look::LockLook;
 

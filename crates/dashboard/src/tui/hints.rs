@@ -5,7 +5,7 @@
 use super::command;
 use super::model::Model;
 use super::screen::{Screen, foot};
-use capi_rules::status::verdict::Verdict;
+use crate::fleet::Verdict;
 
 /// A key and what it does, in a word.
 pub struct Hint {

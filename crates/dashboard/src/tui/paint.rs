@@ -10,7 +10,7 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use super::theme::{Glyphs, Scope, Theme};
-use capi_rules::status::verdict::Verdict;
+use crate::fleet::Verdict;
 use capstan_base::text;
 use capstan_base::time::Timestamp;
 

@@ -3,8 +3,8 @@
 
 use std::fmt::Write as _;
 
+use crate::fleet::Verdict;
 use crate::fleet::{Cause, Condition, Fleet, Kind, Row, RowId, Tone};
-use capi_rules::status::verdict::Verdict;
 use capstan_base::text::counted;
 use capstan_base::time::{Timestamp, human_duration, rfc3339};
 

@@ -441,7 +441,7 @@ fn reader_of(handle: Option<&SourceHandle>) -> Result<&dyn ConfigurationReader, 
 mod tests {
     use super::super::turns::Turn;
     use super::*;
-    use capi_rules::status::verdict::Verdict;
+    use crate::fleet::Verdict;
 
     #[tokio::test]
     async fn the_command_of_a_turn_is_told_what_turned_and_its_failure_is_said() {

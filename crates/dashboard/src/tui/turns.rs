@@ -3,8 +3,8 @@
 
 use rustc_hash::FxHashMap;
 
+use crate::fleet::Verdict;
 use crate::fleet::{Fleet, Uid};
-use capi_rules::status::verdict::Verdict;
 
 /// The verdicts that are known. None at first: what is so when everything is listed is not news.
 #[derive(Default)]

@@ -21,13 +21,14 @@ use capi_rules::observe::{self, NodeFinder};
 use capi_rules::plan::Plan;
 use capi_rules::plan::machine_health_check::{self as planned, Observed, RemediationRequest, Remediator};
 use capi_rules::status::contract::reference_to;
-use capi_rules::status::{machine_health_check as judged, selector};
+use capi_rules::status::machine_health_check as judged;
 use capi_types::cluster::Cluster;
 use capi_types::condition::{Conditioned as _, find};
 use capi_types::key::{Gvk, ObjectKey, ObjectRef};
 use capi_types::machine::Machine;
 use capi_types::machine_health_check::MachineHealthCheck;
 use capstan_base::time::Timestamp;
+use k8s_machinery::selector;
 
 /// More than passes between the look at the Nodes and the plan, in which a time can run out.
 const UNTIL_PLANNED: TimeDelta = TimeDelta::seconds(1);

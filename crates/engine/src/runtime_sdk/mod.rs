@@ -20,7 +20,6 @@ pub use registry::Registration;
 pub use transport::{ANSWER_BYTES_MAX, Https, Question, Transport};
 
 use crate::client::{Client, get};
-use capi_rules::status::selector::selects;
 use capi_types::extension_config::{ClientConfig, ExtensionConfig, ExtensionHandler};
 use capi_types::hook::{
     CanUpdateMachineRequest, CanUpdateMachineResponse, CanUpdateMachineSetRequest,
@@ -29,6 +28,7 @@ use capi_types::hook::{
 };
 use capi_types::key::ObjectKey;
 use capstan_base::time::{Clock, Timestamp};
+use k8s_machinery::selector::selects;
 use registry::Registry;
 
 /// How long labels of a namespace are taken as known: selectors are asked about for every Machine.

@@ -5,10 +5,10 @@
 use std::cmp::Reverse;
 
 use super::{Act, Blocked, Observed, Workload};
+use crate::etcd::Member;
 use crate::plan::WorkloadCall;
 use crate::status::control_plane::OwnedMachine;
 use crate::status::control_plane::machine::ETCD_MEMBER;
-use crate::status::etcd::Member;
 
 /// The move that must come before `machine` goes; `None` when it does not lead, or when etcd is not
 /// ours. Candidates are tried in order: member healthy, health check passed, up to date, newest.

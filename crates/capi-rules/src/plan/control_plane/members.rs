@@ -9,9 +9,9 @@ use chrono::TimeDelta;
 
 use super::preflight::{components_survive, quorum_survives};
 use super::{Act, Blocked, Flow, Pending, SLOW_RETRY, Why, Workload, leader};
+use crate::etcd::{Change, Member};
 use crate::plan::{WorkloadCall, version};
 use crate::status::control_plane::OwnedMachine;
-use crate::status::etcd::{Change, Member};
 use capi_types::names::annotation;
 use capstan_base::time::from_k8s;
 

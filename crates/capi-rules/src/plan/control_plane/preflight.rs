@@ -2,12 +2,12 @@
 //! Source: KCP-PF; `preflight.go` (`preflightChecks`), v1.14.0.
 
 use super::{Blocked, Flow, Observed, Pending, Why, setup};
+use crate::etcd::{Change, Projection};
 use crate::plan::Write;
 use crate::plan::evidence::{Evidence, Subject};
 use crate::status::control_plane::OwnedMachine;
 use crate::status::control_plane::machine::ETCD_MEMBER;
 use crate::status::control_plane::scaling::PreflightFindings;
-use crate::status::etcd::{Change, Projection};
 use capi_types::condition;
 use capi_types::key::ObjectRef;
 use capi_types::names::annotation;

@@ -8,11 +8,11 @@ use chrono::TimeDelta;
 
 use super::preflight::{self, components_survive, quorum_survives};
 use super::{Act, Blocked, Flow, Pending, Why, Workload, leader};
+use crate::etcd::Change;
 use crate::status::conditions::setter::{Draft, condition};
 use crate::status::conditions::wording::go_duration;
 use crate::status::control_plane::OwnedMachine;
 use crate::status::control_plane::machine::{COMPONENTS, ETCD_MEMBER, LABELS_AND_TAINTS};
-use crate::status::etcd::Change;
 use crate::status::remediation::RemediationData;
 use capi_types::condition::Status;
 use capi_types::names::annotation;

@@ -9,10 +9,10 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use super::Fate;
-use crate::status::selector::{check, selects};
 use capi_types::cluster::Cluster;
 use capi_types::machine::Machine;
 use capi_types::machine_drain_rule::{MachineDrainRule, MachineDrainRuleSpec};
+use k8s_machinery::selector::{check, selects};
 
 /// The rules for this Machine, by name.
 ///

@@ -12,12 +12,13 @@ use crate::status::conditions::new_condition::NewCondition;
 use crate::status::conditions::setter::{Draft, internal_error, not_deleting, not_paused};
 use crate::status::conditions::wording::BLOCKED_BECAUSE;
 use crate::status::machines::{self, Member};
-use crate::status::{selector, versions};
+use crate::status::versions;
 use capi_types::condition::Status;
 use capi_types::machine::Machine;
 use capi_types::machine_deployment::{DeploymentStrategy, MachineDeployment, MachineDeploymentStatus};
 use capi_types::machine_set::{MachineSet, MachineSetStatus, VersionCount};
 use capstan_base::time::Timestamp;
+use k8s_machinery::selector;
 
 /// The condition types this kind owns.
 pub const OWNED: &[&str] = &[

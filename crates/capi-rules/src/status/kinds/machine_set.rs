@@ -7,7 +7,6 @@ use crate::status::conditions::new_condition::NewCondition;
 use crate::status::conditions::setter::{Draft, internal_error, not_deleting, not_paused};
 use crate::status::conditions::wording::{BLOCKED_BECAUSE, DO_NOT_EXIST, DOES_NOT_EXIST};
 use crate::status::machines::{self, Member};
-use crate::status::selector;
 use capi_types::condition::Status;
 use capi_types::key::annotation;
 use capi_types::machine::Machine;
@@ -15,6 +14,7 @@ use capi_types::machine_deployment::MachineDeployment;
 use capi_types::machine_set::{MachineSet, MachineSetStatus};
 use capi_types::names;
 use capstan_base::time::Timestamp;
+use k8s_machinery::selector;
 
 /// The condition types this kind owns.
 pub const OWNED: &[&str] =

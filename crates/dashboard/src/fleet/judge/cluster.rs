@@ -1,8 +1,8 @@
 //! Rules for a Cluster. Most of what it reports repeats what its parts say; contact and topology are its own.
 
 use super::{APPLY_S, Basis, ECHO_S, HARD_S, IDLE_S, Judgement, RETRIED_S, Rank, Rules, SOFT_S};
+use crate::fleet::Verdict;
 use crate::fleet::row::Facts;
-use capi_rules::status::verdict::Verdict;
 use capi_types::condition::Status;
 use capi_types::condition_types::{Role, with_role};
 

@@ -2,9 +2,9 @@
 //! never counted; how long it takes is.
 
 use super::{Basis, DELETION_S, Judgement, RETRIED_S, Rank, Rules, Slow};
+use crate::fleet::Verdict;
 use crate::fleet::row::Kind;
 use capi_rules::status::conditions::wording::{BUDGET, DELAY_CAUSE, OVERDUE};
-use capi_rules::status::verdict::Verdict;
 use capi_types::condition::Status;
 
 /// A Machine that has not finished a step of its deletion by then takes longer than usual.

@@ -1,8 +1,8 @@
 //! Rules for conditions of the older kind (v1beta1). Must not know those of the newer one.
 
 use super::{Basis, Judgement, Rank, Rules};
+use crate::fleet::Verdict;
 use crate::fleet::row::Severity;
-use capi_rules::status::verdict::Verdict;
 use capi_types::condition::Status;
 
 /// Reasons of older conditions that warn of what only takes its time.

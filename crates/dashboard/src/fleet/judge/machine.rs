@@ -4,9 +4,9 @@
 use super::{
     Basis, DELETION_S, Ending, HARD_S, Judgement, PROGRESS_MAX_S, RETRIED_S, Rank, Rules, SOFT_S, Slow,
 };
+use crate::fleet::Verdict;
 use crate::fleet::row::{Condition, Row};
 use crate::fleet::usual::{Limits, Step};
-use capi_rules::status::verdict::Verdict;
 use capi_types::condition::Status;
 use capi_types::condition_types::{CONTROL_PLANE_GATES, MACHINE_READY_PARTS};
 

@@ -23,7 +23,7 @@ pub use machine::Starts;
 use super::pending::pending;
 use super::row::{Condition, Kind, Misshapen, Row};
 use super::usual::Limits;
-use capi_rules::status::verdict::Verdict;
+use crate::fleet::Verdict;
 use capi_types::condition::Status;
 use capi_types::condition_types::{Role, with_role};
 

@@ -3,12 +3,12 @@
 //! standing still.
 
 use super::{APPLY_S, Basis, ECHO_S, HARD_S, IDLE_S, Judgement, RETRIED_S, Rank, Rules};
+use crate::fleet::Verdict;
 use crate::fleet::row::{Condition, Kind};
 use capi_rules::status::conditions::wording::{
     BLOCKED_BECAUSE, CONTROL_PLANE_IS_STABLE, CONTROL_PLANE_VERSION_SKEW, DO_NOT_EXIST, DOES_NOT_EXIST,
     KUBEADM_VERSION_SKEW, KUBERNETES_VERSION_SKEW,
 };
-use capi_rules::status::verdict::Verdict;
 use capi_types::condition::Status;
 use capi_types::condition_types::{Role, with_role};
 

@@ -1,9 +1,9 @@
 //! What one Machine of a rollout does: coming, going, well, or waiting for its turn. Must not know owners.
 
+use crate::fleet::Verdict;
 use crate::fleet::judge::Starts;
 use crate::fleet::row::{Condition, Row, RowId};
 use crate::fleet::usual::{Limits, Step};
-use capi_rules::status::verdict::Verdict;
 use capi_types::condition::Status;
 
 /// In front of the words of an extension. Source: `reconcileInPlaceUpdate`, v1.14.0.

@@ -114,8 +114,8 @@ fn whole(seconds: f64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fleet::Verdict;
     use crate::fleet::row::RowId;
-    use capi_rules::status::verdict::Verdict;
 
     fn new(created_s: u32, ready_s: u32) -> RollingMachine {
         let phase = if ready_s == 0 { MachinePhase::Settling } else { MachinePhase::Ok };

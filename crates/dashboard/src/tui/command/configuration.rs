@@ -1,7 +1,8 @@
 //! Commands of the screen of a kubeadm configuration: opening it, staging edits, and the previews of what is carried out. Writes
 //! nothing itself.
 
-use super::{Outcome, navigate};
+use super::Outcome;
+use super::cluster::cluster_meant;
 use crate::actions::ChangeOrder;
 use crate::tui::effect::Effect;
 use crate::tui::model::Model;
@@ -15,7 +16,7 @@ pub fn open(model: &mut Model, name: &str) -> Outcome {
     if matches!(model.screen(), Screen::Change(_)) && name.is_empty() {
         return Ok(Vec::new());
     }
-    let cluster = navigate::cluster_meant(model, name)?;
+    let cluster = cluster_meant(model, name)?;
     let screen = ChangeScreen::of(&model.fleet, cluster).ok_or("the cluster is gone")?;
     if !name.is_empty() {
         model.screens.truncate(1);

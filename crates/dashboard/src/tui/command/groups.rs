@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use super::Outcome;
+use crate::fleet::Verdict;
 use crate::fleet::{Row, RowId};
 use crate::tui::model::Model;
 use crate::tui::paint::Paint;
-use capi_rules::status::verdict::Verdict;
 use capstan_base::text::did_you_mean;
 
 /// What clusters can be grouped by besides their labels.

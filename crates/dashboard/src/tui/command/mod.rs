@@ -4,6 +4,7 @@
 
 mod act;
 mod choose;
+mod cluster;
 mod complete;
 mod condition;
 mod configuration;

@@ -1,6 +1,7 @@
 //! Commands that move, open, show and hide. None of them leaves this program.
 
 use super::Outcome;
+use super::cluster::cluster_meant;
 use crate::actions::LockPlace;
 use crate::fleet::{Item, Relative, RowId};
 use crate::tui::cursor::Motion;
@@ -139,15 +140,6 @@ pub fn other_forecast(model: &mut Model) -> Outcome {
     NOTHING
 }
 
-/// The named cluster, or the one that the selected object belongs to.
-pub(super) fn cluster_meant(model: &Model, name: &str) -> Result<RowId, String> {
-    if !name.is_empty() {
-        return cluster_named(model, name);
-    }
-    let id = model.selected().ok_or("no cluster is selected")?.row();
-    model.fleet.cluster_of(id).ok_or_else(|| "the object belongs to no cluster that is known".to_owned())
-}
-
 /// Every cluster that rolls.
 pub fn rollouts(model: &mut Model) -> Outcome {
     if let Screen::Rollouts(_) = model.screen() {
@@ -155,23 +147,6 @@ pub fn rollouts(model: &mut Model) -> Outcome {
     }
     model.screens.truncate(1);
     Ok(model.open(Screen::Rollouts(RolloutsScreen::default())))
-}
-
-/// A cluster by `name` or `namespace/name`.
-fn cluster_named(model: &Model, name: &str) -> Result<RowId, String> {
-    let rows = || model.fleet.clusters().iter().filter_map(|id| Some((*id, model.fleet.row(*id)?)));
-    let found: Vec<RowId> = rows()
-        .filter(|(_, row)| row.name.as_ref() == name || format!("{}/{}", row.namespace, row.name) == name)
-        .map(|(id, _)| id)
-        .collect();
-    match found.as_slice() {
-        [one] => Ok(*one),
-        [] => {
-            let hint = did_you_mean(name, rows().map(|(_, row)| row.name.as_ref()));
-            Err(format!("there is no cluster `{name}`{hint}"))
-        }
-        several => Err(format!("{} clusters are called `{name}`; write NAMESPACE/NAME", several.len())),
-    }
 }
 
 /// Details of the selected object; on the details screen, another tab.

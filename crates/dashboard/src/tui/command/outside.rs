@@ -1,6 +1,7 @@
 //! Commands about what is outside the screen: the bell, the mouse, files. Must not write a file itself.
 
-use super::{Outcome, navigate};
+use super::Outcome;
+use super::cluster::cluster_meant;
 use crate::tui::effect::Effect;
 use crate::tui::model::{Model, Tone};
 use crate::tui::report;
@@ -36,7 +37,7 @@ pub fn screenshot(path: &str) -> Outcome {
 
 /// The cluster that the selected object belongs to, as Markdown into a new file.
 pub fn report(model: &mut Model, path: &str) -> Outcome {
-    let cluster = navigate::cluster_meant(model, "")?;
+    let cluster = cluster_meant(model, "")?;
     let text = report::report(&model.fleet, cluster, model.now).ok_or("the cluster is gone")?;
     Ok(vec![Effect::Write { path: path.into(), text }])
 }

@@ -7,11 +7,11 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
 use super::frame;
+use crate::fleet::Verdict;
 use crate::tui::cursor::{Motion, Scroll};
 use crate::tui::keymap::Keymap;
 use crate::tui::paint::{Paint, put, verdict_scope};
 use crate::tui::theme::Scope;
-use capi_rules::status::verdict::Verdict;
 use capstan_base::text;
 
 /// Cells for the keys of a command, with a gap.

@@ -8,11 +8,11 @@ use ratatui::layout::Rect;
 use ratatui::text::Line;
 
 use super::parts::{AGE_WIDTH, Part, Printed, parts};
+use crate::fleet::Verdict;
 use crate::fleet::{Cell, Kind, Row, Tone};
 use crate::tui::paint::{Paint, put, verdict_scope};
 use crate::tui::theme::Scope;
 use crate::tui::widget::{counters, table};
-use capi_rules::status::verdict::Verdict;
 use capi_types::columns::{Column, Type};
 use capstan_base::time::Timestamp;
 

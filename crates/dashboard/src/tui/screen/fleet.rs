@@ -11,6 +11,7 @@ use super::columns::{Columns, Id, List, mark_verdict, since, verdict};
 use super::order::Order;
 use super::parts::{counter, counters_of, is_mark, mark_words};
 use super::{Context, foot};
+use crate::fleet::Verdict;
 use crate::fleet::{
     By, Changes, Feed, FeedState, Fleet, Item, Kind, Query, Row, RowId, Sort, SourceId, Tag, Uid,
 };
@@ -19,7 +20,6 @@ use crate::tui::layout::{Layout, layout, page};
 use crate::tui::paint::{Paint, put};
 use crate::tui::theme::Scope;
 use crate::tui::widget::{counters, table};
-use capi_rules::status::verdict::Verdict;
 use capi_types::columns::Column;
 use capi_types::condition::Status;
 

@@ -4,12 +4,12 @@ use ratatui::buffer::Buffer;
 use ratatui::text::{Line, Span};
 
 use super::plan_text;
+use crate::fleet::Verdict;
 use crate::fleet::{FeedState, Fleet, Item, Kind};
 use crate::tui::layout::Layout;
 use crate::tui::paint::{Paint, put, verdict_scope};
 use crate::tui::plans::Plans;
 use crate::tui::theme::Scope;
-use capi_rules::status::verdict::Verdict;
 use capstan_base::text;
 
 /// Draws the rule with what could not be read in it, and, where no pane has it, the cause chain of the selected object. `marked`: some verdict

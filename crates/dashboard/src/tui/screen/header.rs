@@ -5,11 +5,11 @@ use ratatui::text::{Line, Span};
 
 use super::Screen;
 use super::fleet::sorts;
+use crate::fleet::Verdict;
 use crate::fleet::{FeedState, Fleet};
 use crate::tui::layout::Layout;
 use crate::tui::paint::{Paint, put_ends, verdict_scope};
 use crate::tui::theme::Scope;
-use capi_rules::status::verdict::Verdict;
 use capstan_base::time::Timestamp;
 
 /// What the program is connected to, for the header.

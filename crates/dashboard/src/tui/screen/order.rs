@@ -5,8 +5,8 @@ use std::ops::Deref;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::fleet::Verdict;
 use crate::fleet::{By, Candidate, Changes, Fleet, Kind, Query, RowId};
-use capi_rules::status::verdict::Verdict;
 
 /// A row that improves keeps its place for so long, seconds.
 const IMPROVED_S: u32 = 10;

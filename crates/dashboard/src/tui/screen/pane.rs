@@ -8,11 +8,11 @@ use ratatui::text::{Line, Span};
 
 use super::parts::{is_mark, mark_words};
 use super::plan_text;
+use crate::fleet::Verdict;
 use crate::fleet::{Condition, Fleet, Hop, Item, RowId, Tone};
 use crate::tui::paint::{Paint, put, verdict_scope};
 use crate::tui::plans::Plans;
 use crate::tui::theme::Scope;
-use capi_rules::status::verdict::Verdict;
 use capstan_base::text;
 
 /// Behind a label.

@@ -11,6 +11,7 @@ use super::chosen::Chosen;
 use super::columns::{Columns, Id, List, since, verdict};
 use super::tree_line::TreeLine;
 use super::{Context, foot};
+use crate::fleet::Verdict;
 use crate::fleet::{
     Changes, Fleet, Group, Item, ItemKey, Kind, Node, Query, RowId, SiblingOrder, SourceId, Tree,
     TreeOptions, Uid,
@@ -23,7 +24,6 @@ use crate::tui::plans::{PlannedCluster, Plans};
 use crate::tui::theme::Scope;
 use crate::tui::widget::tree::{Shape, draw};
 use crate::tui::widget::{counters, table};
-use capi_rules::status::verdict::Verdict;
 
 /// What the screen keeps.
 pub struct TreeScreen {

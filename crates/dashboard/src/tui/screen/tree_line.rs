@@ -4,10 +4,10 @@
 use ratatui::text::{Line, Span};
 
 use super::parts::is_mark;
+use crate::fleet::Verdict;
 use crate::fleet::{Alike, Counters, Fleet, Group, Item, Node, Row, RowId, Tag, Tree};
 use crate::tui::paint::Paint;
 use crate::tui::theme::Scope;
-use capi_rules::status::verdict::Verdict;
 use capi_types::condition::Status;
 use capstan_base::time::Timestamp;
 

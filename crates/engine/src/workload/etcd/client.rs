@@ -12,7 +12,7 @@ use tower::Service;
 
 use super::failure;
 use crate::workload::forward::{self, ForwardError, Forwarded};
-use capi_rules::status::etcd::facts::{Alarm, Class, Database, Listed, MemberStatus, Raft, Trouble};
+use capi_rules::etcd::facts::{Alarm, Class, Database, Listed, MemberStatus, Raft, Trouble};
 
 /// Where etcd listens for clients.
 const CLIENT_PORT: u16 = 2379;

@@ -5,7 +5,7 @@ use std::error::Error as _;
 use std::io;
 
 use crate::workload::forward::ForwardError;
-use capi_rules::status::etcd::facts::{Class, Trouble};
+use capi_rules::etcd::facts::{Class, Trouble};
 
 /// `is_known`: the server has accepted our certificate before, or there is none.
 pub fn trouble(error: &etcd_client::Error, is_by_tls: bool, is_known: bool) -> Trouble {

@@ -1,5 +1,5 @@
 //! The etcd of a workload cluster, or any other, asked member by member: one connection each, a deadline for
-//! each call, everybody at once. Owns what is asked of whom; must not judge the answers (`status::etcd` does).
+//! each call, everybody at once. Owns what is asked of whom; must not judge the answers (`etcd` does).
 //!
 //! A read sends `Status` and `MemberList` to every member, which each answers alone, and one `Alarm` (get) to
 //! the leader, which goes through raft: its answer is also the proof of a quorum.
@@ -17,7 +17,7 @@ pub use client::{DEADLINE, MemberClient, Tls};
 pub use credentials::{Access, access};
 pub use stacked::{StackedEtcd, control_plane_nodes};
 
-use capi_rules::status::etcd::facts::{Alarm, Asked, Class, Facts, Listed, MemberStatus, Trouble};
+use capi_rules::etcd::facts::{Alarm, Asked, Class, Facts, Listed, MemberStatus, Trouble};
 
 /// Asks every member at `addresses`, and the members that they list, at the addresses that these advertise.
 pub async fn look(addresses: &[String], tls: Option<&Tls>) -> Facts {

@@ -13,7 +13,7 @@ use super::client::{MemberClient, Tls};
 use super::{Answered, ask, facts};
 use crate::client::explain;
 use crate::workload::{EtcdMember, EtcdView, WorkloadError};
-use capi_rules::status::etcd::facts::{Facts, Listed, MemberStatus, Trouble};
+use capi_rules::etcd::facts::{Facts, Listed, MemberStatus, Trouble};
 use capi_types::names::label::NODE_ROLE_CONTROL_PLANE;
 
 /// How long the Nodes of a workload cluster may take.

@@ -8,10 +8,10 @@ use serde_json::json;
 
 use super::super::{Observed, Workload, plan};
 use super::rules::{break_pods, check, condition};
+use crate::etcd::Membership;
 use crate::plan::{WorkloadCall, Write};
 use crate::status::control_plane::certificates::{Certificates, Purpose};
 use crate::status::control_plane::fixtures::{self, of};
-use crate::status::etcd::Membership;
 use capi_types::names::annotation;
 
 #[test]

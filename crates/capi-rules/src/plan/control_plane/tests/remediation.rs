@@ -5,10 +5,10 @@ use serde_json::json;
 
 use super::super::{Observed, Workload, plan};
 use super::rules::condition;
+use crate::etcd::Membership;
 use crate::plan::Write;
 use crate::status::control_plane::OwnedMachine;
 use crate::status::control_plane::fixtures::{self, of};
-use crate::status::etcd::Membership;
 use crate::status::remediation::RemediationData;
 use capi_types::names::annotation;
 

@@ -4,11 +4,11 @@ use serde_json::json;
 
 use super::super::preflight::{self, Intent};
 use super::super::{Act, Observed, Template, Workload, decide, leader, plan, select};
+use crate::etcd::{Change, Membership};
 use crate::plan::{WorkloadCall, Write};
 use crate::status::control_plane::certificates::{Certificates, Purpose};
 use crate::status::control_plane::fixtures::{self, of};
 use crate::status::control_plane::{Kubeconfig, OwnedMachine};
-use crate::status::etcd::{Change, Membership};
 use capi_types::names::annotation;
 use capstan_base::time::parse_rfc3339;
 

@@ -8,13 +8,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::{Value, json};
 
 use super::super::{Decision, Observed, Workload, decide, in_place};
+use crate::etcd::{Member, Members, Membership};
 use crate::plan::keys::KeyCall;
 use crate::plan::{Step, WorkloadCall, Write};
 use crate::status::conditions::setter::{self, condition};
 use crate::status::control_plane::certificates::Certificates;
 use crate::status::control_plane::fixtures::{self, of};
 use crate::status::control_plane::{Kubeconfig, OwnedMachine, Reached, status};
-use crate::status::etcd::{Member, Members, Membership};
 use crate::status::in_place::{InPlace, Verdict};
 use capi_types::condition::Status;
 use capi_types::key::ObjectRef;

@@ -7,8 +7,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::machine::{COMPONENTS, ETCD_MEMBER, OwnedMachine};
 use super::{Inspection, Observed};
+use crate::etcd::{Member, quorum};
 use crate::status::conditions::setter::condition as say;
-use crate::status::etcd::{Member, quorum};
 use capi_types::condition;
 use capi_types::condition::Status;
 use capstan_base::time::{Timestamp, from_k8s};

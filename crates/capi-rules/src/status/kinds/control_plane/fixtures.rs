@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::certificates::{Certificates, Purpose};
 use super::{Kubeconfig, Observed, OwnedMachine, Reached, Template, Workload};
-use crate::status::etcd::{Member, Members, Membership};
+use crate::etcd::{Member, Members, Membership};
 use crate::status::in_place::InPlace;
 use capi_types::cluster::Cluster;
 use capi_types::control_plane::KubeadmControlPlane;

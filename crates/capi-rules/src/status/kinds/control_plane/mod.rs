@@ -27,7 +27,7 @@ pub use machine::OwnedMachine;
 pub use summary::{Pass, status};
 
 use self::certificates::Certificates;
-use crate::status::etcd::Membership;
+use crate::etcd::Membership;
 use crate::status::in_place::InPlace;
 use capi_types::cluster::{Cluster, FailureDomain};
 use capi_types::condition;

@@ -17,7 +17,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 pub use self::classify::{TargetHealth, classify};
 use crate::status::amount::{Round, literal, scaled};
 use crate::status::conditions::setter::{CHECK_LOGS, Draft, condition, not_paused};
-use crate::status::{machines, selector};
+use crate::status::machines;
 use capi_types::cluster::Cluster;
 use capi_types::condition::Status;
 use capi_types::condition::{Conditioned as _, find};
@@ -26,6 +26,7 @@ use capi_types::machine::Machine;
 use capi_types::machine_health_check::{MachineHealthCheck, MachineHealthCheckStatus};
 use capi_types::names::annotation;
 use capstan_base::time::Timestamp;
+use k8s_machinery::selector;
 
 /// Condition types that the controller owns on the check itself.
 pub const OWNED: [&str; 2] = ["Paused", ALLOWED];

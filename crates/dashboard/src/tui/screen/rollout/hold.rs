@@ -2,10 +2,10 @@
 //! in the same rollout is through is not held. Must not know how it is drawn.
 
 use super::sources::Sources;
+use crate::fleet::Verdict;
 use crate::fleet::{MachinePhase, OwnerRollout, OwnerStage, RowId};
 use capi_forecast::forecast::{Held, ObjectPlan, State};
 use capi_rules::status::conditions::wording::{KUBEADM_VERSION_SKEW, KUBERNETES_VERSION_SKEW};
-use capi_rules::status::verdict::Verdict;
 use capi_types::condition::Status;
 use capstan_base::time::parse_rfc3339;
 

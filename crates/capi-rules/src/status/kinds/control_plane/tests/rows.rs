@@ -130,7 +130,7 @@ fn assumed_members_change_nothing() {
         put(o, MEMBER, "False", "Etcd reports alarms: CORRUPT");
         let list = o.machines.iter().zip(1..).map(|(m, id)| fixtures::member(id, m.node_name().unwrap()));
         let list = list.collect();
-        facts(o).etcd = Membership::Assumed(crate::status::etcd::Members { list, leader: None });
+        facts(o).etcd = Membership::Assumed(crate::etcd::Members { list, leader: None });
     };
     let line = "* Machine m1:\n  * EtcdMemberHealthy: Etcd reports alarms: CORRUPT";
     on_plane(assume, "EtcdClusterHealthy", ("False", "NotHealthy", line));
@@ -148,7 +148,7 @@ fn assumed_members_change_nothing() {
 fn whether_assumed_members_match_stays_as_told() {
     let mut o = fixtures::three();
     let list = vec![fixtures::member(1, o.machines[0].node_name().unwrap())];
-    let known = Membership::Known(crate::status::etcd::Members { list, leader: None });
+    let known = Membership::Known(crate::etcd::Members { list, leader: None });
     o.workload = crate::status::control_plane::Workload::Assumed(known);
     assert!(inspect(&o, fixtures::now()).members_match);
     let told = super::super::available::MEMBERS_DO_NOT_MATCH;

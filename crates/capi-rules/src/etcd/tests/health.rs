@@ -1,10 +1,8 @@
 //! What is found in an etcd, rule by rule: one change to three healthy members, and what comes of it.
 
-use crate::status::etcd::facts::{
-    Alarm, Asked, Class, Database, Facts, Host, Listed, MemberStatus, Raft, Trouble,
-};
-use crate::status::etcd::members::Role;
-use crate::status::etcd::report::{EtcdState, Report};
+use crate::etcd::facts::{Alarm, Asked, Class, Database, Facts, Host, Listed, MemberStatus, Raft, Trouble};
+use crate::etcd::members::Role;
+use crate::etcd::report::{EtcdState, Report};
 
 const MIB: u64 = 1 << 20;
 
