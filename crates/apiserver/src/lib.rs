@@ -407,7 +407,8 @@ async fn install(
         keys.insert(key);
     }
     store::write_all(&*registry.store, writes).await?;
-    serve.iter().for_each(|definition| registry.serve_definition(definition));
+    // At the lowest revision: whatever is read of them later is newer.
+    serve.iter().for_each(|definition| registry.serve_definition(definition, 0));
     Ok(keys)
 }
 

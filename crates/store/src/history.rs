@@ -51,6 +51,7 @@ impl History {
         self.bytes
     }
 
+    #[cfg(feature = "etcd")]
     pub(super) fn bounds(&self) -> Bounds {
         self.bounds
     }

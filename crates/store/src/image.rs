@@ -145,6 +145,7 @@ impl Image {
 
     /// Starts over from `objects` at `revision` without history. Every watch is told that it lost
     /// its place.
+    #[cfg(feature = "etcd")]
     pub(super) fn reset(&self, objects: Ordered, revision: Revision) {
         let mut state = self.0.write();
         let bounds = state.history.bounds();
@@ -161,6 +162,7 @@ impl Image {
     }
 
     /// The first change of `key` above `after`.
+    #[cfg(feature = "etcd")]
     pub(super) fn first_change(&self, key: &str, after: Revision) -> Result<Option<Arc<Change>>, Error> {
         let state = self.0.read();
         state.check_kept(after)?;

@@ -461,3 +461,21 @@ async fn s143_deleting_a_definition_deletes_its_objects_first() {
     site.made(DEFINITIONS, &gadget(with_spec(json!({})))).await;
     assert_eq!(site.get(GADGETS).await.expect(200).json()["items"], json!([]));
 }
+
+/// What a writer had changed was taken back by the watch behind it: new objects met `terminating`, then 404.
+#[tokio::test(flavor = "multi_thread")]
+async fn s131_s143_a_definition_that_is_made_anew_stays_served() {
+    let site = Site::open().await;
+    for round in 0..40 {
+        site.made(DEFINITIONS, &gadget(json!({ "type": "object" }))).await;
+        let one = json!({ "apiVersion": "test.io/v1", "kind": "Gadget", "metadata": { "name": "one" } });
+        site.made(GADGETS, &one).await;
+        for _ in 0..20 {
+            let listed = site.get(GADGETS).await;
+            assert_eq!(listed.code, 200, "round {round}: {listed:?}");
+        }
+        let path = format!("{DEFINITIONS}/gadgets.test.io");
+        site.delete(&path).await;
+        site.until_gone(&path).await;
+    }
+}

@@ -96,7 +96,7 @@ impl Registry {
                 Inserted::At(revision) => {
                     if let Some(revision) = revision {
                         object::set(&mut object, "resourceVersion", revision.to_string().into());
-                        self.after_write(resource, &object);
+                        self.after_write(resource, &object, revision);
                     }
                     resource.read_stored(&mut object);
                     warnings.extend(admitted);

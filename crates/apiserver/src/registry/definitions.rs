@@ -1,7 +1,7 @@
 //! Keeps what is served in step with the definitions in the store: those another server on the same
 //! store wrote, and those whose watchers have to be sent home. Must not know requests.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,8 +39,8 @@ async fn follow_from(registry: &Registry, after: &mut Revision) -> Result<(), st
         for change in changes.next().await? {
             *after = change.revision;
             match (&change.current, &change.previous) {
-                (Some(entry), before) => serve(registry, entry, before.as_ref()).await,
-                (None, Some(entry)) => withdraw(registry, entry).await,
+                (Some(entry), before) => serve(registry, entry, before.as_ref(), change.revision).await,
+                (None, Some(entry)) => withdraw(registry, entry, change.revision).await,
                 (None, None) => {}
             }
         }
@@ -49,21 +49,28 @@ async fn follow_from(registry: &Registry, after: &mut Revision) -> Result<(), st
 
 impl Registry {
     /// A definition that was written changes what is served, before its writer hears of it.
-    pub(super) fn after_write(&self, resource: &Resource, object: &Value) {
+    pub(super) fn after_write(&self, resource: &Resource, object: &Value, at: Revision) {
         if matches!(resource.strategy, Strategy::Definition) {
-            self.serve_definition(object);
+            self.serve_definition(object, at);
         }
     }
 
-    pub(super) fn after_delete(&self, resource: &Resource, object: &Value) {
+    pub(super) fn after_delete(&self, resource: &Resource, object: &Value, at: Revision) {
         if matches!(resource.strategy, Strategy::Definition) {
-            self.withdraw_definition(object);
+            self.withdraw_definition(object, at);
         }
     }
 
     /// Serves what a definition describes, in place of what it described before. Nothing happens when
-    /// that is the same: its watchers stay.
-    pub fn serve_definition(&self, definition: &Value) {
+    /// that is the same: its watchers stay; nor when what the definition was at a later revision than `at` is known.
+    pub fn serve_definition(&self, definition: &Value, at: Revision) {
+        let mut known = self.definitions_at.lock();
+        if is_news(&mut known, definition, at) {
+            self.serve_resources(definition);
+        }
+    }
+
+    fn serve_resources(&self, definition: &Value) {
         self.hold_names(definition);
         let versions = custom::resources(definition);
         if versions.is_empty() {
@@ -99,7 +106,11 @@ impl Registry {
         });
     }
 
-    pub(super) fn withdraw_definition(&self, definition: &Value) {
+    fn withdraw_definition(&self, definition: &Value, at: Revision) {
+        let mut known = self.definitions_at.lock();
+        if !is_news(&mut known, definition, at) {
+            return;
+        }
         self.catalog.rcu(|catalog| {
             let mut catalog = Catalog::clone(catalog);
             catalog.free(object::name(definition));
@@ -128,6 +139,16 @@ impl Registry {
     }
 }
 
+/// A writer applies its own change at once, and the same change comes again with the watch, which may be behind: a
+/// definition that was deleted and made anew was served as terminating, and then not at all, after its writer had
+/// been answered.
+fn is_news(known: &mut BTreeMap<String, Revision>, definition: &Value, at: Revision) -> bool {
+    let known = known.entry(object::name(definition).to_owned()).or_default();
+    let is_news = *known <= at;
+    *known = at.max(*known);
+    is_news
+}
+
 /// Serves every definition in the store but those with the given keys.
 ///
 /// # Errors
@@ -135,7 +156,7 @@ impl Registry {
 pub async fn load(registry: &Registry, served: &BTreeSet<Key>) -> Result<(), Failure> {
     let page = registry.store.range(store::Range { prefix: &prefix(), ..store::Range::default() }).await?;
     for entry in page.entries.iter().filter(|entry| !served.contains(&entry.key)) {
-        registry.serve_definition(&read(entry)?);
+        registry.serve_definition(&read(entry)?, entry.modified);
     }
     Ok(())
 }
@@ -148,22 +169,22 @@ fn read(entry: &Entry) -> Result<Value, Failure> {
     Record::read(entry)?.value()
 }
 
-async fn serve(registry: &Registry, entry: &Entry, before: Option<&Entry>) {
+async fn serve(registry: &Registry, entry: &Entry, before: Option<&Entry>, at: Revision) {
     let definition = match read(entry) {
         Ok(definition) => definition,
         Err(failure) => return tracing::warn!(%failure, "a definition cannot be read"),
     };
-    registry.serve_definition(&definition);
+    registry.serve_definition(&definition, at);
     let before = before.and_then(|before| read(before).ok());
     if before.is_some_and(|before| crds::held_names(&before) != crds::held_names(&definition)) {
         reconsider_group(registry, &definition).await;
     }
 }
 
-async fn withdraw(registry: &Registry, entry: &Entry) {
+async fn withdraw(registry: &Registry, entry: &Entry, at: Revision) {
     match read(entry) {
         Ok(definition) => {
-            registry.withdraw_definition(&definition);
+            registry.withdraw_definition(&definition, at);
             reconsider_group(registry, &definition).await;
         }
         Err(failure) => tracing::warn!(%failure, "a definition cannot be read"),

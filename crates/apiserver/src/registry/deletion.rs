@@ -181,7 +181,7 @@ impl Registry {
             check_preconditions(subject, &metadata.uid, record.revision, options)?;
             self.admit_delete(subject, &record).await?;
             if holds_nothing(subject, &metadata, options) {
-                if self.remove(subject, &entry, options).await? {
+                if self.remove(subject, &entry, options).await?.is_some() {
                     return Ok(removed(subject, &metadata.uid));
                 }
                 continue;
@@ -189,9 +189,9 @@ impl Registry {
             let old = record.value()?;
             let object = self.mark(subject, &old, options);
             if is_due(&object) {
-                if self.remove(subject, &entry, options).await? {
+                if let Some(revision) = self.remove(subject, &entry, options).await? {
                     if !options.dry_run {
-                        self.after_delete(subject.resource, &old);
+                        self.after_delete(subject.resource, &old, revision);
                     }
                     return Ok(removed(subject, &metadata.uid));
                 }
@@ -257,26 +257,29 @@ impl Registry {
         options: &DeleteOptions,
     ) -> Result<bool, Failure> {
         check_preconditions(subject, "", entry.modified, options)?;
-        let removed = self.remove(subject, entry, options).await?;
+        let removed = self.remove(subject, entry, options).await?.is_some();
         if removed && !options.dry_run {
             tracing::warn!("{} was deleted; its value was not an object", entry.key);
         }
         Ok(removed)
     }
 
-    /// Removes the object; false when it changed meanwhile.
+    /// Removes the object. The revision of that, which a dry run does not move; nothing when the object changed
+    /// meanwhile.
     async fn remove(
         &self,
         subject: Subject<'_>,
         entry: &Entry,
         options: &DeleteOptions,
-    ) -> Result<bool, Failure> {
+    ) -> Result<Option<Revision>, Failure> {
         if options.dry_run {
-            return Ok(true);
+            return Ok(Some(entry.modified));
         }
         let txn = Txn::delete(entry.key.clone(), entry.modified);
-        let outcome = self.commit_held(subject, txn, &options.held).await?;
-        Ok(matches!(outcome, Outcome::Committed(_)))
+        Ok(match self.commit_held(subject, txn, &options.held).await? {
+            Outcome::Committed(revision) => Some(revision),
+            Outcome::Conflict { .. } => None,
+        })
     }
 
     /// Deletes every object a list finds, each on its own, many at once so that they share commits: one

@@ -19,11 +19,13 @@ pub mod offload;
 mod ownership;
 mod update;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -41,7 +43,7 @@ use crate::schema::decode::Findings;
 use crate::schema::native;
 use capstan_base::rng::Rng;
 use capstan_base::time::{Clock, rfc3339};
-use capstan_store::{self as store, Entry, Key, Store};
+use capstan_store::{self as store, Entry, Key, Revision, Store};
 use k8s_machinery::admission::{Admission, AdmitAll};
 use k8s_machinery::validation::cause::Cause;
 
@@ -54,6 +56,9 @@ pub struct Registry {
     pub clock: Clock,
     pub rng: Rng,
     pub catalog: ArcSwap<Catalog>,
+    /// The latest revision at which each definition is known, those that are gone as well. Held while what is served
+    /// changes, so that changes are taken in one order.
+    pub definitions_at: Mutex<BTreeMap<String, Revision>>,
     /// Wakes the watches of a resource that may be served differently from now on.
     pub catalog_changed: watch::Sender<()>,
     pub metrics: Metrics,
@@ -215,6 +220,7 @@ impl Registry {
             admission: Arc::new(AdmitAll),
             kubelets: None,
             announced: AtomicBool::new(true),
+            definitions_at: Mutex::default(),
         }
     }
 

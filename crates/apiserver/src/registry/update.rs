@@ -155,10 +155,10 @@ impl Registry {
             let txn = if done { Txn::delete(key, revision) } else { Txn::update(key, revision, encoded) };
             match self.commit_held(subject, txn, options.held).await? {
                 // A removed object is shown as it was asked for, at its last revision.
-                Outcome::Committed(_) if done => self.after_delete(resource, &object),
+                Outcome::Committed(now) if done => self.after_delete(resource, &object, now),
                 Outcome::Committed(now) => {
                     revision = now;
-                    self.after_write(resource, &object);
+                    self.after_write(resource, &object, now);
                 }
                 Outcome::Conflict { .. } => return Ok(None),
             }

@@ -10,6 +10,7 @@
 use serde_json::{Map, Value, json};
 
 use super::Catalog;
+use crate::object;
 use crate::schema::crd;
 
 /// Keeps a definition until its objects are gone. Added by the first delete.
@@ -57,6 +58,7 @@ pub(super) fn storage_version(definition: &Value) -> &str {
 pub fn establish(definition: &mut Value, catalog: &Catalog, now: &str) {
     let wanted = &definition["spec"]["names"];
     let group = definition["spec"]["group"].as_str().unwrap_or_default();
+    let own = object::name(definition);
     let mut accepted = definition["status"]["acceptedNames"].as_object().cloned().unwrap_or_default();
     let mut conflict = None;
     for (field, reason) in [
@@ -70,9 +72,9 @@ pub fn establish(definition: &mut Value, catalog: &Catalog, now: &str) {
         let taken = |name: &String| {
             !before.contains(name)
                 && if field.ends_with("ind") {
-                    catalog.has_kind(group, name)
+                    catalog.has_kind(group, name, own)
                 } else {
-                    catalog.has_name(group, name)
+                    catalog.has_name(group, name, own)
                 }
         };
         let complaints: Vec<String> = texts(&wanted[field])

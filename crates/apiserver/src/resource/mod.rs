@@ -202,14 +202,20 @@ impl Catalog {
         self.held.remove(definition);
     }
 
-    /// Has a definition in the group a resource, singular or short name of this name?
-    pub fn has_name(&self, group: &str, name: &str) -> bool {
-        self.held.values().any(|held| held.group == group && held.resources.iter().any(|n| n == name))
+    /// Has another definition in the group a resource, singular or short name of this name?
+    pub fn has_name(&self, group: &str, name: &str, definition: &str) -> bool {
+        self.held_by_others(group, definition).any(|held| held.resources.iter().any(|n| n == name))
     }
 
-    /// Has a definition in the group this kind or list kind?
-    pub fn has_kind(&self, group: &str, name: &str) -> bool {
-        self.held.values().any(|held| held.group == group && held.kinds.iter().any(|n| n == name))
+    /// Has another definition in the group this kind or list kind?
+    pub fn has_kind(&self, group: &str, name: &str, definition: &str) -> bool {
+        self.held_by_others(group, definition).any(|held| held.kinds.iter().any(|n| n == name))
+    }
+
+    /// What a definition of the same name held, which is gone if another one is made, stands in the way of none.
+    fn held_by_others(&self, group: &str, definition: &str) -> impl Iterator<Item = &HeldNames> {
+        let others = self.held.iter().filter(move |(name, _)| *name != definition);
+        others.map(|(_, held)| held).filter(move |held| held.group == group)
     }
 
     pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Resource>> {
