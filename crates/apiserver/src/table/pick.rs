@@ -8,14 +8,18 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+/// No object is nested deeper, so that what is below so many fields is taken whole and never met.
+const LEVELS_MAX: usize = 100;
+
 /// The wanted parts, as a tree of field names. A leaf takes the whole value.
+/// Not deeper than [`LEVELS_MAX`], for it is read, and let go, by recursion.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Wanted(BTreeMap<String, Wanted>);
 
 impl Wanted {
     /// Adds the value under these fields. Nothing when there are none: that would be everything.
     pub(super) fn add<'a>(&mut self, fields: impl IntoIterator<Item = &'a str>) {
-        let mut fields = fields.into_iter().peekable();
+        let mut fields = fields.into_iter().take(LEVELS_MAX).peekable();
         if fields.peek().is_none() {
             return;
         }
