@@ -1,6 +1,7 @@
 //! The engine with providers that it has no types for: found through their definitions, read through the
 //! contract. Nothing of kubeadm and of the simulated infrastructure is installed.
 
+mod behind;
 mod provider;
 mod reading;
 mod workload;

@@ -18,6 +18,7 @@ pub mod pulse;
 pub mod read;
 pub mod read_only;
 mod received;
+mod short_watch;
 pub mod snapshot;
 mod strict;
 pub mod watch;

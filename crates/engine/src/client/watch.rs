@@ -13,6 +13,7 @@ use tokio::sync::{Notify, watch};
 
 use super::contents::Contents;
 use super::received::Received;
+use super::short_watch::refusing_short_watches;
 use super::{Definition, Live};
 use capi_types::key::ObjectKey;
 use capi_types::managed_fields;
@@ -47,7 +48,7 @@ pub struct Progress {
 
 impl Progress {
     /// What is in the copy is what the server last reported, and what is not in it does not exist there: no list is due, and none
-    /// failed. A watch that ended without a word is not seen here.
+    /// failed. A watch that ended without a word after a second or more is not seen here.
     pub fn is_current(&self) -> bool {
         let (asked, answered) = self.renewals;
         self.ready && self.trouble.is_none() && asked == answered
@@ -228,7 +229,7 @@ impl<K: Live> Cache<K> {
     where
         K: kube::Resource<DynamicType = ()>,
     {
-        let api: Api<Received<K>> = Api::all(client);
+        let api: Api<Received<K>> = Api::all(refusing_short_watches(client));
         self.feed(&K::kind(&()), rng, || watcher::watcher(api.clone(), config())).await;
     }
 
@@ -237,6 +238,7 @@ impl<K: Live> Cache<K> {
     where
         K: kube::Resource<DynamicType = (), Scope = NamespaceResourceScope>,
     {
+        let client = refusing_short_watches(client);
         let api: Api<Received<K>> =
             if namespace.is_empty() { Api::all(client) } else { Api::namespaced(client, namespace) };
         self.feed(&K::kind(&()), rng, || watcher::watcher(api.clone(), config())).await;
@@ -247,7 +249,7 @@ impl<K: Live> Cache<K> {
     where
         K: kube::Resource<DynamicType = ()>,
     {
-        let api: Api<Received<K>> = Api::all(client);
+        let api: Api<Received<K>> = Api::all(refusing_short_watches(client));
         self.feed(&K::kind(&()), rng, || watcher::watcher(api.clone(), config().fields(fields))).await;
     }
 
@@ -256,6 +258,7 @@ impl<K: Live> Cache<K> {
     where
         K: kube::Resource<Scope = DynamicResourceScope>,
     {
+        let client = refusing_short_watches(client);
         let api: Api<Received<K>> = if namespace.is_empty() {
             Api::all_with(client, kind)
         } else {
@@ -383,7 +386,7 @@ impl<K: Live> Cache<K> {
 impl Cache<Definition> {
     /// [`Cache::follow`]; only metadata travels.
     pub async fn follow_metadata(self, client: kube::Client, rng: Rng) {
-        let api = Api::<Definition>::all(client);
+        let api = Api::<Definition>::all(refusing_short_watches(client));
         let watch = || watcher::watcher(api.clone(), config()).map_ok(received);
         self.feed("CustomResourceDefinition", rng, watch).await;
     }
@@ -499,6 +502,29 @@ mod tests {
     use super::*;
     use crate::client::in_process;
     use capi_types::machine::Machine;
+
+    /// A proxy that closed every watch was asked without a pause, and the copy counted as current.
+    #[tokio::test(start_paused = true)]
+    async fn watches_that_end_at_once_are_begun_more_and_more_seldom() {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&asked);
+        let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+            let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+            count.fetch_add(usize::from(is_watch), Ordering::Relaxed);
+            let list = r#"{"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineList", "metadata": {"resourceVersion": "7"}, "items": []}"#;
+            let text = if is_watch { "" } else { list };
+            let answer = http::Response::new(kube::client::Body::from(text.as_bytes().to_vec()));
+            async move { Ok::<_, std::convert::Infallible>(answer) }
+        });
+        let client = in_process(service, "proxy", "default", false).client;
+        let cache = Cache::<Machine>::new();
+        let task = tokio::spawn(cache.clone().follow(client, Rng::seeded(1)));
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        task.abort();
+        let asked = asked.load(Ordering::Relaxed);
+        assert!((15..40).contains(&asked), "{asked} watches in ten minutes");
+        assert!(cache.is_ready() && !cache.is_current(), "{:?}", cache.progress());
+    }
 
     /// A right that is missing was asked about three times a second.
     #[tokio::test(start_paused = true)]
