@@ -1,11 +1,10 @@
 //! What hostile input is fed to, and what must hold whatever it is. One function per fuzz target; the
 //! normal test suite calls the same ones with random input.
 
-use capstan_apiserver::object::field_selector::FieldSelector;
-use capstan_apiserver::object::label_selector::LabelSelector;
-use capstan_apiserver::patch::{JSON_PATCH, MERGE_PATCH, Patch, STRATEGIC_PATCH};
-use capstan_apiserver::registry::list;
-use capstan_apiserver::request::content::{self, DEPTH_MAX};
+use capstan_apiserver::internals::content::{self, DEPTH_MAX};
+use capstan_apiserver::internals::{
+    FieldSelector, JSON_PATCH, LabelSelector, MERGE_PATCH, Patch, STRATEGIC_PATCH, decode_token,
+};
 use capstan_dashboard::tui::terminal::{Decoder, Input};
 use serde_json::{Value, json};
 
@@ -19,7 +18,7 @@ const KINDS: [(&str, &str); 6] = [
 ];
 
 /// A refusal is a client's mistake, and says what it was.
-fn refused(failure: &capstan_apiserver::failure::Failure) {
+fn refused(failure: &capstan_apiserver::internals::Failure) {
     assert!((400..500).contains(&failure.code()), "{failure:?}");
     assert!(!failure.message.is_empty());
 }
@@ -87,7 +86,7 @@ pub fn patches(data: &[u8]) {
 /// Tokens of lists that go on: they lead below the prefix of the list, or nowhere.
 pub fn continue_tokens(text: &str) {
     const PREFIX: &str = "/registry/secrets/default/";
-    match list::decode_token(text, PREFIX) {
+    match decode_token(text, PREFIX) {
         Ok((_, after)) => assert!(after.starts_with(PREFIX)),
         Err(failure) => refused(&failure),
     }

@@ -9,9 +9,8 @@ use anyhow::{Context as _, bail};
 
 use super::args::{StandaloneArgs, StoreArgs};
 use super::paths;
-use capstan_apiserver::object::is_whole;
+use capstan_apiserver::{is_whole, plain_form};
 #[cfg(feature = "etcd")]
-use capstan_apiserver::object::plain_form;
 use capstan_base::text::counted;
 use capstan_base::time::Clock;
 use capstan_store::{Checked, DiskStore, MemoryStore, NewStore, Repaired, Store};

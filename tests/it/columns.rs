@@ -10,7 +10,7 @@ use capi_types::key::Gvk;
 use capstan::cli::args::{Cli, Command};
 use capstan::cli::get;
 use capstan::cli::output::Style;
-use capstan_apiserver::table::{Budget, Columns, Include};
+use capstan_apiserver::internals::{Budget, Columns, Include};
 use capstan_base::rng::Rng;
 use capstan_base::time::{Clock, Timestamp, age, parse_rfc3339};
 use capstan_dashboard::fleet::decode::{Decoder, Slim};

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use capi_types as api;
 use capi_types::crds;
-use capstan_apiserver::schema::{self, Schema};
+use capstan_apiserver::internals::{Schema, crd};
 use capstan_worlds::samples::{self, Sample};
 use serde_json::{Value, json};
 
@@ -269,8 +269,8 @@ impl Validators {
 #[test]
 fn our_server_takes_our_definitions() {
     for (kind, mut crd) in ours() {
-        schema::crd::default(&mut crd);
-        let causes = schema::crd::check(&crd, None);
+        crd::default(&mut crd);
+        let causes = crd::check(&crd, None);
         assert!(causes.is_empty(), "{kind}: {causes:?}");
     }
 }

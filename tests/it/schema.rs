@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use capi_rules::admission::Webhooks;
 use capi_types::crds;
-use capstan_apiserver::schema::{Schema, crd};
+use capstan_apiserver::internals::{Schema, crd};
 use k8s_machinery::admission::{Admission as _, Found, Known, Request};
 use k8s_machinery::validation::cause::Cause;
 use serde_json::{Value, json};

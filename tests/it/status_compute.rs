@@ -11,7 +11,7 @@ use capi_types::crds;
 use capstan::cli::args::{StatusComputeArgs, StatusOutputArg};
 use capstan::cli::output::Style;
 use capstan::cli::status_compute::run;
-use capstan_apiserver::schema::{Schema, crd};
+use capstan_apiserver::internals::{Schema, crd};
 use capstan_base::time::{Timestamp, parse_rfc3339};
 use capstan_worlds::samples::Sample;
 use k8s_machinery::validation::cause::Cause;

@@ -37,8 +37,11 @@ const SOURCE: &str = "audit.capstan.dev/source";
 /// Where a request came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
+    /// A service call without a socket.
     InProcess,
+    /// A socket file.
     Socket,
+    /// A TCP connection from there.
     Address(IpAddr),
 }
 
@@ -134,7 +137,7 @@ impl<W: Write> Writer<W> {
 
 /// The event of one request. It is complete, and sent, when this is dropped: with the end of the answer.
 #[derive(Debug)]
-pub struct Auditing {
+pub(crate) struct Auditing {
     log: Arc<AuditLog>,
     clock: Clock,
     event: Map<String, Value>,

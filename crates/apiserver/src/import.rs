@@ -24,12 +24,26 @@ const BATCH: usize = 1000;
 /// Objects that could not be stored.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
+    /// No built-in kind and no definition has this name.
     #[error("{api_version} {kind} is not served here; is its definition installed?")]
-    NotServed { api_version: String, kind: String },
+    NotServed {
+        /// As the object has it: `GROUP/VERSION`, or `v1`.
+        api_version: String,
+        /// As the object has it.
+        kind: String,
+    },
+    /// A name, namespace or size that no stored object can have, or an object that comes twice.
     #[error("{what} cannot be stored: {reason}")]
-    Shape { what: String, reason: String },
+    Shape {
+        /// `KIND NAMESPACE/NAME`, or the key of the object.
+        what: String,
+        /// A sentence for a person.
+        reason: String,
+    },
+    /// Definitions that were stored a moment ago; a sentence for a person.
     #[error("the definitions cannot be read back: {0}")]
     Definitions(String),
+    /// A batch was not written.
     #[error("the store refused: {0}")]
     Store(#[from] store::Error),
 }

@@ -1,27 +1,28 @@
 //! A Kubernetes-style API over a store, as a tower service first and a socket second.
 //! Owns API semantics; must not know who calls it, nor any controller.
 //!
-//! The folders are strata: each knows only those above it in the list below, and `serve` knows this
-//! file, which is the service itself. `tests/it/tidy_layers.rs` holds the order, docs/architecture.md says
-//! what each answers.
+#![doc = include_str!("../README.md")]
+#![warn(missing_docs)]
 
-pub mod failure;
+// The folders are strata: each knows only those above it in the list below, and `serve` knows this file, which is the
+// service itself. `tests/it/tidy_layers.rs` holds the order, docs/architecture.md says what each answers.
+mod failure;
 
-pub mod object;
+mod object;
 
-pub mod schema;
+mod schema;
 
 mod managed;
 mod protobuf;
-pub mod table;
+mod table;
 
 mod resource;
 
-pub mod request;
+mod request;
 
-pub mod patch;
+mod patch;
 
-pub mod registry;
+mod registry;
 
 mod response;
 
@@ -56,12 +57,15 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use capstan_base::rng::Rng;
-use capstan_base::time::Clock;
-use capstan_store::{self as store, Key, Store, Write};
-use k8s_machinery::admission::Admission;
+use capstan_store::{self as store, Key, Write};
 
-pub use registry::kubelets::{Kubelets, PodConnection};
+pub use capstan_base::rng::Rng;
+pub use capstan_base::time::Clock;
+pub use capstan_store::{MemoryStore, Store};
+pub use k8s_machinery::admission::{self, Admission, AdmitAll};
+pub use object::{PlainForm, is_whole, plain_form};
+pub use registry::kubelets::{Kubelets, PodConnection, PortStream};
+pub use registry::metrics::MoreMetrics;
 pub use request::auth::{Identity, Tokens};
 pub use response::Body;
 
@@ -71,7 +75,6 @@ use flow::{Class, Flow, Permit};
 use handler::Asked;
 use newcomers::Newcomer;
 use object::Record;
-use registry::metrics::MoreMetrics;
 use registry::offload::Lane;
 use registry::{Draft, Registry, Subject, definitions, gc, housekeeping};
 use request::auth::Role;
@@ -80,6 +83,20 @@ use resource::{CRD_GROUP, CRD_PLURAL, Catalog, Resource, crds};
 use response::held::hold;
 use response::lines::Lines;
 use response::{Reply, encoding};
+
+/// What fuzz targets feed, and what tests hold against upstream's files. For them only: nothing is promised about it.
+#[doc(hidden)]
+pub mod internals {
+    pub use crate::failure::Failure;
+    pub use crate::object::encode;
+    pub use crate::object::field_selector::FieldSelector;
+    pub use crate::object::label_selector::LabelSelector;
+    pub use crate::patch::{JSON_PATCH, MERGE_PATCH, Patch, STRATEGIC_PATCH, strategic};
+    pub use crate::registry::list::decode_token;
+    pub use crate::request::content;
+    pub use crate::schema::{Schema, crd};
+    pub use crate::table::{Budget, Columns, Include};
+}
 
 /// Largest request body, as kube-apiserver's.
 const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
@@ -93,7 +110,9 @@ const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-no
 
 /// What a server is made of.
 pub struct Options {
+    /// For creation times, Leases and the end of Events.
     pub clock: Clock,
+    /// For uids and the ends of generated names: the same seed makes the same ones in the same order.
     pub rng: Rng,
     /// Served from the start, and kept at the version given here.
     pub definitions: Vec<CustomResourceDefinition>,
@@ -106,14 +125,28 @@ pub struct Options {
 /// Why a server could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
+    /// The store does not answer, or not with what was asked.
     #[error("the store cannot be read: {0}")]
     Store(#[from] store::Error),
+    /// A definition of [`Options::definitions`] is not one, or the one that is stored under its name is damaged.
     #[error("the built-in definition {name} cannot be served: {reason}")]
-    Definition { name: String, reason: String },
+    Definition {
+        /// `PLURAL.GROUP`.
+        name: String,
+        /// A sentence for a person.
+        reason: String,
+    },
+    /// Stored definitions beyond the given ones; a sentence for a person.
     #[error("the definitions in the store cannot be read: {0}")]
     Definitions(String),
+    /// One of the four namespaces that every cluster has.
     #[error("the namespace {name} cannot be made: {reason}")]
-    Namespace { name: String, reason: String },
+    Namespace {
+        /// `default`, `kube-system`, `kube-public` or `kube-node-lease`.
+        name: String,
+        /// A sentence for a person.
+        reason: String,
+    },
 }
 
 /// A handle to a server: clone it, give it to `kube::Client::new`, serve it on a socket.

@@ -10,7 +10,7 @@ use super::flag_places::FlagPlaces;
 use super::release::Release;
 use super::rights::Grantee;
 use super::stages::MigrationStage;
-use capstan_apiserver::patch::strategic;
+use capstan_apiserver::internals::strategic;
 use k8s_machinery::merge;
 
 /// The flags that a stage may change.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use capi_rules::admission::Webhooks;
-use capstan_apiserver::object::encode;
+use capstan_apiserver::internals::encode;
 use capstan_apiserver::{ApiServer, Options, Tokens};
 use capstan_base::rng::Rng;
 use capstan_base::time::{Clock, Timestamp};

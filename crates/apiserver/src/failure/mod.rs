@@ -28,7 +28,6 @@ pub enum Reason {
     Expired,
     TooManyRequests,
     Timeout,
-    ServerTimeout,
     ServiceUnavailable,
     InternalError,
     /// An error that upstream returns without any reason, answered with 500.
@@ -51,7 +50,7 @@ impl Reason {
             Self::UnsupportedMediaType => 415,
             Self::Invalid => 422,
             Self::TooManyRequests => 429,
-            Self::InternalError | Self::ServerTimeout | Self::None => 500,
+            Self::InternalError | Self::None => 500,
             Self::ServiceUnavailable => 503,
             Self::Timeout => 504,
         }
@@ -80,9 +79,10 @@ pub struct Details {
 /// A failed request. Cheap to move; `status()` is what goes over the wire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    pub reason: Reason,
+    pub(crate) reason: Reason,
+    /// The sentence for a person, in upstream's words.
     pub message: String,
-    pub details: Box<Details>,
+    pub(crate) details: Box<Details>,
 }
 
 /// A refusal of the rules as the answer of the webhook that it stands for.
@@ -122,41 +122,41 @@ impl Failure {
         Self::new(reason, message, details)
     }
 
-    pub fn not_found(group: &str, resource: &str, name: &str) -> Self {
+    pub(crate) fn not_found(group: &str, resource: &str, name: &str) -> Self {
         let message = format!("{} \"{name}\" not found", qualified(resource, group));
         Self::about(Reason::NotFound, group, resource, name, message)
     }
 
     /// The path names nothing that is served.
-    pub fn unknown_path() -> Self {
+    pub(crate) fn unknown_path() -> Self {
         let message = "the server could not find the requested resource";
         Self::new(Reason::NotFound, message, Details::default())
     }
 
-    pub fn already_exists(group: &str, resource: &str, name: &str) -> Self {
+    pub(crate) fn already_exists(group: &str, resource: &str, name: &str) -> Self {
         let message = format!("{} \"{name}\" already exists", qualified(resource, group));
         Self::about(Reason::AlreadyExists, group, resource, name, message)
     }
 
     /// `why` ends the sentence `Operation cannot be fulfilled on machines.cluster.x-k8s.io "x": ...`.
-    pub fn conflict(group: &str, resource: &str, name: &str, why: &str) -> Self {
+    pub(crate) fn conflict(group: &str, resource: &str, name: &str, why: &str) -> Self {
         let message =
             format!("Operation cannot be fulfilled on {} \"{name}\": {why}", qualified(resource, group));
         Self::about(Reason::Conflict, group, resource, name, message)
     }
 
     /// The resource version in the request is not the current one.
-    pub fn stale(group: &str, resource: &str, name: &str) -> Self {
+    pub(crate) fn stale(group: &str, resource: &str, name: &str) -> Self {
         Self::conflict(group, resource, name, STALE)
     }
 
     /// Others own what would be applied. Upstream names no object.
-    pub fn apply_conflict(message: String, causes: Vec<Cause>) -> Self {
+    pub(crate) fn apply_conflict(message: String, causes: Vec<Cause>) -> Self {
         Self::new(Reason::Conflict, message, Details { causes, ..Details::default() })
     }
 
     /// Validation failed. Never empty: the causes are the sentence.
-    pub fn invalid(group: &str, kind: &str, name: &str, causes: Vec<Cause>) -> Self {
+    pub(crate) fn invalid(group: &str, kind: &str, name: &str, causes: Vec<Cause>) -> Self {
         let mut seen = BTreeSet::new();
         let texts: Vec<String> =
             causes.iter().map(Cause::to_string).filter(|text| seen.insert(text.clone())).collect();
@@ -172,26 +172,26 @@ impl Failure {
 
     /// A query option (`dryRun`, `fieldValidation`, ...) that cannot be honoured: `kind` is
     /// `ListOptions`, `CreateOptions`, `PatchOptions`, `UpdateOptions` or `DeleteOptions`.
-    pub fn invalid_options(kind: &str, causes: Vec<Cause>) -> Self {
+    pub(crate) fn invalid_options(kind: &str, causes: Vec<Cause>) -> Self {
         Self::invalid("meta.k8s.io", kind, "", causes)
     }
 
     /// A JSON patch that does not fit the object. Upstream keeps the details to itself.
-    pub fn unpatchable() -> Self {
+    pub(crate) fn unpatchable() -> Self {
         let message = "the server rejected our request due to an error in our request";
         Self::new(Reason::Invalid, message, Details::default())
     }
 
-    pub fn bad_request(message: impl Into<String>) -> Self {
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
         Self::new(Reason::BadRequest, message, Details::default())
     }
 
-    pub fn unauthorized() -> Self {
+    pub(crate) fn unauthorized() -> Self {
         Self::new(Reason::Unauthorized, "Unauthorized", Details::default())
     }
 
     /// `why` ends the sentence; an empty name leaves the name out.
-    pub fn forbidden(group: &str, resource: &str, name: &str, why: &str) -> Self {
+    pub(crate) fn forbidden(group: &str, resource: &str, name: &str, why: &str) -> Self {
         let message = match (resource, name) {
             ("", _) => format!("forbidden: {why}"),
             (_, "") => format!("{} is forbidden: {why}", qualified(resource, group)),
@@ -201,19 +201,19 @@ impl Failure {
     }
 
     /// Refused by a webhook in a sentence of its own, without the object's name.
-    pub fn denied(why: impl Into<String>) -> Self {
+    pub(crate) fn denied(why: impl Into<String>) -> Self {
         Self::new(Reason::Forbidden, why, Details::default())
     }
 
     /// The same refusal as the answer of a webhook: its status stays, its sentence is introduced.
     /// Source: apiserver `pkg/admission/plugin/webhook/errors/statuserror.go` (`ToStatusErr`), v0.35.
-    pub fn by_webhook(mut self, name: &str) -> Self {
+    pub(crate) fn by_webhook(mut self, name: &str) -> Self {
         self.message = format!("admission webhook \"{name}\" denied the request: {}", self.message);
         self
     }
 
     /// Nothing may be created in a namespace that is going away.
-    pub fn namespace_terminating(group: &str, resource: &str, name: &str, namespace: &str) -> Self {
+    pub(crate) fn namespace_terminating(group: &str, resource: &str, name: &str, namespace: &str) -> Self {
         let why =
             format!("unable to create new content in namespace {namespace} because it is being terminated");
         let mut failure = Self::forbidden(group, resource, name, &why);
@@ -226,18 +226,18 @@ impl Failure {
         failure
     }
 
-    pub fn method_not_allowed(group: &str, resource: &str, action: &str) -> Self {
+    pub(crate) fn method_not_allowed(group: &str, resource: &str, action: &str) -> Self {
         let message =
             format!("{action} is not supported on resources of kind \"{}\"", qualified(resource, group));
         Self::about(Reason::MethodNotAllowed, group, resource, "", message)
     }
 
-    pub fn not_acceptable(accepted: &[&str]) -> Self {
+    pub(crate) fn not_acceptable(accepted: &[&str]) -> Self {
         let message = format!("only the following media types are accepted: {}", accepted.join(", "));
         Self::new(Reason::NotAcceptable, message, Details::default())
     }
 
-    pub fn unsupported_media_type(accepted: &[&str]) -> Self {
+    pub(crate) fn unsupported_media_type(accepted: &[&str]) -> Self {
         let message = format!(
             "the body of the request was in an unknown format - accepted media types include: {}",
             accepted.join(", ")
@@ -245,13 +245,13 @@ impl Failure {
         Self::new(Reason::UnsupportedMediaType, message, Details::default())
     }
 
-    pub fn too_large(limit_bytes: usize) -> Self {
+    pub(crate) fn too_large(limit_bytes: usize) -> Self {
         let message = format!("Request entity too large: limit is {limit_bytes}");
         Self::new(Reason::RequestEntityTooLarge, message, Details::default())
     }
 
     /// An object that the store cannot take because of its size.
-    pub fn request_too_large(why: impl fmt::Display) -> Self {
+    pub(crate) fn request_too_large(why: impl fmt::Display) -> Self {
         Self::new(
             Reason::RequestEntityTooLarge,
             format!("Request entity too large: {why}"),
@@ -260,12 +260,12 @@ impl Failure {
     }
 
     /// A resource version or continue token from before the history that is kept.
-    pub fn expired(message: impl Into<String>) -> Self {
+    pub(crate) fn expired(message: impl Into<String>) -> Self {
         Self::new(Reason::Expired, message, Details::default())
     }
 
     /// A resource version that the store has not reached yet.
-    pub fn too_large_resource_version(wanted: u64, current: u64) -> Self {
+    pub(crate) fn too_large_resource_version(wanted: u64, current: u64) -> Self {
         let message = format!("Timeout: Too large resource version: {wanted}, current: {current}");
         let mut failure = Self::new(Reason::Timeout, message, Details::default());
         failure.details.causes.push(Cause::new(
@@ -277,33 +277,34 @@ impl Failure {
         failure
     }
 
-    pub fn timeout(message: impl Into<String>) -> Self {
+    pub(crate) fn timeout(message: impl Into<String>) -> Self {
         Self::new(Reason::Timeout, format!("Timeout: {}", message.into()), Details::default())
     }
 
-    pub fn too_many_requests(message: impl Into<String>, retry_after_s: u32) -> Self {
+    pub(crate) fn too_many_requests(message: impl Into<String>, retry_after_s: u32) -> Self {
         Self::new(Reason::TooManyRequests, message, Details { retry_after_s, ..Details::default() })
     }
 
-    pub fn unavailable(message: impl Into<String>, retry_after_s: u32) -> Self {
+    pub(crate) fn unavailable(message: impl Into<String>, retry_after_s: u32) -> Self {
         Self::new(Reason::ServiceUnavailable, message, Details { retry_after_s, ..Details::default() })
     }
 
-    pub fn internal(why: impl fmt::Display) -> Self {
+    pub(crate) fn internal(why: impl fmt::Display) -> Self {
         Self::new(Reason::InternalError, format!("{INTERNAL}{why}"), Details::default())
     }
 
     /// A plain 500 without a reason, as upstream answers for a few client mistakes.
-    pub fn unexplained(message: impl Into<String>) -> Self {
+    pub(crate) fn unexplained(message: impl Into<String>) -> Self {
         Self::new(Reason::None, message, Details::default())
     }
 
+    /// The HTTP status code.
     pub fn code(&self) -> u16 {
         self.reason.code()
     }
 
     /// The `Status` object of the response body.
-    pub fn status(&self) -> Value {
+    pub(crate) fn status(&self) -> Value {
         let mut status = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
             "message": self.message, "code": self.code(),

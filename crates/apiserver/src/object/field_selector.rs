@@ -43,7 +43,7 @@ impl FieldSelector {
         Ok(Self(requirements))
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 

@@ -41,7 +41,7 @@ impl LabelSelector {
         parser.selector().map(Self).map_err(Failure::bad_request)
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 

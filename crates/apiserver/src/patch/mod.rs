@@ -13,9 +13,13 @@ use serde_json::Value;
 use crate::failure::Failure;
 use crate::request::content;
 
+/// RFC 6902.
 pub const JSON_PATCH: &str = "application/json-patch+json";
+/// RFC 7396.
 pub const MERGE_PATCH: &str = "application/merge-patch+json";
+/// Kubernetes' own: lists merge by key. Only for built-in kinds.
 pub const STRATEGIC_PATCH: &str = "application/strategic-merge-patch+json";
+/// Server-side apply.
 pub const APPLY_PATCH: &str = "application/apply-patch+yaml";
 
 /// More operations than this are refused.
@@ -29,8 +33,11 @@ const STEPS_MAX: usize = 64_000_000;
 /// A patch that was read but not applied yet; it may be applied again after a lost race.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Patch {
+    /// Of [`JSON_PATCH`].
     Json(Vec<PatchOperation>),
+    /// Of [`MERGE_PATCH`].
     Merge(Value),
+    /// Of [`STRATEGIC_PATCH`].
     Strategic(Value),
 }
 

@@ -126,7 +126,7 @@ fn encode_token(revision: Option<Revision>, after: &str, prefix: &str) -> String
 /// the list.
 ///
 /// # Errors
-/// 400 for anything that [`list_metadata`] did not write.
+/// 400 for anything that the end of a list did not write.
 pub fn decode_token(text: &str, prefix: &str) -> Result<(Option<Revision>, String), Failure> {
     let bad = |why: &str| Failure::bad_request(format!("invalid continue token: {why}"));
     let bytes = BASE64.decode(text).map_err(|_| bad("it is not base64url"))?;

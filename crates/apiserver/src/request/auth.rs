@@ -13,7 +13,9 @@ use crate::failure::Failure;
 /// The bearer tokens of a server. Compared in constant time, never shown.
 #[derive(Clone)]
 pub struct Tokens {
+    /// Makes a request [`Identity::ADMIN`]'s. An empty text is no token.
     pub admin: String,
+    /// Makes a request [`Identity::READ_ONLY`]'s. An empty text is no token.
     pub read_only: String,
 }
 
@@ -44,15 +46,19 @@ const VIEWERS: &str = "capstan:viewers";
 /// Somebody who asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
+    /// The name, as `kubectl auth whoami` shows it.
     pub user: Cow<'static, str>,
     /// As given; see [`Identity::groups`].
     given_groups: Cow<'static, [Cow<'static, str>]>,
-    pub role: Role,
+    pub(crate) role: Role,
 }
 
 impl Identity {
+    /// Of the group `system:masters`: may do everything, and act as anybody.
     pub const ADMIN: Self = Self::known("kubernetes-admin", &[Cow::Borrowed(ADMINS)], Role::Admin);
+    /// Of the group `capstan:viewers`: reads everything but Secrets.
     pub const READ_ONLY: Self = Self::known("capstan-viewer", &[Cow::Borrowed(VIEWERS)], Role::ReadOnly);
+    /// Without credentials: health and version only.
     pub const ANONYMOUS: Self =
         Self::known("system:anonymous", &[Cow::Borrowed("system:unauthenticated")], Role::Anonymous);
 
@@ -88,7 +94,7 @@ impl Identity {
     ///
     /// # Errors
     /// 403 without that right; 400 for groups without a user.
-    pub fn impersonating(self, headers: &HeaderMap) -> Result<Self, Failure> {
+    pub(crate) fn impersonating(self, headers: &HeaderMap) -> Result<Self, Failure> {
         let all = |name: &str| -> Vec<String> {
             headers.get_all(name).iter().map(|v| String::from_utf8_lossy(v.as_bytes()).into_owned()).collect()
         };
@@ -132,7 +138,7 @@ impl Tokens {
     ///
     /// # Errors
     /// 401 for anything but a known bearer token.
-    pub fn authenticate(&self, authorization: Option<&str>) -> Result<Option<Identity>, Failure> {
+    pub(crate) fn authenticate(&self, authorization: Option<&str>) -> Result<Option<Identity>, Failure> {
         let Some(authorization) = authorization else { return Ok(None) };
         let token = authorization
             .split_once(' ')
@@ -158,12 +164,12 @@ fn same_secret(secret: &str, given: &str) -> bool {
 /// One thing to be allowed, as authorisation sees it.
 #[derive(Clone, Copy, Debug)]
 pub enum Attributes<'a> {
-    Resource { verb: &'a str, group: &'a str, resource: &'a str, subresource: &'a str },
+    Resource { verb: &'a str, group: &'a str, resource: &'a str },
     Path { verb: &'a str, path: &'a str },
 }
 
 impl Identity {
-    pub fn may(&self, attributes: Attributes<'_>) -> bool {
+    pub(crate) fn may(&self, attributes: Attributes<'_>) -> bool {
         match (self.role, attributes) {
             (Role::Admin, _) => true,
             (Role::ReadOnly, Attributes::Resource { verb, group, resource, .. }) => {
@@ -185,7 +191,7 @@ impl Identity {
     /// 403 in upstream's words.
     pub fn authorize(&self, verb: Verb, target: &Target) -> Result<(), Failure> {
         let Target { group, plural, subresource, namespace, name, .. } = target;
-        let attributes = Attributes::Resource { verb: verb.word(), group, resource: plural, subresource };
+        let attributes = Attributes::Resource { verb: verb.word(), group, resource: plural };
         if self.may(attributes) {
             return Ok(());
         }
@@ -249,7 +255,7 @@ mod tests {
 
     #[test]
     fn roles_may_what_they_say() {
-        let attributes = |verb, resource| Attributes::Resource { verb, group: "", resource, subresource: "" };
+        let attributes = |verb, resource| Attributes::Resource { verb, group: "", resource };
         for (identity, attributes, allowed) in [
             (Identity::ADMIN, attributes("delete", "secrets"), true),
             (Identity::READ_ONLY, attributes("list", "nodes"), true),

@@ -34,9 +34,9 @@ use k8s_machinery::validation::cause::{Cause, cut};
 /// The schema of one kind in one version.
 #[derive(Debug)]
 pub struct Schema {
-    pub kind: String,
-    pub version: String,
-    pub root: Node,
+    pub(crate) kind: String,
+    pub(crate) version: String,
+    pub(crate) root: Node,
     /// Built-in kinds are decoded into types upstream: a wrong type is a malformed request (400),
     /// not an invalid object (422), and nothing else is checked by schema.
     native: bool,

@@ -63,7 +63,9 @@ const UNIX: &str = "unix:";
 /// Where to listen: `127.0.0.1:6443`, or `unix:/path/of/socket`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
+    /// TLS on this address; port 0 picks a free one.
     Tcp(SocketAddr),
+    /// A socket file, without TLS: who may open it is the administrator.
     Unix(PathBuf),
 }
 
@@ -94,12 +96,25 @@ impl fmt::Display for Address {
 /// Why an address is not served.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
+    /// The port is taken, or the address is not one of this machine.
     #[error(
         "cannot listen on {address}: {source}; another process may have the port (port 0 picks a free one)"
     )]
-    Bind { address: SocketAddr, source: std::io::Error },
+    Bind {
+        /// As asked for; `0.0.0.0:0` when a given listener has none.
+        address: SocketAddr,
+        /// Of the operating system.
+        source: std::io::Error,
+    },
+    /// The socket file cannot be made or would take another's place.
     #[error("cannot listen on the socket {path}: {why}")]
-    Socket { path: String, why: String },
+    Socket {
+        /// The file.
+        path: String,
+        /// A sentence for a person: what is there, who may enter the folder, or what the system said.
+        why: String,
+    },
+    /// The certificate for the address cannot be made.
     #[error(transparent)]
     Identity(#[from] IdentityError),
 }

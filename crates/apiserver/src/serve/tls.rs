@@ -33,24 +33,50 @@ const BACKDATE_MINUTES: i64 = 5;
 /// Why a server has no identity, and what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
+    /// A key or a certificate is not made.
     #[error("cannot make {what}: {source}; check the system's source of randomness")]
-    Generate { what: &'static str, source: rcgen::Error },
+    Generate {
+        /// With its article: `a server certificate`.
+        what: &'static str,
+        /// Of the library that makes it.
+        source: rcgen::Error,
+    },
+    /// A file that is not only its owner's, or that cannot be read or written.
     #[error(transparent)]
     File(#[from] FileError),
+    /// A file that does not hold what it should.
     #[error(
         "{path} is not usable: {reason}; restore it from a copy, or delete it to have a new one made (clients then need a new kubeconfig)"
     )]
-    Damaged { path: String, reason: String },
+    Damaged {
+        /// The file.
+        path: String,
+        /// What is wrong with its content.
+        reason: String,
+    },
+    /// Files of two different authorities lie beside each other.
     #[error(
         "{key} is not the key of {certificate}: no client could connect; restore the pair from a copy, or delete \
          both to have new ones made (clients then need a new kubeconfig)"
     )]
-    Mismatch { key: String, certificate: String },
+    Mismatch {
+        /// The file of the key.
+        key: String,
+        /// The file of the certificate.
+        certificate: String,
+    },
+    /// A reader's token that would make its holder the administrator.
     #[error(
         "{admin} and {read_only} hold the same token, so who may only read could also write; delete one of them to \
          have a new one made"
     )]
-    SameTokens { admin: String, read_only: String },
+    SameTokens {
+        /// The file of the administrator's token.
+        admin: String,
+        /// The file of the reader's token.
+        read_only: String,
+    },
+    /// The TLS library refuses a certificate or a key.
     #[error("TLS cannot be set up: {0}")]
     Tls(#[from] tokio_rustls::rustls::Error),
 }
@@ -183,7 +209,9 @@ impl Authority {
 /// What a client presents as its identity, PEM.
 #[derive(Clone)]
 pub struct ClientCertificate {
+    /// One certificate, signed by the authority.
     pub certificate_pem: String,
+    /// Its private key, PKCS #8.
     pub key_pem: String,
 }
 
@@ -191,7 +219,7 @@ pub struct ClientCertificate {
 /// `None` without a common name.
 ///
 /// Source: apiserver `pkg/authentication/request/x509/x509.go`, `CommonNameUserConversion`, v0.35.
-pub fn identity_of(certificate: &[u8]) -> Option<Identity> {
+pub(crate) fn identity_of(certificate: &[u8]) -> Option<Identity> {
     let (_, parsed) = x509_parser::parse_x509_certificate(certificate).ok()?;
     let text = |part: &AttributeTypeAndValue<'_>| part.as_str().ok().map(str::to_owned);
     let subject = parsed.subject();

@@ -54,8 +54,11 @@ impl Budget {
 /// What the `object` of a row holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Include {
+    /// `includeObject=None`: only the cells.
     Nothing,
+    /// A `PartialObjectMetadata`, what kubectl asks for.
     Metadata,
+    /// The whole object.
     Object,
 }
 

@@ -177,7 +177,7 @@ const SCRUB_PAUSE: Duration = Duration::from_secs(10);
 impl DiskStore {
     /// Compares the checksums of the data file in `dir` in the background, over and over, and ends
     /// with one line in the log when a page is damaged. The store may be in use: it is only read, some
-    /// pages every [`SCRUB_PAUSE`].
+    /// pages every `SCRUB_PAUSE`.
     pub async fn scrub(dir: PathBuf) {
         let path = dir.join(FILE);
         let mut scrub = Scrub::new(&path);
