@@ -24,6 +24,7 @@ impl ChangeId {
         Self(hash.iter().take(DIGITS / 2).map(|byte| format!("{byte:02x}")).collect())
     }
 
+    /// The twelve digits, in lower case.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -32,6 +32,7 @@ impl CommandLine {
         Self(format!("{text}{}", self.0))
     }
 
+    /// The line as it is typed, its words quoted.
     pub fn as_str(&self) -> &str {
         &self.0
     }

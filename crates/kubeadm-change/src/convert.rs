@@ -21,12 +21,22 @@ const FLAGS: &[&[&str]] = &[
 /// Why a document cannot be written in v1beta3.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConvertError {
+    /// A flag that is given more than once.
     #[error(
         "{path}: `{name}` stands twice, and v1beta3 has one value per flag; use v1beta4 (kubeadm 1.31 and later)"
     )]
-    Duplicate { path: String, name: String },
+    Duplicate {
+        /// The list that holds the flag.
+        path: String,
+        /// Of the flag.
+        name: String,
+    },
+    /// A field that only v1beta4 has, with a value.
     #[error("{path} does not exist in v1beta3; use v1beta4 (kubeadm 1.31 and later)")]
-    Missing { path: String },
+    Missing {
+        /// The field, as v1beta4 has it.
+        path: String,
+    },
 }
 
 /// Fields that v1beta3 does not have.

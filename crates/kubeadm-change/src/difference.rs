@@ -15,10 +15,13 @@ use super::units::{duration_ns, quantity_milli};
 /// One field that is different.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FieldChange {
+    /// The document that has the field.
     pub kind: DocumentKind,
+    /// From the head of the document.
     pub path: FieldPath,
     /// As stored, or what kubeadm takes when it is absent; null when there is nothing.
     pub old: Value,
+    /// As asked for; null when the field is taken away.
     pub new: Value,
     /// What brought it about, when it was not asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -31,6 +34,7 @@ impl FieldChange {
         shown(&self.path, &self.old)
     }
 
+    /// The new value for people; secrets are hidden.
     pub fn new_text(&self) -> String {
         shown(&self.path, &self.new)
     }

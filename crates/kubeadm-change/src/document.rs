@@ -34,16 +34,20 @@ impl Origin {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {message}")]
 pub struct InputError {
+    /// `FILE:LINE:COLUMN`, or the argument.
     pub place: String,
+    /// What is wrong, and what was expected.
     pub message: String,
 }
 
 /// One configuration document.
 #[derive(Clone, Debug)]
 pub struct Document {
+    /// The kind; of each, a cluster has one document.
     pub kind: DocumentKind,
     /// `v1beta3` and the like, as it was read.
     pub version: String,
+    /// For messages about a place in it.
     pub origin: Origin,
     /// As it was read, with places.
     pub located: Located,
@@ -54,6 +58,7 @@ pub struct Document {
 /// What a set of files holds.
 #[derive(Clone, Debug, Default)]
 pub struct Inputs {
+    /// At most one of each kind.
     pub documents: Vec<Document>,
     /// Kubernetes objects beside them: Nodes, Pods and the like.
     pub objects: Vec<Value>,

@@ -31,9 +31,11 @@ pub struct ClusterFacts {
     pub control_plane: Vec<LiveNode>,
     /// Names of Nodes without an API server, in order.
     pub workers: Vec<String>,
+    /// etcd runs as static pods, not on hosts of its own.
     pub has_local_etcd: bool,
     /// A flag or a Node names a cloud provider.
     pub has_cloud_provider: bool,
+    /// Who would take back what is written by hand.
     pub managed_by: ManagedBy,
     /// Names of Nodes whose controller manager or scheduler holds its lock.
     pub lock_holders: BTreeSet<String>,

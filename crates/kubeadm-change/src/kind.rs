@@ -4,19 +4,27 @@
 /// The kinds of documents that kubeadm reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DocumentKind {
+    /// `ClusterConfiguration`, stored in ConfigMap `kubeadm-config`.
     Cluster,
+    /// `KubeletConfiguration`, stored in ConfigMap `kubelet-config`.
     Kubelet,
+    /// `KubeProxyConfiguration`, stored in ConfigMap `kube-proxy`.
     Proxy,
+    /// `InitConfiguration`, stored nowhere.
     Init,
+    /// `JoinConfiguration`, stored nowhere.
     Join,
+    /// `UpgradeConfiguration`, stored nowhere.
     Upgrade,
+    /// `ResetConfiguration`, stored nowhere.
     Reset,
 }
 
 /// The group of kubeadm's own documents.
 pub const KUBEADM_GROUP: &str = "kubeadm.k8s.io";
-/// The versions of the kubeadm API that are read and written.
+/// The older version of kubeadm's API that is read and written: flags are maps.
 pub const V1BETA3: &str = "v1beta3";
+/// The version of kubeadm's API in which documents are compared: flags are lists, so that one may stand twice.
 pub const V1BETA4: &str = "v1beta4";
 
 impl DocumentKind {

@@ -4,6 +4,9 @@
 //! Owns the configuration documents as data, their schema, conversion and merge, the plan, and how far a change is.
 //! Must not know a client, a clock or chance; reading a cluster, writing to it and printing are somebody else's.
 
+#![doc = include_str!("../README.md")]
+#![warn(missing_docs)]
+
 pub mod change_id;
 pub mod check;
 pub mod command_line;

@@ -17,7 +17,9 @@ const MIRROR: &str = "kubernetes.io/config.mirror";
 /// One control plane node as its mirror pods show it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveNode {
+    /// What the pods show of the host: address, port, mounted folders.
     pub host: HostFacts,
+    /// By component; one that does not run there is missing.
     pub static_pods: BTreeMap<&'static str, StaticPod>,
 }
 

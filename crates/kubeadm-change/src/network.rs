@@ -8,7 +8,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// An address range: the network address and its prefix length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cidr {
+    /// The network address: bits behind the prefix are zero.
     pub address: IpAddr,
+    /// Length of the prefix in bits.
     pub prefix: u8,
 }
 
@@ -58,6 +60,7 @@ impl Cidr {
         })
     }
 
+    /// Is it an address of this family and range?
     pub fn contains(&self, address: IpAddr) -> bool {
         address.is_ipv4() == self.address.is_ipv4() && masked(address, self.prefix) == self.address
     }

@@ -23,6 +23,7 @@ pub enum NodeFileKind {
 /// A file that the commands of a step name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NodeFile {
+    /// What its content is made from.
     pub kind: NodeFileKind,
     /// Where it stands on the node.
     pub path: String,

@@ -27,10 +27,12 @@ pub struct PathError {
 }
 
 impl FieldPath {
+    /// One field or key further down.
     pub fn field(&self, name: &str) -> Self {
         self.step(PathStep::Field(name.to_owned()))
     }
 
+    /// One step further down.
     pub fn step(&self, step: PathStep) -> Self {
         let mut steps = self.0.clone();
         steps.push(step);

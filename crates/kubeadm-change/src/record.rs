@@ -24,14 +24,18 @@ const HISTORY_MAX: usize = 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RecordState {
+    /// Somebody carries it out, or has left it half done.
     Open,
+    /// Everything of it was seen to be done.
     Complete,
 }
 
 /// A line about a change of the past.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PastChange {
+    /// Of the plan.
     pub id: ChangeId,
+    /// The user who began it.
     pub by: String,
     /// RFC 3339.
     pub completed: String,
@@ -43,6 +47,7 @@ pub struct PastChange {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TakenBack {
+    /// Of the change that is taken back.
     pub id: ChangeId,
     /// It was half done: what stands on hosts may not be what runs there yet.
     pub was_open: bool,
@@ -51,6 +56,7 @@ pub struct TakenBack {
 /// Who begins a change, and when.
 #[derive(Clone, Debug)]
 pub struct Beginning<'b> {
+    /// The user who begins.
     pub by: &'b str,
     /// RFC 3339.
     pub at: String,
@@ -61,11 +67,15 @@ pub struct Beginning<'b> {
 /// The record. Texts are those of the ConfigMaps, by their names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangeRecord {
+    /// Of the plan: whoever goes on works on the same one.
     pub id: ChangeId,
+    /// Whether it is over.
     pub state: RecordState,
+    /// The user who began it.
     pub by: String,
     /// RFC 3339.
     pub begun: String,
+    /// RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed: Option<String>,
     /// The change that this one takes back.
@@ -76,10 +86,13 @@ pub struct ChangeRecord {
     /// What was seen when it was complete, a line for each node and component.
     #[serde(default)]
     pub evidence: Vec<String>,
+    /// Earlier changes, newest last.
     #[serde(default)]
     pub history: Vec<PastChange>,
+    /// By the name of the ConfigMap, before the change.
     #[serde(skip)]
     pub before: BTreeMap<String, String>,
+    /// By the name of the ConfigMap, as the change leaves it.
     #[serde(skip)]
     pub after: BTreeMap<String, String>,
     /// Of the ConfigMap that it was read from.
@@ -212,6 +225,7 @@ impl ChangeRecord {
         (&self.id, &self.before, &self.after) == (&other.id, &other.before, &other.after)
     }
 
+    /// Is it carried out, or half done?
     pub fn is_open(&self) -> bool {
         self.state == RecordState::Open
     }

@@ -19,6 +19,7 @@ pub enum Sighting<T> {
     Hidden(String),
     /// It did not come now.
     Unknown(String),
+    /// As it was read.
     Known(T),
 }
 
@@ -34,7 +35,9 @@ pub struct PodState {
 /// One Node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunningNode {
+    /// Its kubelet reports it as ready.
     pub ready: bool,
+    /// Nothing new is scheduled there.
     pub cordoned: bool,
     /// What drained it and has not given it back yet, as its annotation says. Anybody may have written that.
     pub drained_by: Option<String>,
@@ -42,6 +45,7 @@ pub struct RunningNode {
     pub drained_by_us: bool,
     /// The address of type `InternalIP`.
     pub address: Option<String>,
+    /// By component.
     pub pods: BTreeMap<&'static str, PodState>,
     /// The names in the certificate that is served, by kubeadm's name of it (`apiserver`, `etcd-server`).
     pub served: BTreeMap<&'static str, Sighting<BTreeSet<String>>>,
@@ -56,11 +60,15 @@ pub struct RunningNode {
 /// A DaemonSet or a Deployment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AddonState {
+    /// With its tag.
     pub image: String,
     /// When its pods were last restarted by a person or by us: RFC 3339, which compares as text.
     pub restarted_at: String,
+    /// Pods that there should be.
     pub wanted: u64,
+    /// Pods of the newest version.
     pub updated: u64,
+    /// Pods that serve.
     pub available: u64,
     /// Its controller has seen the newest version.
     pub is_observed: bool,
@@ -86,14 +94,19 @@ pub struct SeenBefore {
 /// Everything that runs, as far as it was read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Running {
+    /// By name.
     pub nodes: BTreeMap<String, RunningNode>,
+    /// The static pods of control plane nodes, as they are written.
     pub control_plane: Vec<LiveNode>,
+    /// `None`: there is no such DaemonSet.
     pub kube_proxy: Option<AddonState>,
+    /// `None`: there is no such Deployment.
     pub coredns: Option<AddonState>,
     /// When the ConfigMap of kube-proxy was last written: RFC 3339.
     pub proxy_written_at: String,
     /// `/readyz` of the endpoint.
     pub is_endpoint_ready: Option<bool>,
+    /// To know what is new from what was there.
     pub before: SeenBefore,
     /// What could not be read, with the right that is missing where that is why.
     pub gaps: Vec<String>,

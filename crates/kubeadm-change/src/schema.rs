@@ -9,9 +9,13 @@ use super::path::{FieldPath, PathStep};
 /// The type of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Type {
+    /// A string.
     Text,
+    /// `true` or `false`.
     Bool,
+    /// A whole number.
     Integer,
+    /// A number.
     Float,
     /// Go's form, such as `4m0s`.
     Duration,
@@ -19,8 +23,11 @@ pub enum Type {
     Quantity,
     /// Whatever stands there is kept.
     Any,
+    /// Keys are not known, values are of one type.
     Map(Box<Type>),
+    /// Items of one type, and how a patch meets them.
     List(Box<Type>, ListMerge),
+    /// A structure of the [`Schema`] by its name.
     Struct(String),
 }
 
@@ -40,6 +47,7 @@ pub enum ListMerge {
 /// One field of a structure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldType {
+    /// What may stand there.
     pub type_: Type,
     /// The only version of the kubeadm API that has it.
     pub only_in: Option<String>,

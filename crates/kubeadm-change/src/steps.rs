@@ -7,8 +7,11 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StepScope {
+    /// For the cluster.
     Once,
+    /// On the control plane nodes, one after the other.
     EachControlPlane,
+    /// On all nodes, one after the other.
     EachNode,
 }
 
@@ -16,7 +19,7 @@ macro_rules! steps {
     ($($id:ident, $scope:ident, $title:literal, $check:literal, $undo:literal;)*) => {
         /// A step by its short name.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-        pub enum StepId { $($id,)* }
+        pub enum StepId { $(#[doc = concat!("To ", $title, ".")] $id,)* }
 
         impl StepId {
             const ALL: &'static [Self] = &[$(Self::$id,)*];
@@ -26,6 +29,7 @@ macro_rules! steps {
                 match self { $(Self::$id => stringify!($id),)* }
             }
 
+            /// Where it is done.
             pub fn scope(self) -> StepScope {
                 match self { $(Self::$id => StepScope::$scope,)* }
             }

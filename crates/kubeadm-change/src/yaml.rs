@@ -13,23 +13,31 @@ use serde_saphyr::Spanned;
 pub struct Located {
     /// 1-based.
     pub line: usize,
+    /// 1-based, in characters.
     pub column: usize,
     /// The text of a scalar without quotes.
     pub plain: Option<String>,
+    /// What stands there.
     pub shape: YamlShape,
 }
 
+/// A value of YAML, its parts with their places.
 #[derive(Clone, Debug, PartialEq)]
 pub enum YamlShape {
+    /// Text, number, truth or null, resolved as kubeadm resolves it.
     Scalar(Value),
+    /// In its order.
     List(Vec<Located>),
+    /// In its order; a key may stand twice.
     Map(Vec<MapEntry>),
 }
 
 /// One entry of a map; a key may stand several times.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MapEntry {
+    /// Usually a text.
     pub key: Located,
+    /// With the place where it begins.
     pub value: Located,
 }
 
@@ -37,7 +45,9 @@ pub struct MapEntry {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{line}:{column}: YAML or JSON was expected here: {why}")]
 pub struct NotYaml {
+    /// 1-based.
     pub line: usize,
+    /// 1-based, in characters.
     pub column: usize,
     why: String,
 }

@@ -31,12 +31,15 @@ pub enum FindingSeverity {
 /// One thing that is wrong with a document.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct DocumentFinding {
+    /// Whether it keeps the document from being used.
     pub severity: FindingSeverity,
+    /// Name of the document's kind.
     pub kind: &'static str,
     /// The field; empty when the whole document is meant.
     pub path: String,
     /// `FILE:LINE:COLUMN`.
     pub place: String,
+    /// What is wrong, and what was expected.
     pub message: String,
 }
 

@@ -30,6 +30,7 @@ impl MergeError {
 /// The document that comes out, with what a person should know about how it did.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Merged {
+    /// The base with the patch in it.
     pub value: Value,
     /// Lists that were replaced as a whole, maps that were emptied, keys that were ignored.
     pub notes: Vec<String>,

@@ -17,6 +17,7 @@ use super::JudgedChange;
 /// One component, the nodes on which it is reached, and what differs there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Reach {
+    /// What is restarted or written anew.
     pub component: Component,
     /// Empty for what is there once, and for every kubelet.
     pub nodes: Vec<String>,

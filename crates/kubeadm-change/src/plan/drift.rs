@@ -10,7 +10,9 @@ use super::artefacts::pod_differences;
 /// One pod that is not as its configuration renders.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Drift {
+    /// Name of the Node.
     pub node: String,
+    /// As [`API_SERVER`](crate::render::API_SERVER) and the like.
     pub component: String,
     /// From what is rendered to what runs.
     pub differences: Vec<String>,

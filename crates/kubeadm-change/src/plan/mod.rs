@@ -43,6 +43,7 @@ pub use drift::{Drift, find as find_drift};
 pub enum PlanState {
     /// Nothing differs.
     Nothing,
+    /// Every change may be made, and nothing has to be acknowledged.
     Ready,
     /// Somebody has to acknowledge what is said about some changes.
     NeedsAcknowledgement,
@@ -55,8 +56,10 @@ pub enum PlanState {
 /// One change and what the rules say about it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct JudgedChange {
+    /// What differs.
     #[serde(flatten)]
     pub change: FieldChange,
+    /// Whether it may be made, and what it reaches.
     #[serde(flatten)]
     pub finding: RuleFinding,
 }
@@ -64,16 +67,20 @@ pub struct JudgedChange {
 /// One thing to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PlannedStep {
+    /// Stable: progress and runbooks name it.
     pub id: StepId,
+    /// What is done, in a few words.
     pub title: String,
     /// Where; empty for a step that is done once. Several nodes are a batch.
     pub nodes: Vec<String>,
+    /// In the order in which they are run, on each of the nodes.
     pub commands: Vec<CommandLine>,
     /// What the commands need on the node before.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<NodeFile>,
     /// What must hold before the next step.
     pub check: String,
+    /// How the step is taken back.
     pub undo: String,
 }
 
@@ -83,18 +90,26 @@ pub struct PlannedStep {
 pub struct ChangePlan {
     /// Of the versions it was made from, the request and the rules.
     pub id: ChangeId,
+    /// Whether the plan may be carried out as it is.
     pub state: PlanState,
+    /// A plan for a KubeadmControlPlane is a patch of it, not steps on hosts.
     pub managed_by: ManagedBy,
+    /// Those asked for, and those that follow from them.
     pub changes: Vec<JudgedChange>,
+    /// What is wrong with the documents that are asked for.
     pub findings: Vec<DocumentFinding>,
+    /// What writing manifests anew would take back.
     pub drift: Vec<Drift>,
+    /// What differs on which nodes once the plan is carried out.
     pub reach: Vec<Reach>,
+    /// In their order; empty for a plan that is invalid or blocked.
     pub steps: Vec<PlannedStep>,
     /// Which of several rollouts this is, when the request cannot be carried out in one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rollout: Option<RolloutPart>,
     /// What people will notice while it is carried out.
     pub disruption: Vec<String>,
+    /// What a person should know, and what had to be assumed.
     pub notes: Vec<String>,
     /// The patch for the KubeadmControlPlane that looks after the cluster.
     #[serde(skip_serializing_if = "Option::is_none")]

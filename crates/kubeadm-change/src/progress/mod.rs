@@ -23,13 +23,17 @@ use super::steps::StepId;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ItemState {
+    /// The cluster shows it.
     Done,
     /// No API shows it.
     Manual,
+    /// Not begun.
     Pending,
+    /// Begun, and not at its end.
     InProgress,
     /// It cannot be seen now.
     Unknown,
+    /// It shows that it went wrong.
     Failed,
 }
 
@@ -50,11 +54,14 @@ impl ItemState {
 /// One thing of a step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ProgressItem {
+    /// The step that it is a part of.
     pub step: StepId,
     /// Empty for what is there once.
     pub node: String,
+    /// `None`: it is not about one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub component: Option<Component>,
+    /// How far it is.
     pub state: ItemState,
     /// What shows it.
     pub evidence: String,
@@ -62,10 +69,13 @@ pub struct ProgressItem {
 
 /// What progress is read from.
 pub struct Situation<'s> {
+    /// The plan that is being carried out.
     pub plan: &'s ChangePlan,
+    /// The documents that it leads to.
     pub target: &'s WantedDocuments,
     /// As it is stored now.
     pub inputs: &'s Inputs,
+    /// What the cluster shows now.
     pub running: &'s Running,
 }
 

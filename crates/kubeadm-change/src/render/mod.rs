@@ -22,8 +22,11 @@ pub use static_pod::{Mount, StaticPod, Volume};
 
 /// The components that run as static pods, in the order in which kubeadm restarts them.
 pub const ETCD: &str = "etcd";
+/// Also the value of the pods' label `component`.
 pub const API_SERVER: &str = "kube-apiserver";
+/// Also the value of the pods' label `component`.
 pub const CONTROLLER_MANAGER: &str = "kube-controller-manager";
+/// Also the value of the pods' label `component`.
 pub const SCHEDULER: &str = "kube-scheduler";
 
 /// Folders with certificate authorities that kubeadm mounts when the host has them.
@@ -33,6 +36,7 @@ pub const DEBIAN_CA_FOLDERS: [&str; 3] =
 /// A control plane node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostFacts {
+    /// Of the Node.
     pub name: String,
     /// The API server's advertise address.
     pub address: String,
@@ -75,6 +79,7 @@ impl HostFacts {
 /// Everything kubeadm writes on one node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NodeArtefacts {
+    /// By component; etcd only where it runs as a static pod.
     pub static_pods: BTreeMap<&'static str, StaticPod>,
     /// The names of each certificate, sorted.
     pub certificates: BTreeMap<&'static str, Vec<String>>,
@@ -83,26 +88,37 @@ pub struct NodeArtefacts {
 /// The images of the add-ons, which are written once for the cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AddonImages {
+    /// With its tag.
     #[serde(rename = "kube-proxy")]
     pub kube_proxy: String,
+    /// With its tag.
     pub coredns: String,
 }
 
 /// Why nothing can be rendered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RenderError {
+    /// What `kubernetesVersion` says.
     #[error("kubernetesVersion is `{0}`; expected the version of the cluster, such as v1.36.0")]
     Version(String),
+    /// What `networking.serviceSubnet` says.
     #[error("networking.serviceSubnet is `{0}`; expected a range such as 10.96.0.0/12")]
     ServiceSubnet(String),
+    /// A static pod needs the address of its host.
     #[error("the address of node {node} is `{address}`; expected an IP address")]
-    Address { node: String, address: String },
+    Address {
+        /// Name of the Node.
+        node: String,
+        /// As it was read.
+        address: String,
+    },
 }
 
 /// ClusterConfiguration with kubeadm's defaults, as rendering reads it.
 #[derive(Clone, Debug)]
 pub struct ClusterSettings<'c> {
     value: &'c Value,
+    /// Of the kubeadm that writes.
     pub release: Release,
     kubernetes_minor: u64,
 }
@@ -130,6 +146,7 @@ impl<'c> ClusterSettings<'c> {
         self.at(path).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
     }
 
+    /// On the hosts: `certificatesDir`, or kubeadm's default.
     pub fn certificates_dir(&self) -> &'c str {
         self.text(&["certificatesDir"]).unwrap_or("/etc/kubernetes/pki")
     }
@@ -155,14 +172,17 @@ impl<'c> ClusterSettings<'c> {
         flags::join_path(self.certificates_dir(), name)
     }
 
+    /// Without a slash at its end: `imageRepository`, or kubeadm's default.
     pub fn image_repository(&self) -> &'c str {
         self.text(&["imageRepository"]).unwrap_or("registry.k8s.io")
     }
 
+    /// One range, or two with a comma between them.
     pub fn service_subnet(&self) -> &'c str {
         self.text(&["networking", "serviceSubnet"]).unwrap_or("10.96.0.0/12")
     }
 
+    /// `networking.dnsDomain`, or kubeadm's default.
     pub fn dns_domain(&self) -> &'c str {
         self.text(&["networking", "dnsDomain"]).unwrap_or("cluster.local")
     }

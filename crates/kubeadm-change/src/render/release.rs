@@ -11,7 +11,9 @@ use semver::Version;
 /// A release of kubeadm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Release {
+    /// Of `v1.MINOR.PATCH`.
     pub minor: u64,
+    /// 999 for a version without one: the newest of its minor.
     pub patch: u64,
 }
 
@@ -57,6 +59,7 @@ impl Release {
         tag.map_or("", String::as_str)
     }
 
+    /// The image tag of CoreDNS that this kubeadm writes.
     pub fn coredns_tag(self) -> &'static str {
         self.images().map_or("", |images| images.coredns.as_str())
     }

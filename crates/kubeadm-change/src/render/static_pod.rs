@@ -14,7 +14,9 @@ use super::{ClusterSettings, HostFacts};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StaticPod {
+    /// Program and flags, in kubeadm's order.
     pub command: Vec<String>,
+    /// With its tag.
     pub image: String,
     /// As in a container, sorted by name.
     pub env: Vec<Value>,
@@ -28,7 +30,9 @@ pub struct StaticPod {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Volume {
+    /// As the mount names it.
     pub name: String,
+    /// On the host.
     pub host_path: String,
     /// `DirectoryOrCreate` and the like; empty when nothing is checked.
     #[serde(rename = "type", default)]
@@ -39,8 +43,11 @@ pub struct Volume {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Mount {
+    /// Of the [`Volume`].
     pub name: String,
+    /// In the container.
     pub mount_path: String,
+    /// The container cannot write there.
     #[serde(default)]
     pub read_only: bool,
 }

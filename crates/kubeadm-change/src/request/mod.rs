@@ -38,17 +38,20 @@ pub enum RequestPart {
 /// A stored document and what is asked of it.
 #[derive(Clone, Debug)]
 pub struct WantedDocument {
+    /// The kind; of each, a cluster has one document.
     pub kind: DocumentKind,
     /// The version in which it is stored, and will be written.
     pub version: String,
     /// As stored; with a KubeadmControlPlane as its rollout would leave it.
     pub old: Value,
+    /// As asked for, with what follows from it once a plan was made.
     pub new: Value,
 }
 
 /// The request applied to what is stored.
 #[derive(Clone, Debug, Default)]
 pub struct WantedDocuments {
+    /// Every stored document, changed or not.
     pub documents: Vec<WantedDocument>,
     /// What a person should know about how it was read.
     pub notes: Vec<String>,

@@ -21,18 +21,29 @@ use super::path::FieldPath;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Component {
+    /// Its static pods.
     Etcd,
+    /// Those of members: server and peer.
     EtcdCertificates,
+    /// That of the API server, which clients see.
     Certificates,
+    /// Its static pods.
     #[serde(rename = "apiserver")]
     ApiServer,
+    /// Its static pods.
     ControllerManager,
+    /// Its static pods.
     Scheduler,
+    /// The files on hosts that name the endpoint.
     Kubeconfigs,
+    /// The ConfigMap that joining nodes read.
     ClusterInfo,
+    /// DaemonSet and ConfigMap.
     KubeProxy,
+    /// Its Deployment.
     #[serde(rename = "coredns")]
     CoreDns,
+    /// On every node.
     Kubelet,
 }
 
@@ -59,9 +70,11 @@ impl Component {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Judgement {
+    /// It works as kubeadm's steps do it.
     Ok,
     /// After somebody has acknowledged what is said about it.
     Advise,
+    /// It breaks the cluster, or does not happen at all.
     Block,
 }
 
@@ -97,12 +110,18 @@ pub enum Linked {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
+    /// Of the document; `ClusterConfiguration` when the table does not say.
     #[serde(default = "cluster_configuration")]
     pub kind: String,
+    /// Fields that the rule is about; where several rules match, the most specific pattern counts.
     pub paths: Vec<Pattern>,
+    /// What has to be written anew or restarted.
     pub touches: Vec<Component>,
+    /// Unless a case says otherwise.
     pub verdict: Judgement,
+    /// What a person has to know.
     pub message: String,
+    /// What to do instead.
     #[serde(default)]
     pub alternative: Option<String>,
     /// Steps beside those that follow from what is touched.
@@ -114,7 +133,9 @@ pub struct Rule {
     /// What the component takes when nothing is given: a value, or `unlimited`.
     #[serde(default)]
     pub unset: Option<String>,
+    /// What a KubeadmControlPlane that looks after the cluster does with the field.
     pub kcp: ControlPlaneEffect,
+    /// The first whose condition holds counts instead.
     #[serde(default, rename = "case")]
     pub cases: Vec<Case>,
 }
@@ -123,16 +144,22 @@ pub struct Rule {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Case {
+    /// What of the change or of the cluster has to be true.
     pub when: RuleCondition,
+    /// Instead of the rule's.
     pub verdict: Judgement,
+    /// Instead of the rule's.
     pub message: String,
+    /// Instead of the rule's.
     #[serde(default)]
     pub alternative: Option<String>,
+    /// `--force` may pass the block.
     #[serde(default)]
     pub force: bool,
     /// Steps beside those of its rule.
     #[serde(default)]
     pub steps: Vec<String>,
+    /// Beside the rule's.
     #[serde(default)]
     pub linked: Vec<Linked>,
 }
@@ -144,14 +171,22 @@ fn cluster_configuration() -> String {
 /// What is said about one change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RuleFinding {
+    /// Whether it may be changed.
     pub verdict: Judgement,
+    /// Why, for a person.
     pub message: String,
+    /// What to do instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alternative: Option<String>,
+    /// `--force` may pass the block.
     pub forceable: bool,
+    /// What has to be written anew or restarted.
     pub touches: Vec<Component>,
+    /// Names of [`StepId`](crate::steps::StepId), beside those that follow from what is touched.
     pub steps: Vec<String>,
+    /// What a KubeadmControlPlane that looks after the cluster does with the field.
     pub control_plane_effect: ControlPlaneEffect,
+    /// What has to change with it.
     #[serde(skip)]
     pub linked: Vec<Linked>,
 }
