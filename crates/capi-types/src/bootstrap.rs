@@ -1,6 +1,8 @@
 //! KubeadmConfig and its template: what a machine runs at first boot.
 //! Source: cluster-api `api/bootstrap/kubeadm/v1beta2`, v1.14.0; shapes only, no rule.
 
+#![allow(missing_docs, reason = "upstream's fields, described there")]
+
 use std::fmt;
 
 use kube::CustomResource;

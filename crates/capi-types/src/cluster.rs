@@ -1,6 +1,8 @@
 //! The Cluster kind: references, network, replica counters.
 //! Source: cluster-api `api/core/v1beta2/cluster_types.go`, v1.14.0; shapes only, no rule.
 
+#![allow(missing_docs, reason = "upstream's fields, described there")]
+
 use std::collections::BTreeMap;
 
 use kube::CustomResource;

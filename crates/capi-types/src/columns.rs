@@ -13,7 +13,9 @@ use Type::{Boolean, Date, Integer, Text};
 pub struct Column {
     /// The heading, in upstream's spelling. Two columns of a kind may share it: a condition, and a counter.
     pub name: &'static str,
+    /// How the value is read and shown.
     pub type_: Type,
+    /// Where the value stands in the object.
     pub path: Path,
     /// Only shown by `-o wide`.
     pub wide: bool,
@@ -22,8 +24,11 @@ pub struct Column {
 /// What a column holds; anything else at its place is not shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Type {
+    /// A string.
     Text,
+    /// A whole number.
     Integer,
+    /// `true` or `false`.
     Boolean,
     /// A moment, shown as its age.
     Date,
@@ -44,6 +49,7 @@ impl Type {
 /// Where a column's value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Path {
+    /// A field, as kubectl writes a path: `.spec.replicas`.
     Json(&'static str),
     /// The status of a condition.
     Condition(&'static str),

@@ -5,8 +5,11 @@ pub use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 /// The three values of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Status {
+    /// The condition holds; whether that is good says its [`Polarity`](crate::condition_types::Polarity).
     True,
+    /// The condition does not hold.
     False,
+    /// Nobody could tell.
     Unknown,
 }
 
@@ -21,6 +24,7 @@ impl Status {
         }
     }
 
+    /// As it stands in a status.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::True => "True",

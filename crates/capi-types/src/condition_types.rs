@@ -34,8 +34,11 @@ pub enum Role {
 /// One condition type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConditionType {
+    /// As it stands in a status.
     pub name: &'static str,
+    /// Whether `True` is the healthy value.
     pub polarity: Polarity,
+    /// What it is for.
     pub role: Role,
     /// Its message names what it is about, so that it reads well without the type in front.
     pub message_names_type: bool,

@@ -1,6 +1,8 @@
 //! KubeadmControlPlane and its template, and which numbers of replicas it may have.
 //! Source: cluster-api `api/controlplane/kubeadm/v1beta2`, v1.14.0: the shapes.
 
+#![allow(missing_docs, reason = "upstream's fields, described there")]
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::CustomResource;

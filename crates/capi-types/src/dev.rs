@@ -2,6 +2,8 @@
 //! backend the simulator plays.
 //! Source: cluster-api `test/infrastructure/docker/api/v1beta2`, v1.14.0; shapes only, no rule.
 
+#![allow(missing_docs, reason = "upstream's fields, described there")]
+
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::LocalObjectReference;

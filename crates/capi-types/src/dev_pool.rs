@@ -2,6 +2,8 @@
 //! upstream's has only containers.
 //! Source: cluster-api `test/infrastructure/docker/api/v1beta2/devmachinepool_types.go`, v1.14.0; shapes only, no rule.
 
+#![allow(missing_docs, reason = "upstream's fields, described there")]
+
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,8 @@
 //! The ExtensionConfig kind: a server that extends Cluster API, where it is, and what it offers. Cluster-scoped.
 //! Source: cluster-api `api/runtime/v1beta2/extensionconfig_types.go`, v1.14.0; shapes only, no rule.
 
+#![allow(missing_docs, reason = "upstream's fields, described there")]
+
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;

@@ -11,11 +11,14 @@ use super::names;
 /// empty namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub struct ObjectKey {
+    /// Empty for cluster-scoped kinds.
     pub namespace: String,
+    /// Unique in its namespace and kind.
     pub name: String,
 }
 
 impl ObjectKey {
+    /// Makes a key; an empty namespace means a cluster-scoped object.
     pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
         Self { namespace: namespace.into(), name: name.into() }
     }
@@ -39,10 +42,15 @@ impl fmt::Display for ObjectKey {
 /// Group, version, kind and plural of a served resource.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub struct Gvk {
+    /// Empty for Kubernetes' core group.
     pub group: String,
+    /// Such as `v1beta2`.
     pub version: String,
+    /// In CamelCase, as objects have it.
     pub kind: String,
+    /// In lower case, as paths have it.
     pub plural: String,
+    /// Its objects have a namespace.
     pub namespaced: bool,
 }
 
@@ -76,7 +84,9 @@ impl Gvk {
 /// One object among all kinds: what an action, an event or a details view points at.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub struct ObjectRef {
+    /// Which kind.
     pub gvk: Gvk,
+    /// Which object of the kind.
     pub key: ObjectKey,
     /// Empty when unknown; a write then has no uid precondition.
     pub uid: String,

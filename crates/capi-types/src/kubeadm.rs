@@ -2,6 +2,8 @@
 //! without apiVersion, kind, and the fields that Cluster API fills in.
 //! Source: cluster-api `api/bootstrap/kubeadm/v1beta2/kubeadm_types.go`, v1.14.0; shapes only, no rule.
 
+#![allow(missing_docs, reason = "upstream's fields, described there")]
+
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{EnvVar, Taint};

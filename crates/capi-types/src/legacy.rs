@@ -2,6 +2,8 @@
 //! round trip; nothing here is judged.
 //! Source: cluster-api `api/core/v1beta2/v1beta1_condition_types.go`, v1.14.0; shapes only, no rule.
 
+#![allow(missing_docs, reason = "upstream's fields, described there")]
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

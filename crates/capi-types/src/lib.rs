@@ -2,15 +2,23 @@
 //! accessors, and the few rules about single values that several layers ask; must not know how objects are
 //! fetched, judged or shown.
 
+#![doc = include_str!("../README.md")]
+#![warn(missing_docs)]
+
 pub mod columns;
 pub mod condition;
 pub mod condition_types;
 mod conditioned;
+pub mod coredns;
+pub mod crds;
+pub mod hook;
 pub mod key;
 pub mod managed_fields;
 pub mod name_template;
 pub mod names;
 
+// The kinds. Their fields have the names, shapes and bounds of upstream's Go types, whose file stands in each module's
+// head. A comment stands where the name does not say enough; one for each field would only say the name again.
 pub mod legacy;
 pub mod reference;
 
@@ -27,16 +35,12 @@ pub mod machine_set;
 pub mod control_plane;
 
 pub mod extension_config;
-pub mod hook;
 
 pub mod bootstrap;
 pub mod kubeadm;
 
 pub mod dev;
 pub mod dev_pool;
-
-pub mod coredns;
-pub mod crds;
 
 use kube::CustomResourceExt;
 
@@ -45,7 +49,9 @@ use key::Gvk;
 /// A kind with typed structs here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Served {
+    /// Group, version, kind and plural.
     pub gvk: Gvk,
+    /// What kubectl takes instead of the plural.
     pub short_names: &'static [&'static str],
 }
 

@@ -1,6 +1,8 @@
 //! The Machine kind and the machine parts that templates share.
 //! Source: cluster-api `api/core/v1beta2/machine_types.go`, v1.14.0; shapes only, no rule.
 
+#![allow(missing_docs, reason = "upstream's fields, described there")]
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::CustomResource;
 use schemars::JsonSchema;

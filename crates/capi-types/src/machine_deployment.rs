@@ -1,6 +1,8 @@
 //! The MachineDeployment kind and its rollout settings.
 //! Source: cluster-api `api/core/v1beta2/machinedeployment_types.go`, v1.14.0; shapes only, no rule.
 
+#![allow(missing_docs, reason = "upstream's fields, described there")]
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, Time};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::CustomResource;

@@ -1,6 +1,8 @@
 //! The MachineHealthCheck kind, and the checks that a topology may embed.
 //! Source: cluster-api `api/core/v1beta2/machinehealthcheck_types.go`, v1.14.0; shapes only, no rule.
 
+#![allow(missing_docs, reason = "upstream's fields, described there")]
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::CustomResource;

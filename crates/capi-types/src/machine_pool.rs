@@ -1,6 +1,8 @@
 //! The MachinePool kind: machines that the infrastructure counts for itself.
 //! Source: cluster-api `api/core/v1beta2/machinepool_types.go`, v1.14.0; shapes only, no rule.
 
+#![allow(missing_docs, reason = "upstream's fields, described there")]
+
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::CustomResource;
 use schemars::JsonSchema;

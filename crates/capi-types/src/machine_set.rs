@@ -1,6 +1,8 @@
 //! The MachineSet kind, and what it shares with its owner: the template, naming, observed versions.
 //! Source: cluster-api `api/core/v1beta2/machineset_types.go`, v1.14.0; shapes only, no rule.
 
+#![allow(missing_docs, reason = "upstream's fields, described there")]
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::CustomResource;
 use schemars::JsonSchema;

@@ -11,7 +11,9 @@ pub const RANDOM_BYTES: usize = 5;
 /// A name, and whether anything in it is random.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rendered {
+    /// At most [`NAME_BYTES_MAX`] bytes.
     pub name: String,
+    /// The template has `.random`, or the name was cut.
     pub is_random: bool,
 }
 
@@ -21,7 +23,12 @@ pub enum Fault<'a> {
     /// Opening braces without closing ones.
     Unclosed,
     /// What stands between the braces, and the byte at which it begins.
-    NotKnown { action: &'a str, start: usize },
+    NotKnown {
+        /// The text between the braces.
+        action: &'a str,
+        /// In bytes, from the beginning of the template.
+        start: usize,
+    },
 }
 
 /// The variable that an action names: spaces and trim markers do not count.

@@ -2,6 +2,8 @@
 //! reference is resolved.
 //! Source: cluster-api `api/core/v1beta2/common_types.go`, v1.14.0; shapes only, no rule.
 
+#![allow(missing_docs, reason = "upstream's fields, described there")]
+
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;

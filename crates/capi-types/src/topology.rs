@@ -1,6 +1,8 @@
 //! `spec.topology` of a Cluster: a cluster described by its class.
 //! Source: cluster-api `api/core/v1beta2/cluster_types.go`, v1.14.0; shapes only, no rule.
 
+#![allow(missing_docs, reason = "upstream's fields, described there")]
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use schemars::JsonSchema;

@@ -92,25 +92,64 @@ pub enum HookError {
         "the registered extensions are not known yet; waiting for the discovery of ExtensionConfigs: {}",
         listed(waiting)
     )]
-    NotReady { waiting: Vec<String> },
+    NotReady {
+        /// Names of those that are not discovered.
+        waiting: Vec<String>,
+    },
+    /// No ExtensionConfig has such a handler.
     #[error(
         "extension handler {handler} is not registered; check the handlers in the status of its ExtensionConfig"
     )]
-    NotRegistered { handler: String },
+    NotRegistered {
+        /// `HANDLER.EXTENSIONCONFIG`.
+        handler: String,
+    },
+    /// The handler is for something else.
     #[error("extension handler {handler} is registered for {registered}, not for {hook}")]
-    OtherHook { handler: String, registered: String, hook: &'static str },
+    OtherHook {
+        /// `HANDLER.EXTENSIONCONFIG`.
+        handler: String,
+        /// The hook that it is registered for.
+        registered: String,
+        /// The hook that was called.
+        hook: &'static str,
+    },
+    /// The namespace selector of its ExtensionConfig leaves the object out.
     #[error(
         "extension handler {handler} is not registered for namespace {namespace}; check the namespace selector"
     )]
-    OtherNamespace { handler: String, namespace: String },
+    OtherNamespace {
+        /// `HANDLER.EXTENSIONCONFIG`.
+        handler: String,
+        /// Of the object that the call is about.
+        namespace: String,
+    },
+    /// The labels of the namespace are not known, so that the selector cannot be applied.
     #[error("cannot read namespace {namespace} for the namespace selectors of ExtensionConfigs: {why}")]
-    Namespace { namespace: String, why: String },
+    Namespace {
+        /// Of the object that the call is about.
+        namespace: String,
+        /// A sentence of the client.
+        why: String,
+    },
     /// Nothing usable came back: address, certificate, connection, time, status code, or document.
     #[error("cannot call extension handler {handler}: {why}")]
-    Unanswered { handler: String, why: String },
+    Unanswered {
+        /// `HANDLER.EXTENSIONCONFIG`.
+        handler: String,
+        /// A sentence of the client.
+        why: String,
+    },
     /// The handler answered something other than success.
     #[error("extension handler {handler} answered {status}: {message}")]
-    Refused { handler: String, status: String, message: String },
+    Refused {
+        /// `HANDLER.EXTENSIONCONFIG`.
+        handler: String,
+        /// Usually [`FAILURE`](super::FAILURE).
+        status: String,
+        /// The extension's own words: text from outside.
+        message: String,
+    },
 }
 
 fn listed(waiting: &[String]) -> String {

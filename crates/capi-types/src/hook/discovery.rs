@@ -1,6 +1,8 @@
 //! Discovery: an extension says which handlers it has. Owns the messages; which answers are acceptable says
 //! `runtime_sdk`.
 
+#![allow(missing_docs, reason = "upstream's fields, described there")]
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};

@@ -14,11 +14,14 @@ use super::{API_VERSION, Hook, Patch, PatchError};
 
 /// The statuses of an answer.
 pub const SUCCESS: &str = "Success";
+/// It is not done, and the message says why.
 pub const FAILURE: &str = "Failure";
 
 /// What is sent to a handler.
 pub trait HookRequest: Serialize + Clone + Send + Sync {
+    /// Which hook it is for.
     const HOOK: Hook;
+    /// What its handlers answer.
     type Response: HookResponse;
 
     /// The settings of the request, if its hook has any.
@@ -29,6 +32,7 @@ pub trait HookRequest: Serialize + Clone + Send + Sync {
 pub trait HookResponse: DeserializeOwned + Clone + Send + Sync {
     /// [`SUCCESS`], [`FAILURE`], or what else was sent.
     fn status(&self) -> &str;
+    /// For a person, in the extension's own words: text from outside.
     fn message(&self) -> &str;
     /// What counts as the answer of a handler whose errors are ignored.
     fn ignored() -> Self;
@@ -68,7 +72,9 @@ pub fn subject(object: &Value) -> Value {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MachineObjects {
+    /// The Machine, as [`subject`] cuts it.
     pub machine: Value,
+    /// What its `infrastructureRef` names, cut likewise.
     pub infrastructure_machine: Value,
     /// Null when the Machine has none.
     #[serde(skip_serializing_if = "Value::is_null")]
@@ -79,7 +85,9 @@ pub struct MachineObjects {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MachineSetObjects {
+    /// The MachineSet, as [`subject`] cuts it.
     pub machine_set: Value,
+    /// What its `infrastructureRef` names, cut likewise.
     pub infrastructure_machine_template: Value,
     /// Null when the MachineSet has none.
     #[serde(skip_serializing_if = "Value::is_null")]
@@ -92,13 +100,18 @@ macro_rules! request {
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
         #[serde(rename_all = "camelCase")]
         pub struct $name {
+            /// [`API_VERSION`].
             #[serde(default)]
             pub api_version: String,
+            /// The name of the type.
             #[serde(default)]
             pub kind: String,
+            /// Of the handler's ExtensionConfig.
             #[serde(default, deserialize_with = "nullable", skip_serializing_if = "BTreeMap::is_empty")]
             pub settings: BTreeMap<String, String>,
-            $(#[serde(default)] pub $field: $type,)+
+$(#[serde(default)]
+            /// What is there (`current`), or what should be there (`desired`).
+            pub $field: $type,)+
         }
 
         impl $name {
@@ -126,15 +139,22 @@ macro_rules! response {
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
         #[serde(rename_all = "camelCase", default)]
         pub struct $name {
+            /// [`API_VERSION`].
             #[serde(deserialize_with = "nullable")]
             pub api_version: String,
+            /// The name of the type.
             #[serde(deserialize_with = "nullable")]
             pub kind: String,
+            /// [`SUCCESS`], [`FAILURE`], or what else was sent.
             #[serde(deserialize_with = "nullable")]
             pub status: String,
+            /// For a person, in the extension's own words: text from outside.
             #[serde(deserialize_with = "nullable", skip_serializing_if = "String::is_empty")]
             pub message: String,
-            $($(#[$meta])* #[serde(deserialize_with = "nullable")] pub $field: $type),+
+            $(
+                /// What the handler says about it; unset, or 0, where it says nothing.
+                $(#[$meta])* #[serde(deserialize_with = "nullable")] pub $field: $type
+            ),+
         }
 
         impl Default for $name {
@@ -146,10 +166,12 @@ macro_rules! response {
         }
 
         impl $name {
+            /// It is done.
             pub fn success() -> Self {
                 Self { status: SUCCESS.to_owned(), ..Self::default() }
             }
 
+            /// It is not done; `message` says why.
             pub fn failure(message: impl Into<String>) -> Self {
                 Self { status: FAILURE.to_owned(), message: message.into(), ..Self::default() }
             }

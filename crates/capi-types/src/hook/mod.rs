@@ -19,33 +19,54 @@ pub use message::{
 };
 pub use patch::{Patch, PatchError, PatchType};
 
+/// Of the requests and answers.
 pub const GROUP: &str = "hooks.runtime.cluster.x-k8s.io";
+/// Of the requests and answers.
 pub const VERSION: &str = "v1alpha1";
+/// Group and version as the documents have them.
 pub const API_VERSION: &str = "hooks.runtime.cluster.x-k8s.io/v1alpha1";
 
 /// Every hook that upstream knows. capstan calls the first and the last three.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Hook {
+    /// Asks an extension which handlers it has.
     Discovery,
+    /// Before anything of a Cluster is made. Of a topology.
     BeforeClusterCreate,
+    /// Once the first control plane Machine serves. Of a topology.
     AfterControlPlaneInitialized,
+    /// Before the control plane gets a new version. Of a topology.
     BeforeClusterUpgrade,
+    /// Before each step of the control plane's version. Of a topology.
     BeforeControlPlaneUpgrade,
+    /// After each step of the control plane's version. Of a topology.
     AfterControlPlaneUpgrade,
+    /// Before the workers get a new version. Of a topology.
     BeforeWorkersUpgrade,
+    /// Once the workers have a new version. Of a topology.
     AfterWorkersUpgrade,
+    /// Once everything has the new version. Of a topology.
     AfterClusterUpgrade,
+    /// Before anything of a Cluster is deleted. Of a topology.
     BeforeClusterDelete,
+    /// Asks for the versions between two versions. Of a topology.
     GenerateUpgradePlan,
+    /// Asks for patches of a topology's templates.
     GeneratePatches,
+    /// Asks whether what the patches made is valid.
     ValidateTopology,
+    /// Asks which variables the patches know.
     DiscoverVariables,
+    /// Asks whether a change of a Machine can be made in place.
     CanUpdateMachine,
+    /// Asks whether a change of a MachineSet's Machines can be made in place.
     CanUpdateMachineSet,
+    /// Makes the change of a Machine, or says how far it is.
     UpdateMachine,
 }
 
 impl Hook {
+    /// In the order in which they are listed above.
     pub const ALL: [Self; 17] = [
         Self::Discovery,
         Self::BeforeClusterCreate,

@@ -24,6 +24,7 @@ pub enum PatchType {
 }
 
 impl PatchType {
+    /// As [`Patch::patch_type`] has it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Json => "JSONPatch",
@@ -47,14 +48,29 @@ pub struct Patch {
 /// Why a patch cannot be applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PatchError {
+    /// A document came without a type.
     #[error("failed to apply patch: patchType is not set")]
     NoType,
+    /// Neither of the two types.
     #[error("failed to apply patch: unknown patchType {0}")]
     UnknownType(String),
+    /// The document is not one of its format.
     #[error("failed to apply patch: error decoding {format}: {why}")]
-    Decode { format: &'static str, why: String },
+    Decode {
+        /// Name of the format and its RFC.
+        format: &'static str,
+        /// What the reader says.
+        why: String,
+    },
+    /// The document does not fit the object.
     #[error("failed to apply patch: error applying {format}: {why}")]
-    Apply { format: &'static str, why: String },
+    Apply {
+        /// Name of the format and its RFC.
+        format: &'static str,
+        /// Which operation does not fit the object.
+        why: String,
+    },
+    /// Over the bounds on operations and copied bytes.
     #[error("failed to apply patch: {0}")]
     TooMuch(String),
 }
@@ -63,10 +79,12 @@ const RFC_6902: &str = "json patch (RFC6902)";
 const RFC_7386: &str = "json merge patch (RFC7386)";
 
 impl Patch {
+    /// RFC 6902: a list of operations.
     pub fn json(document: &[u8]) -> Self {
         Self { patch_type: PatchType::Json.as_str().to_owned(), patch: document.to_vec() }
     }
 
+    /// RFC 7386: what is to be merged.
     pub fn merge(document: &[u8]) -> Self {
         Self { patch_type: PatchType::Merge.as_str().to_owned(), patch: document.to_vec() }
     }

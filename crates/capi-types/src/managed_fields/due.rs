@@ -30,6 +30,7 @@ const SHARED_METADATA: [&str; 2] = ["finalizers", "ownerReferences"];
 pub enum Standing {
     /// The manager owns exactly the fields of the intent, and the object has their values.
     Settled,
+    /// Fields or values differ.
     Due,
     /// The manager has never applied, or no owners are recorded: a [`super::Handover`] comes first.
     Unowned,

@@ -22,7 +22,9 @@ pub enum HandoverScope {
 /// A manager that is about to apply to an object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Handover {
+    /// Who applies; see [`names::manager`](crate::names::manager).
     pub manager: &'static str,
+    /// Whose fields are given up.
     pub scope: HandoverScope,
     /// The field set of the labels and annotations that the manager takes. Others keep their owner: what nobody
     /// owns goes when the last owned label, or annotation, goes.
