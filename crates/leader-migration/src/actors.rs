@@ -40,6 +40,7 @@ impl Behaviour {
         }
     }
 
+    /// Can it run the controller at all: its program has it, and `--controllers` does not take it away?
     pub fn has(&self, function: Function) -> bool {
         self.placements.contains_key(&function)
     }
@@ -58,7 +59,9 @@ impl Behaviour {
 /// Who holds what: indices of processes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Holders {
+    /// Holders of their own main lock; with two main locks, there are two.
     pub main: BTreeSet<usize>,
+    /// Holders of their migration lock. Only who holds a main lock gets here.
     pub migration: BTreeSet<usize>,
 }
 

@@ -23,6 +23,7 @@ pub struct GivenFlag {
 /// What the words are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CommandLine {
+    /// In the order of the words; a flag given twice is here twice.
     pub given: Vec<GivenFlag>,
     /// Words that are neither a flag nor the value of one.
     pub strays: Vec<String>,

@@ -6,7 +6,9 @@
 use super::controller_names::{self, Function};
 use super::release::Release;
 
+/// `kind` of the file.
 pub const KIND: &str = "LeaderMigrationConfiguration";
+/// Group of its `apiVersion`.
 pub const GROUP: &str = "controllermanager.config.k8s.io";
 /// The lock's name in the built-in configuration.
 pub const DEFAULT_LEADER_NAME: &str = "cloud-provider-extraction-migration";
@@ -18,14 +20,19 @@ pub const ANY: &str = "*";
 /// A version of the file format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ConfigVersion {
+    /// Read from release 1.21 on.
     V1Alpha1,
+    /// Read from release 1.22 on.
     V1Beta1,
+    /// Read from release 1.24 on.
     V1,
 }
 
 impl ConfigVersion {
+    /// Oldest first.
     pub const ALL: [Self; 3] = [Self::V1Alpha1, Self::V1Beta1, Self::V1];
 
+    /// The version alone, without the group.
     pub fn name(self) -> &'static str {
         match self {
             Self::V1Alpha1 => "v1alpha1",
@@ -34,10 +41,12 @@ impl ConfigVersion {
         }
     }
 
+    /// With the group, as the file has it.
     pub fn api_version(self) -> String {
         format!("{GROUP}/{}", self.name())
     }
 
+    /// `None`: no release reads this `apiVersion`.
     pub fn from_api_version(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|version| version.api_version() == text)
     }
@@ -65,16 +74,20 @@ impl ConfigVersion {
 /// One entry: who runs this controller under the migration lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ControllerLeader {
+    /// Of the controller, as written. It counts only in releases that call the controller so: see [`controller_names`].
     pub name: String,
     /// As written; upstream takes any text, and one that names no process means that nobody runs it.
     pub component: String,
 }
 
+/// The content of a file, in the words of the newest version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Configuration {
     /// Name of the Lease; its namespace is that of the main one.
     pub leader_name: String,
+    /// `leases`, or what an older version has in its required field.
     pub resource_lock: String,
+    /// A controller without an entry stays under the main lock.
     pub controller_leaders: Vec<ControllerLeader>,
 }
 

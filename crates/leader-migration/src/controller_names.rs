@@ -17,10 +17,15 @@ pub const WITHOUT_CLOUD_PROVIDER: Release = Release(31);
 /// What a controller does, whatever it is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Function {
+    /// Routes between Nodes in the cloud's network.
     Routes,
+    /// Load balancers of Services.
     LoadBalancers,
+    /// Nodes whose machine is gone or shut down in the cloud.
     NodeLifecycle,
+    /// Addresses, zone and type of a new Node; takes its taint away.
     NodeInitialization,
+    /// Ranges of pod addresses for Nodes. Not of a cloud, but a cloud's manager may have one of its own.
     NodeIpam,
 }
 
@@ -73,6 +78,7 @@ const NAMES: [Names; 5] = [
 ];
 
 impl Function {
+    /// In the order in which people are shown them.
     pub const ALL: [Self; 5] =
         [Self::Routes, Self::LoadBalancers, Self::NodeLifecycle, Self::NodeInitialization, Self::NodeIpam];
 
@@ -119,6 +125,7 @@ pub enum Naming {
     NotKnown,
 }
 
+/// Reads a name of a file as a process of `release` does.
 pub fn naming(name: &str, release: Release) -> Naming {
     if let Some(function) = Function::ALL.into_iter().find(|f| f.name_in(release) == name) {
         return Naming::Matches(function);

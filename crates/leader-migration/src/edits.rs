@@ -32,14 +32,18 @@ const OWNED_BY_TOPOLOGY: &str = "topology.cluster.x-k8s.io/owned";
 /// One change with its inverse.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StageEdit {
+    /// What is changed and where, as one line.
     pub title: String,
+    /// What to paste or apply: YAML, a patch, or commands, with a sentence before it.
     pub text: String,
+    /// The same that brings back what was there.
     pub inverse: String,
 }
 
 /// All changes of a stage.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StageEdits {
+    /// In the order in which they are made.
     pub edits: Vec<StageEdit>,
     /// For which objects nothing is printed, and why.
     pub omitted: Vec<String>,
@@ -48,12 +52,17 @@ pub struct StageEdits {
 /// What the edits depend on.
 #[derive(Clone, Debug)]
 pub struct Settings {
+    /// Of the Leases, and of the objects that are made.
     pub namespace: String,
+    /// Of the migration Lease.
     pub leader_name: String,
+    /// The controllers that move.
     pub functions: Vec<Function>,
+    /// Who is given rights on the migration Lease.
     pub subjects: Vec<Grantee>,
     /// Of the old kube-controller-manager; of the library in cloud-controller-manager.
     pub releases: (Release, Release),
+    /// Where the flags of the processes were read.
     pub places: FlagPlaces,
     /// The host that holds the main Lease of kube-controller-manager: it comes last.
     pub holder: String,
@@ -70,6 +79,7 @@ impl Settings {
     }
 }
 
+/// The changes of `stage`. Nothing is printed for a place whose content was not read.
 pub fn edits(stage: MigrationStage, settings: &Settings) -> StageEdits {
     let mut made = StageEdits::default();
     match stage {

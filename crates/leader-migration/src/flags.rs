@@ -16,6 +16,7 @@ use capstan_base::time::parse_duration;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("--{name}={value}: expected {expected}")]
 pub struct FlagError {
+    /// Of the flag, without dashes.
     pub name: String,
     value: String,
     expected: &'static str,
@@ -28,6 +29,7 @@ pub struct ElectionTimes {
     pub lease_duration: Duration,
     /// The holder gives up when it could not renew for this long.
     pub renew_deadline: Duration,
+    /// How long the holder and the waiting wait between two tries.
     pub retry_period: Duration,
 }
 
@@ -38,24 +40,36 @@ impl Default for ElectionTimes {
     }
 }
 
+/// What a controller manager was told, with its defaults for what it was not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flags {
+    /// `--enable-leader-migration`.
     pub enable_migration: bool,
     /// Path of the migration file; empty: the built-in configuration.
     pub migration_config: String,
+    /// False: it acts without a lock, beside whoever else does.
     pub leader_elect: bool,
+    /// `--leader-elect-lease-duration`, `-renew-deadline`, `-retry-period`.
     pub times: ElectionTimes,
+    /// `leases` works; others end the process.
     pub resource_lock: String,
     /// Name of the main Lease.
     pub resource_name: String,
     /// Namespace of both Leases.
     pub resource_namespace: String,
+    /// Words of `--controllers`: a name, `-NAME`, or `*`.
     pub controllers: Vec<String>,
+    /// `external`, a provider that is compiled in, or empty.
     pub cloud_provider: String,
+    /// `--allocate-node-cidrs`: without it, [`Function::NodeIpam`](crate::controller_names::Function::NodeIpam) does nothing.
     pub allocate_node_cidrs: bool,
+    /// As given: one range, or two with a comma between them.
     pub cluster_cidr: String,
+    /// As given, a number of bits; empty: the default of the address family.
     pub node_cidr_mask_size: String,
+    /// `RangeAllocator`, or the cloud's.
     pub cidr_allocator_type: String,
+    /// Those that were given, not the defaults of a release.
     pub feature_gates: BTreeMap<String, bool>,
     /// Every name that was given, known or not, in its order.
     pub given: Vec<String>,
@@ -142,6 +156,7 @@ impl Flags {
         explicit.unwrap_or_else(|| self.controllers.iter().any(|word| word == "*"))
     }
 
+    /// Is the gate given and true? Its default in the release is not asked.
     pub fn gate(&self, name: &str) -> bool {
         self.feature_gates.get(name).copied().unwrap_or(false)
     }

@@ -18,22 +18,41 @@ use capstan_base::text::sanitize_line;
 /// A process that cannot be described.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InventoryError {
+    /// The image has no tag that names a release, and nobody gave one.
     #[error("{origin}: the release of {name} is not in its image's tag: give --{short}-version")]
-    Release { origin: String, name: String, short: String },
+    Release {
+        /// The file or object where the process was found.
+        origin: String,
+        /// Of the program.
+        name: String,
+        /// `kcm` or `ccm`, as the flag begins that helps.
+        short: String,
+    },
+    /// A value that the program refuses as well.
     #[error("{origin}: {name}: {why}")]
-    Flag { origin: String, name: String, why: FlagError },
+    Flag {
+        /// The file or object where the process was found.
+        origin: String,
+        /// Of the process.
+        name: String,
+        /// The flag, and which values it takes.
+        why: FlagError,
+    },
 }
 
 /// A migration file that is known.
 #[derive(Clone, Debug)]
 pub struct KnownFile {
+    /// A path, or the key in its ConfigMap.
     pub name: String,
     /// The ConfigMap that it is a key of.
     pub config_map: Option<String>,
+    /// What its text says, and what is wrong with it.
     pub reading: Reading,
 }
 
 impl KnownFile {
+    /// The file as a process that reads it has it.
     pub fn config(&self) -> ConfigFile {
         ConfigFile::Read { name: self.name.clone(), reading: self.reading.clone() }
     }
@@ -42,6 +61,7 @@ impl KnownFile {
 /// What was found so far.
 #[derive(Clone, Debug, Default)]
 pub struct Inventory {
+    /// In the order in which they were given.
     pub files: Vec<KnownFile>,
     /// With where each was found.
     found: Vec<(String, FoundManager)>,
@@ -55,6 +75,7 @@ impl Inventory {
         Self { given, ..Self::default() }
     }
 
+    /// The release that somebody named for this program, if any.
     pub fn given(&self, kind: ManagerKind) -> Option<Release> {
         match kind {
             ManagerKind::KubeControllerManager => self.given[0],

@@ -13,7 +13,9 @@ use super::manager_kind::ManagerKind;
 use super::release::Release;
 use capstan_base::text::nearest;
 
+/// Switches leader migration on; without the file, with the built-in configuration.
 pub const ENABLE: &str = "enable-leader-migration";
+/// The path of the file.
 pub const CONFIG: &str = "leader-migration-config";
 
 const TABLE: &str = include_str!("known_flags.txt");
@@ -70,6 +72,7 @@ pub fn takes_value(manager: ManagerKind, name: &str) -> Option<bool> {
 pub struct FlagFault {
     /// False: a provider, or a release after those of the table, may have it.
     pub is_certain: bool,
+    /// A sentence: which releases have it, or which name is near.
     pub problem: String,
 }
 

@@ -5,6 +5,9 @@
 //! Source: `k8s.io/controller-manager` `pkg/leadermigration` and `config/{v1alpha1,v1beta1,v1}`;
 //! `cmd/kube-controller-manager` and `k8s.io/cloud-provider` for what the processes do with it.
 
+#![doc = include_str!("../README.md")]
+#![warn(missing_docs)]
+
 pub mod actors;
 pub mod command_line;
 pub mod configuration;

@@ -18,15 +18,23 @@ const RATE_S: i64 = 600;
 /// A Lease after one has looked at it for a while.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WatchedLease {
+    /// Beside the Lease's name, it says which lock this is.
     pub namespace: String,
+    /// Of the Lease: that of the program, unless a flag says otherwise.
     pub name: String,
+    /// `HOST_UUID` for the two programs; empty: nobody.
     pub holder: String,
+    /// Seconds after which others may take it when it does not change.
     pub duration_s: u32,
+    /// How often it changed hands, as the holders count.
     pub transitions: i32,
     /// By the holder's clock.
     pub acquired_us: Option<i64>,
+    /// By the holder's clock, microseconds since the epoch.
     pub renewed_us: Option<i64>,
+    /// `spec.strategy`: a server elects for this Lease.
     pub strategy: Option<String>,
+    /// `spec.preferredHolder`: whom the server wants next.
     pub preferred_holder: Option<String>,
     /// The label of capstan's engines.
     pub engine: Option<String>,
@@ -40,19 +48,23 @@ pub struct WatchedLease {
     pub was_made_anew: bool,
 }
 
+/// What a Lease is for, by its name and who holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LockKind {
     /// Of a controller manager.
     Main,
+    /// Under which migrated controllers run.
     Migration,
     /// A server elects for it.
     Coordinated,
     /// Of capstan's engines.
     Own,
+    /// Of some other program; it is shown, and nothing is odd about it.
     Other,
 }
 
 impl LockKind {
+    /// For a column.
     pub fn word(self) -> &'static str {
         match self {
             Self::Main => "main",
@@ -64,6 +76,7 @@ impl LockKind {
     }
 }
 
+/// Whether the holder lives, by what changed while one looked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockState {
     /// It has no holder.
@@ -77,6 +90,7 @@ pub enum LockState {
 }
 
 impl LockState {
+    /// For a column.
     pub fn word(self) -> &'static str {
         match self {
             Self::Free => "free",
@@ -88,6 +102,7 @@ impl LockState {
 }
 
 impl WatchedLease {
+    /// The state at the last look.
     pub fn state(&self) -> LockState {
         let duration_s = u64::from(self.duration_s);
         match self.changed_s {
@@ -134,7 +149,9 @@ pub struct HolderChange {
     pub lease: String,
     /// Empty: nobody held it, or holds it now.
     pub from: String,
+    /// Empty: nobody holds it now.
     pub to: String,
+    /// As the Lease counts them after the change.
     pub transitions: i32,
 }
 
@@ -154,7 +171,9 @@ pub struct Surroundings<'a> {
 /// One row of the view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockRow {
+    /// As it was at the last look.
     pub lease: WatchedLease,
+    /// Main locks come first.
     pub kind: LockKind,
     /// Whose lock it is; of a migration lock, whose main lock its holder has.
     pub component: String,
@@ -162,6 +181,7 @@ pub struct LockRow {
     pub recent_changes: usize,
 }
 
+/// All Leases of one look, judged together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LockView {
     /// Main locks first, then by name.

@@ -17,9 +17,11 @@ use capstan_base::time::Timestamp;
 /// What is asked for.
 #[derive(Clone, Debug)]
 pub struct MigrationScope {
+    /// Of the migration Lease.
     pub leader_name: String,
     /// Of the Leases and of the controller managers' pods.
     pub namespace: String,
+    /// The controllers that move.
     pub functions: Vec<Function>,
     /// Who needs rights on the migration Lease.
     pub subjects: [Grantee; 2],
@@ -46,11 +48,13 @@ impl Default for MigrationScope {
 pub struct LockLook {
     /// By our clock.
     pub at: Timestamp,
+    /// Every Lease of the namespace.
     pub leases: Vec<WatchedLease>,
     /// Oldest first.
     pub changes: Vec<HolderChange>,
     /// The controller managers that are known.
     pub processes: Vec<Process>,
+    /// Answers of access reviews about the migration Lease.
     pub rights: Vec<RightFact>,
     /// Where their flags are kept. Its text is as it was read.
     pub places: FlagPlaces,

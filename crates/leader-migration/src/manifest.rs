@@ -14,8 +14,11 @@ const SHELLS: [&str; 5] = ["sh", "bash", "ash", "dash", "busybox"];
 /// One controller manager in a manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundManager {
+    /// Of the pod, or of the object that makes pods.
     pub name: String,
+    /// By the name of the program or of its image.
     pub manager: ManagerKind,
+    /// Where the pod runs. `None`: a manifest that is no pod, or a pod that is not placed.
     pub node: Option<String>,
     /// From the image's tag.
     pub release: Option<Release>,
@@ -25,6 +28,7 @@ pub struct FoundManager {
     pub is_in_shell: bool,
     /// Of a pod: its container is ready, so that its program has taken its flags.
     pub is_ready: bool,
+    /// Paths in the container where something is mounted.
     pub mounts: Vec<String>,
     /// Mounts whose volume is known.
     pub volumes: Vec<MountedVolume>,
@@ -39,6 +43,7 @@ pub struct FoundManager {
 /// What stands behind a path of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MountedVolume {
+    /// In the container.
     pub path: String,
     /// Empty: the whole volume.
     pub sub_path: String,
@@ -49,8 +54,11 @@ pub struct MountedVolume {
 /// Where a container has a file from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileOrigin {
+    /// A key of a ConfigMap.
     ConfigMap {
+        /// In the namespace of the pod.
         name: String,
+        /// Of the file in the ConfigMap.
         key: String,
     },
     /// A host, or something else that is no ConfigMap.
@@ -98,8 +106,11 @@ pub fn managers_in(object: &Value) -> Vec<FoundManager> {
 /// A file of this kind in a ConfigMap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundFile {
+    /// Its name.
     pub config_map: String,
+    /// Of the file in the ConfigMap.
     pub key: String,
+    /// The file as it was written.
     pub text: String,
 }
 

@@ -12,10 +12,12 @@ use super::process::Process;
 pub struct MatrixCell {
     /// `None`: the process does not have it.
     pub placement: Option<Placement>,
+    /// Its process holds the lock that the placement needs, or needs none.
     pub runs_now: bool,
 }
 
 impl MatrixCell {
+    /// For a cell; `unavailable` where the process does not have it.
     pub fn word(self) -> &'static str {
         self.placement.map_or("unavailable", Placement::word)
     }
@@ -24,7 +26,9 @@ impl MatrixCell {
 /// One controller, with a cell for each process in their order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MatrixRow {
+    /// What the row is about.
     pub function: Function,
+    /// One for each process, in the order of the processes.
     pub cells: Vec<MatrixCell>,
 }
 

@@ -19,14 +19,18 @@ const VOLUME: &str = "leader-migration";
 /// What becomes of the migration file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileChange<'a> {
+    /// It stays, or there is none.
     Keep,
     /// It is at this path of host and container, with this text.
     Mount {
+        /// In the container.
         path: &'a str,
+        /// The whole file.
         text: &'a str,
     },
     /// It is not needed at this path any more.
     Unmount {
+        /// In the container.
         path: &'a str,
     },
 }
@@ -34,16 +38,22 @@ pub enum FileChange<'a> {
 /// What becomes of a controller manager, and of the kubelets beside it.
 #[derive(Clone, Copy, Debug)]
 pub struct ManagerChange<'a> {
+    /// Whose flags these are.
     pub manager: ManagerKind,
+    /// Of the program.
     pub flags: &'a [FlagChange<'a>],
+    /// Of every kubelet, in kubeadm's configurations of Nodes.
     pub kubelet: &'a [FlagChange<'a>],
+    /// Of the migration file.
     pub file: FileChange<'a>,
 }
 
 /// A patch and the patch that takes it back.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Replacement {
+    /// A merge patch with the lists whole; for kubeadm's file, the whole content.
     pub patch: Value,
+    /// The same that brings back what was there.
     pub inverse: Value,
 }
 

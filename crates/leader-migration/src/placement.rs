@@ -4,6 +4,7 @@
 
 use super::configuration::{ANY, Configuration};
 
+/// The lock under which a process runs a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
     /// In no list: under the main lock.
@@ -24,6 +25,7 @@ pub fn place(controller: &str, component: &str, configuration: &Configuration) -
 }
 
 impl Placement {
+    /// For a cell.
     pub fn word(self) -> &'static str {
         match self {
             Self::Main => "main",

@@ -20,22 +20,35 @@ pub enum ConfigFile {
     /// No path was given: what is built into the release.
     BuiltIn,
     /// The file's content.
-    Read { name: String, reading: Reading },
+    Read {
+        /// A path, or the key in its ConfigMap.
+        name: String,
+        /// What its text says, and what is wrong with it.
+        reading: Reading,
+    },
     /// A path whose content is not known here.
-    NotKnown { path: String },
+    NotKnown {
+        /// As the flag has it, in the container.
+        path: String,
+    },
 }
 
+/// A controller manager: what it is, what it was told, and the file that it reads.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Process {
     /// For people: the pod, or the program and its node.
     pub name: String,
+    /// Which program.
     pub manager: ManagerKind,
+    /// Where it runs, if that is known.
     pub node: Option<String>,
     /// Of a cloud-controller-manager: that of its `k8s.io/cloud-provider` library.
     pub release: Release,
     /// The release was concluded from an image tag, which need not follow the library.
     pub is_release_assumed: bool,
+    /// Its command line, with the defaults of the program.
     pub flags: Flags,
+    /// What `--leader-migration-config` leads to.
     pub file: ConfigFile,
     /// Paths mounted into the container. `None`: not known.
     pub mounts: Option<Vec<String>>,

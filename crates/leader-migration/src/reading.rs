@@ -23,6 +23,7 @@ pub enum Fatal {
 }
 
 impl Fatal {
+    /// Does a process of `release` end over it?
     pub fn ends(self, release: Release) -> bool {
         match self {
             Self::Always => true,
@@ -37,7 +38,9 @@ impl Fatal {
 pub struct Defect {
     /// A code of `rules`.
     pub code: &'static str,
+    /// 1 is the first; also for what is about the whole file.
     pub line: usize,
+    /// Whom it ends.
     pub fatal: Fatal,
     /// What is wrong, and what was expected.
     pub problem: String,
@@ -46,9 +49,11 @@ pub struct Defect {
 /// What a text says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reading {
+    /// `None`: no release reads this `apiVersion`.
     pub version: Option<ConfigVersion>,
     /// What a process that does not end over the defects would use.
     pub configuration: Option<Configuration>,
+    /// In the order of lines.
     pub defects: Vec<Defect>,
 }
 
@@ -68,6 +73,7 @@ pub fn is_configuration(text: &str) -> bool {
         || text.contains(GROUP)
 }
 
+/// Reads YAML or JSON as upstream's decoders do. Text that cannot be read is a defect.
 pub fn read(text: &str) -> Reading {
     let mut defects = lint(text);
     let fields = match parse(text, &mut defects) {

@@ -9,8 +9,15 @@ use std::fmt::Write as _;
 /// Somebody who needs the rights.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Grantee {
+    /// As an access review names the user.
     User(String),
-    ServiceAccount { namespace: String, name: String },
+    /// As of a DaemonSet's pods.
+    ServiceAccount {
+        /// Where the account is.
+        namespace: String,
+        /// Of the account, without a prefix.
+        name: String,
+    },
 }
 
 impl Grantee {
@@ -43,8 +50,11 @@ impl Grantee {
 /// One question: may `subject` do `verb` on Leases, or on the one of this name?
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RightQuestion {
+    /// Who would do it.
     pub subject: Grantee,
+    /// `get`, `create`, `update`.
     pub verb: &'static str,
+    /// Of the Lease.
     pub namespace: String,
     /// Empty for `create`.
     pub lease: String,

@@ -6,12 +6,14 @@
 pub enum FindingSeverity {
     /// Nothing needs to be done.
     Info,
+    /// It works now, and does not in a case that happens.
     Warning,
     /// Controllers run twice or nowhere, or a process ends.
     Error,
 }
 
 impl FindingSeverity {
+    /// For a column and for JSON.
     pub fn word(self) -> &'static str {
         match self {
             Self::Info => "info",
@@ -21,11 +23,17 @@ impl FindingSeverity {
     }
 }
 
+/// A way in which a migration fails, and what to do.
 pub struct Rule {
+    /// Stable: scripts may look for it.
     pub code: &'static str,
+    /// Of every finding with this code.
     pub severity: FindingSeverity,
+    /// What is wrong, in a few words.
     pub cause: &'static str,
+    /// What the cluster does because of it.
     pub effect: &'static str,
+    /// What to do about it.
     pub remedy: &'static str,
 }
 
@@ -326,10 +334,13 @@ pub fn find(code: &str) -> Option<&'static Rule> {
 /// What is wrong in one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
+    /// Of the [`Rule`].
     pub code: &'static str,
+    /// How bad it is; the worst comes first in lists.
     pub severity: FindingSeverity,
     /// Processes and files, for people.
     pub subjects: Vec<String>,
+    /// What is wrong here, with names and values.
     pub problem: String,
 }
 
@@ -340,10 +351,12 @@ impl Finding {
         Self { code, severity, subjects, problem }
     }
 
+    /// What the cluster does because of it, from the rule.
     pub fn effect(&self) -> &'static str {
         find(self.code).map_or("", |rule| rule.effect)
     }
 
+    /// What to do about it, from the rule.
     pub fn remedy(&self) -> &'static str {
         find(self.code).map_or("", |rule| rule.remedy)
     }

@@ -11,19 +11,29 @@ use capstan_base::time::Timestamp;
 /// A Lease is settled after this time without a transition.
 pub const SETTLED_S: i64 = 600;
 
+/// Steps from controllers in kube-controller-manager to the same controllers in cloud-controller-manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MigrationStage {
+    /// The processes are as a migration needs them.
     Preflight,
+    /// Rights on the migration Lease are given.
     Grant,
+    /// Every old kube-controller-manager takes part.
     Enable,
+    /// New processes come, node by node, beside old ones.
     Introduce,
+    /// The last old process that holds the migrated controllers ends.
     Handover,
+    /// The new holder keeps its Lease for [`SETTLED_S`].
     Settle,
+    /// The new processes run without migration.
     Disable,
+    /// What only the migration needed goes.
     Clean,
 }
 
 impl MigrationStage {
+    /// In their order.
     pub const ALL: [Self; 8] = [
         Self::Preflight,
         Self::Grant,
@@ -35,6 +45,7 @@ impl MigrationStage {
         Self::Clean,
     ];
 
+    /// Name and content of the stage, for people.
     pub fn title(self) -> &'static str {
         match self {
             Self::Preflight => "Preflight: processes, flags, names, Leases",
@@ -71,8 +82,10 @@ impl MigrationStage {
     }
 }
 
+/// Where a stage is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StageState {
+    /// The cluster shows everything that it was for.
     Done,
     /// Begun: what is missing.
     InProgress(String),
@@ -85,6 +98,7 @@ pub enum StageState {
 }
 
 impl StageState {
+    /// For a column.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Done => "done",
@@ -107,14 +121,20 @@ impl StageState {
 /// An object, and what of it counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proof {
+    /// Kind and name, for people.
     pub object: String,
+    /// The field and its value, or a sentence.
     pub value: String,
 }
 
+/// One stage, with what the cluster shows about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StageReport {
+    /// Which one.
     pub stage: MigrationStage,
+    /// Never taken from what was done before, only from what is seen.
     pub state: StageState,
+    /// What was seen, for and against.
     pub proofs: Vec<Proof>,
     /// The process that is to be changed next.
     pub next: Option<String>,
@@ -128,13 +148,16 @@ pub struct StageReport {
 pub struct NodeWait {
     /// The process that was restarted last.
     pub after: String,
+    /// Never longer than the lease duration: clocks of nodes differ.
     pub left_s: i64,
 }
 
 /// Everything that the stages are judged by.
 #[derive(Clone, Debug, Default)]
 pub struct Situation {
+    /// Of both programs, in the order of their nodes.
     pub processes: Vec<Process>,
+    /// Leases and rights.
     pub facts: ClusterFacts,
     /// Namespace and name of the migration Lease.
     pub lock: (String, String),
@@ -151,8 +174,10 @@ pub struct Situation {
 pub enum Walkthrough {
     /// No process has cloud controllers to give away, and none did.
     NothingToMigrate {
+        /// Of the kube-controller-managers.
         oldest: Release,
     },
+    /// All eight, in their order.
     Stages(Vec<StageReport>),
 }
 
@@ -171,6 +196,7 @@ impl Situation {
         self.of(ManagerKind::KubeControllerManager).filter(|process| process.has_cloud_provider())
     }
 
+    /// The cloud-controller-managers.
     pub fn clouds(&self) -> impl Iterator<Item = &Process> {
         self.of(ManagerKind::CloudControllerManager)
     }

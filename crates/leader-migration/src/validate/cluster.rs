@@ -10,8 +10,11 @@ use crate::rules::Finding;
 /// A Lease as it was seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeaseFact {
+    /// Of the Lease.
     pub namespace: String,
+    /// Of the Lease.
     pub name: String,
+    /// Empty: nobody.
     pub holder: String,
     /// It changed while it was looked at.
     pub is_renewed: bool,
@@ -30,7 +33,9 @@ impl LeaseFact {
 /// The answer to one question about rights. `allowed`: `None` when it could not be asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RightFact {
+    /// What was asked.
     pub question: RightQuestion,
+    /// `None`: it could not be asked.
     pub allowed: Option<bool>,
 }
 

@@ -14,6 +14,7 @@ use super::rules::{Finding, FindingSeverity};
 /// What was seen in a cluster; empty without one.
 #[derive(Clone, Debug, Default)]
 pub struct ClusterFacts {
+    /// Main Leases and migration Leases, in any order.
     pub leases: Vec<LeaseFact>,
     /// Answers of access reviews.
     pub rights: Vec<RightFact>,
