@@ -3,6 +3,7 @@
 /// Why a control plane may not have a number of replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplicaRefusal {
+    /// Zero or less.
     NotPositive,
     /// An even number of members survives no more failures than one member less.
     EvenWithStackedEtcd,

@@ -21,20 +21,26 @@ pub struct Asked {
     pub from: String,
     /// The name that the member there must have, which is its Node's; `None` for an address.
     pub node: Option<String>,
+    /// Its answer, or why there is none.
     pub outcome: Result<MemberStatus, Trouble>,
 }
 
 /// A member's own answer: its status, and its own view of the members.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberStatus {
+    /// Of the whole etcd; two of them among the answers are two etcds.
     pub cluster_id: u64,
+    /// Its own id.
     pub member_id: u64,
     /// Empty when the server does not state it.
     pub version: String,
     /// `None` when it sees no leader.
     pub leader: Option<u64>,
+    /// It gets the log and has no vote.
     pub is_learner: bool,
+    /// `None` where the server does not state it.
     pub raft: Option<Raft>,
+    /// `None` where the server does not state it.
     pub database: Option<Database>,
     /// For people; alarms are the interface for programs.
     pub errors: Vec<String>,
@@ -48,8 +54,11 @@ pub struct MemberStatus {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Raft {
+    /// Grows with each election.
     pub term: u64,
+    /// The last entry that it received.
     pub index: u64,
+    /// The last entry that it applied.
     pub applied: u64,
 }
 
@@ -57,7 +66,9 @@ pub struct Raft {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Database {
+    /// The file, with what deletions left free in it.
     pub size_bytes: u64,
+    /// Without what is free in the file.
     pub in_use_bytes: u64,
     /// Stated by etcd 3.6 and newer.
     pub quota_bytes: Option<u64>,
@@ -66,27 +77,35 @@ pub struct Database {
 /// A member as a member list shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Listed {
+    /// As etcd numbers it.
     pub id: u64,
     /// Empty until the member has started.
     pub name: String,
+    /// It gets the log and has no vote.
     pub is_learner: bool,
+    /// Where the other members reach it.
     pub peer_urls: Vec<String>,
+    /// Where clients reach it.
     pub client_urls: Vec<String>,
 }
 
 /// An alarm that a member raised: `NOSPACE` or `CORRUPT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Alarm {
+    /// Id of the member.
     pub member: u64,
+    /// In etcd's word.
     pub kind: String,
 }
 
 /// A control plane Machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Host {
+    /// Name of the Machine.
     pub machine: String,
     /// The member's name; `None` while the Machine has no Node.
     pub node: Option<String>,
+    /// It is on its way out.
     pub is_deleting: bool,
     /// Its Node is so young that the member may still be joining.
     pub is_joining: bool,
@@ -95,6 +114,7 @@ pub struct Host {
 /// Why a member gave no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trouble {
+    /// What to do next depends on this.
     pub class: Class,
     /// In the words of the layer that failed.
     pub text: String,
@@ -112,6 +132,7 @@ pub enum Class {
     ServerUntrusted,
     /// Its certificate is for another name.
     ServerName,
+    /// Its certificate has ended, or has not begun.
     ServerExpired,
     /// It closes the connection after the handshake, as it does with a certificate that it does not accept.
     ClientRejected,
@@ -123,6 +144,7 @@ pub enum Class {
     NoQuorum,
     /// A learner does not answer this.
     Learner,
+    /// It asks for the leader, and this member does not lead.
     NotLeader,
     /// The database is full.
     NoSpace,

@@ -11,13 +11,18 @@ use super::quorum;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Grade {
+    /// Worth knowing.
     Low,
+    /// Something works less well than it should.
     Medium,
+    /// One more failure would cost the service.
     High,
+    /// It does not serve, or will not for long.
     Critical,
 }
 
 impl Grade {
+    /// For a column and for JSON.
     pub fn word(self) -> &'static str {
         match self {
             Self::Low => "low",
@@ -32,11 +37,15 @@ impl Grade {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
+    /// A stable name, such as [`QUORUM_LOST`].
     pub rule: &'static str,
+    /// How much it matters.
     pub grade: Grade,
+    /// A sentence with the members and numbers that show it.
     pub text: String,
 }
 
+/// More voters are lost than the quorum bears.
 pub const QUORUM_LOST: &str = "quorum-lost";
 /// What passes by itself: reported when two looks in a row show it.
 pub const PASSING: [&str; 3] = ["leader-split", "term-mismatch", "member-list-mismatch"];

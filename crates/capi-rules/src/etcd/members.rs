@@ -14,8 +14,11 @@ pub const QUOTA_DEFAULT_BYTES: u64 = 2 << 30;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Role {
+    /// Others follow it.
     Leader,
+    /// It has a vote, and follows.
     Voter,
+    /// It gets the log and has no vote yet.
     Learner,
     /// Added as a voter, and not started yet: it counts for the quorum, and has no vote to give.
     Unstarted,
@@ -34,14 +37,17 @@ impl Role {
         matches!(self, Self::Leader | Self::Voter | Self::Unstarted)
     }
 
+    /// Added without a vote, started or not?
     pub fn is_learner(self) -> bool {
         matches!(self, Self::Learner | Self::UnstartedLearner)
     }
 
+    /// Has it been seen to run under its name?
     pub fn is_started(self) -> bool {
         !matches!(self, Self::Unstarted | Self::UnstartedLearner)
     }
 
+    /// For a column.
     pub fn word(self) -> &'static str {
         match self {
             Self::Leader => "leader",
@@ -61,25 +67,35 @@ impl Role {
 pub struct MemberRow {
     /// Hexadecimal; empty when it is not known.
     pub id: String,
+    /// Empty until the member has started.
     pub name: String,
+    /// Name of the control plane Machine that hosts it, if one does.
     pub machine: Option<String>,
     /// The address or Node that was asked; `None` when none leads to this member.
     pub asked: Option<String>,
+    /// By the list that counts and its own answer.
     pub role: Role,
     /// It answers, is a voter that sees a leader, and raised no alarm.
     pub is_healthy: bool,
+    /// `None`: it answered, or was not asked.
     pub trouble: Option<Failed>,
+    /// How long its answer took.
     pub took_ms: Option<u64>,
+    /// Of its server.
     pub version: Option<String>,
+    /// `None` where it does not state it.
     pub database: Option<Database>,
     /// The size that the database may reach, and whether it was only assumed.
     pub quota: Option<Quota>,
+    /// `None` where it does not state it.
     pub raft: Option<Raft>,
     /// Entries of the leader that it does not have yet.
     pub behind: Option<u64>,
+    /// Those that it raised, in etcd's words.
     pub alarms: Vec<String>,
     /// Does its own member list equal the one that is shown? `None` when it gave none.
     pub list_agrees: Option<bool>,
+    /// What its own status complains about, in etcd's words.
     pub errors: Vec<String>,
 }
 
@@ -126,18 +142,24 @@ fn size(bytes: u64) -> String {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Failed {
+    /// What kind of failure it is.
     pub class: Class,
+    /// In the words of the layer that failed.
     pub text: String,
 }
 
+/// How large a database may become before its server refuses writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Quota {
+    /// Of the database file.
     pub bytes: u64,
+    /// The server does not state it, so that [`QUOTA_DEFAULT_BYTES`] is taken.
     pub is_assumed: bool,
 }
 
 impl Quota {
+    /// The quota that the server states, or etcd's default.
     pub fn of(database: &Database) -> Self {
         match database.quota_bytes {
             Some(bytes) if bytes > 0 => Self { bytes, is_assumed: false },
@@ -148,13 +170,16 @@ impl Quota {
 
 /// The facts with the member list that counts.
 pub struct View<'a> {
+    /// What was answered, by whom.
     pub facts: &'a Facts,
+    /// The leader's own list; without one, the list that most members give.
     pub list: Vec<Listed>,
     /// The leader that most members name.
     pub leader: Option<u64>,
 }
 
 impl<'a> View<'a> {
+    /// Chooses the list and the leader that most answers support.
     pub fn of(facts: &'a Facts) -> Self {
         let statuses = || facts.answers.iter().filter_map(|asked| asked.outcome.as_ref().ok());
         let leader = most_common(statuses().filter_map(|status| status.leader));
@@ -165,10 +190,12 @@ impl<'a> View<'a> {
         Self { facts, list: list.unwrap_or_default(), leader }
     }
 
+    /// The answers that came.
     pub fn statuses(&self) -> impl Iterator<Item = &'a MemberStatus> {
         self.facts.answers.iter().filter_map(|asked| asked.outcome.as_ref().ok())
     }
 
+    /// The id that most members state.
     pub fn cluster_id(&self) -> Option<u64> {
         most_common(self.statuses().map(|status| status.cluster_id))
     }

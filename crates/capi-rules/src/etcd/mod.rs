@@ -13,9 +13,11 @@ mod tests;
 /// One etcd member.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Member {
+    /// As etcd numbers it; people see it in hexadecimal.
     pub id: u64,
     /// The Node's name; empty until the member has started.
     pub name: String,
+    /// It gets the log and has no vote.
     pub learner: bool,
     /// `NOSPACE`, `CORRUPT`.
     pub alarms: Vec<String>,
@@ -39,12 +41,14 @@ pub enum Membership {
     /// No member can be asked, and the Machines' stored conditions are taken as they are: these members follow
     /// from it, and the conditions stay.
     Assumed(Members),
+    /// A member listed them, and their alarms.
     Known(Members),
 }
 
 /// A known member list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Members {
+    /// In the order of the answer.
     pub list: Vec<Member>,
     /// Id of the leader; `None` when it is not known.
     pub leader: Option<u64>,
@@ -80,15 +84,20 @@ pub fn tolerated_failures(voters: usize) -> usize {
 /// Members, some of them healthy, as they are or as they would be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Projection {
+    /// They count for the quorum.
     pub voters: usize,
+    /// They do not count for the quorum.
     pub learners: usize,
+    /// Those that do not vote now; a member that has not started is one of them.
     pub unhealthy: usize,
 }
 
 /// A change to the member list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change<'a> {
+    /// As they are.
     None,
+    /// One voter more, which has not started.
     Add,
     /// By name, which is the Node's.
     Remove(&'a str),

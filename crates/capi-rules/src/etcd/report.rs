@@ -12,6 +12,7 @@ use super::{Change, Member, Projection, quorum};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum EtcdState {
+    /// It serves, and every voter votes.
     Healthy,
     /// It serves, and something needs attention.
     Degraded,
@@ -25,14 +26,19 @@ pub enum EtcdState {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
+    /// The gravest of what was found.
     pub state: EtcdState,
     /// Such as `3 voters, healthy 3, can lose 1 more`.
     pub summary: String,
     /// Hexadecimal, as etcd's tools print it; empty when no member states it.
     pub cluster_id: String,
+    /// They count for the quorum.
     pub voters: usize,
+    /// They do not count for the quorum.
     pub learners: usize,
+    /// Votes that are needed.
     pub quorum: usize,
+    /// Voters that vote.
     pub healthy: usize,
     /// Voters that may still be lost; `None` when quorum is lost or nothing is known.
     pub can_lose: Option<usize>,
@@ -52,8 +58,11 @@ pub struct Report {
 pub struct Removal {
     /// As the member's row shows it.
     pub name: String,
+    /// Those that would be left.
     pub voters: usize,
+    /// Votes that would be needed.
     pub quorum: usize,
+    /// Of those left, the voters that vote now.
     pub healthy: usize,
     /// `None`: quorum would be lost.
     pub can_lose: Option<usize>,

@@ -15,6 +15,7 @@ use capi_types::names::CORE_GROUP;
 pub struct ConfigOwner {
     /// Of a MachinePool: a Machine of its name as its template has it.
     pub machine: Machine,
+    /// `None`: it is a Machine.
     pub pool: Option<Arc<MachinePool>>,
 }
 

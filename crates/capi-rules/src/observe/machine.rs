@@ -65,9 +65,15 @@ pub enum NamedNode {
     /// No other Node is needed.
     Same,
     /// The Node with the provider ID of the infrastructure: the Machine goes also when it cannot be found.
-    Borrowed { provider_id: String },
+    Borrowed {
+        /// As infrastructure and Node have it.
+        provider_id: String,
+    },
     /// The Node that the status recorded.
-    Recorded { name: String },
+    Recorded {
+        /// Of `status.nodeRef`.
+        name: String,
+    },
 }
 
 /// Which other Node must be read for a Machine, whose own Node was read before.

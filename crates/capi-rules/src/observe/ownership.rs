@@ -13,6 +13,7 @@ use capi_types::machine_set::MachineSet;
 /// One object below an owner.
 #[derive(Clone, Debug)]
 pub enum Member<K> {
+    /// The owner is its controller.
     Controlled(Arc<K>),
     /// The owner adopts it.
     Orphan(Arc<K>),

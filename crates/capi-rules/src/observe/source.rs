@@ -52,11 +52,17 @@ impl<K: Resource> Objects<K> for BTreeMap<ObjectKey, Arc<K>> {
 /// The functions about provider objects have a default: the reference is followed. A source that can lack a
 /// whole kind returns there what it assumes instead.
 pub trait Source {
+    /// Every Cluster that there is.
     fn clusters(&self) -> &impl Objects<Cluster>;
+    /// Every MachineDeployment that there is.
     fn machine_deployments(&self) -> &impl Objects<MachineDeployment>;
+    /// Every MachineSet that there is.
     fn machine_sets(&self) -> &impl Objects<MachineSet>;
+    /// Every MachinePool that there is.
     fn machine_pools(&self) -> &impl Objects<MachinePool>;
+    /// Every Machine that there is.
     fn machines(&self) -> &impl Objects<Machine>;
+    /// Every KubeadmConfig that there is.
     fn kubeadm_configs(&self) -> &impl Objects<KubeadmConfig>;
 
     /// The control plane Machines of a Cluster, ordered by name.
@@ -74,18 +80,22 @@ pub trait Source {
         self.external(namespace, reference)
     }
 
+    /// What `spec.infrastructureRef` of a Machine leads to.
     fn infrastructure_of_machine(&self, machine: &Machine) -> External {
         self.external(namespace(machine), Some(&machine.spec.infrastructure_ref))
     }
 
+    /// What `spec.bootstrap.configRef` of a Machine leads to.
     fn bootstrap_of_machine(&self, machine: &Machine) -> External {
         self.external(namespace(machine), machine.spec.bootstrap.config_ref.as_ref())
     }
 
+    /// What `spec.infrastructureRef` of a Cluster leads to.
     fn infrastructure_of_cluster(&self, cluster: &Cluster) -> External {
         self.external(namespace(cluster), cluster.spec.infrastructure_ref.as_ref())
     }
 
+    /// What `spec.controlPlaneRef` of a Cluster leads to.
     fn control_plane_of_cluster(&self, cluster: &Cluster) -> External {
         self.external(namespace(cluster), cluster.spec.control_plane_ref.as_ref())
     }

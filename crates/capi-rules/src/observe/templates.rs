@@ -18,6 +18,7 @@ use capi_types::reference::ContractRef;
 pub struct Templates {
     /// The whole objects. `None`: missing, unreadable, or not referred to.
     pub infrastructure: Option<Arc<Value>>,
+    /// `None`: missing, unreadable, or not referred to.
     pub bootstrap: Option<Arc<Value>>,
     /// Kinds that are referred to and do not exist, bootstrap first.
     pub missing: Vec<String>,

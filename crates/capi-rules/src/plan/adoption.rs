@@ -15,6 +15,7 @@ use k8s_machinery::selector::matches;
 /// What an object is to an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Membership {
+    /// The owner is its controller.
     Controlled,
     /// It has no controller, and the owner adopts it.
     Orphan,

@@ -21,6 +21,7 @@ pub enum Begin {
     Paused(Box<Condition>),
     /// Paused, and the condition of the object is up to date.
     Stop,
+    /// Nothing is in the way.
     Run,
 }
 

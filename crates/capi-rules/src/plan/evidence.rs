@@ -4,7 +4,9 @@
 /// One place to look at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Evidence {
+    /// Whose it is.
     pub subject: Subject,
+    /// Which part of it.
     pub sign: Sign,
 }
 
@@ -17,6 +19,7 @@ pub enum Subject {
     Cluster,
     /// What its Cluster's `controlPlaneRef` names.
     ControlPlane,
+    /// Of this name.
     Machine(String),
 }
 
@@ -30,10 +33,12 @@ pub enum Sign {
 }
 
 impl Evidence {
+    /// A condition of `subject`.
     pub fn condition(subject: Subject, type_: &'static str) -> Self {
         Self { subject, sign: Sign::Condition(type_) }
     }
 
+    /// A field of `subject`, dotted.
     pub fn field(subject: Subject, path: &'static str) -> Self {
         Self { subject, sign: Sign::Field(path) }
     }

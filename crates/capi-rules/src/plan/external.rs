@@ -16,6 +16,7 @@ use crate::status::contract::{External, Provided};
 const MISSING_RETRY: Duration = Duration::from_secs(30);
 
 /// What a provider object makes its owner wait for.
+#[allow(missing_docs, reason = "`Display` says each in a sentence")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Why {
     Missing { kind: String, name: String },

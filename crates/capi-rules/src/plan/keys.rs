@@ -10,13 +10,26 @@ use capi_types::kubeadm::ClusterConfiguration;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyCall {
     /// New pairs. A Secret that was made in the meantime stays.
-    CreateCertificates { purposes: Vec<Purpose>, settings: KeySettings },
+    CreateCertificates {
+        /// In the order in which they are made.
+        purposes: Vec<Purpose>,
+        /// Kind and life of the keys.
+        settings: KeySettings,
+    },
     /// `server` is a URL; `algorithm` as in [`KeySettings`].
-    CreateKubeconfig { server: String, algorithm: String },
+    CreateKubeconfig {
+        /// Of the workload cluster's API.
+        server: String,
+        /// Of the client's key.
+        algorithm: String,
+    },
     /// The owner becomes its controller.
     AdoptKubeconfig,
     /// A new client certificate; the stored server stays.
-    RenewKubeconfig { algorithm: String },
+    RenewKubeconfig {
+        /// Of the client's key, as in [`KeySettings`].
+        algorithm: String,
+    },
 }
 
 /// What `clusterConfiguration` sets about keys.
@@ -24,6 +37,7 @@ pub enum KeyCall {
 pub struct KeySettings {
     /// `RSA-2048`, `RSA-3072`, `RSA-4096`, `ECDSA-P256` or `ECDSA-P384`; empty when none is asked for.
     pub algorithm: String,
+    /// Of the authorities; `None`: ten years.
     pub ca_validity_days: Option<i64>,
 }
 

@@ -43,7 +43,9 @@ pub use write::{WorkloadCall, Write};
 /// [`sweep`], which deletes only what is unchanged.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan<S = Step> {
+    /// In the order in which they are taken.
     pub steps: Vec<S>,
+    /// What holds back more. Empty for an object that is as it should be.
     pub blockers: Vec<Blocker>,
     /// The soonest moment at which time alone could change the plan.
     pub recheck: Option<Duration>,
@@ -65,6 +67,7 @@ impl<S> Plan<S> {
         self.steps.is_empty() && self.blockers.is_empty()
     }
 
+    /// Adds what holds the object back.
     pub fn block(&mut self, rule: impl Rule) {
         self.blockers.push(Blocker { evidence: rule.evidence(), wait: rule.wait(), reason: rule.into() });
     }
@@ -99,6 +102,7 @@ impl Plan<Step> {
         if self.is_last { self.steps.pop() } else { None }
     }
 
+    /// Adds one write as a step of its own.
     pub fn step(&mut self, write: Write, why: impl Rule) {
         self.steps.push(Step::new(write, why));
     }
@@ -110,7 +114,9 @@ impl Plan<Step> {
 /// different kinds can stand in one list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Reason {
+    /// In kebab case; stable.
     pub rule: &'static str,
+    /// For a person, in upstream's words where it has some.
     pub sentence: String,
 }
 
@@ -163,8 +169,11 @@ pub enum Wait {
 /// One reason for waiting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blocker {
+    /// Which rule holds it back, and its sentence.
     pub reason: Reason,
+    /// Whether it ends by what is under way already.
     pub wait: Wait,
+    /// Where people can see it.
     pub evidence: Vec<Evidence>,
 }
 

@@ -5,6 +5,7 @@
 use capi_types::name_template::{Fault, NAME_BYTES_MAX, render, variable};
 
 /// A naming template that cannot be used.
+#[allow(missing_docs, reason = "each says itself in a sentence")]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NamingError {
     #[error("machine naming template {template:?} has no {{{{ .random }}}}, so names would not be unique")]

@@ -16,9 +16,11 @@ pub struct Step {
     pub title: Option<String>,
     /// In order, up to the first that fails.
     pub writes: Vec<Write>,
+    /// Which rule wants it, and its sentence.
     pub reason: Reason,
     /// It only keeps metadata (owners, finalizers, annotations): no Machine comes, goes or changes by it.
     pub is_bookkeeping: bool,
+    /// By default the plan ends there.
     pub on_failure: OnFailure,
 }
 
@@ -29,6 +31,7 @@ pub struct OnFailure {
     pub is_independent: bool,
     /// What the step created is deleted again.
     pub is_undone: bool,
+    /// Written about the failure; `None`: nothing is written.
     pub event: Option<Complaint>,
     /// Where the status of the planned object shows the failure.
     pub shown: Option<Shown>,
@@ -37,7 +40,9 @@ pub struct OnFailure {
 /// A warning event about a failure. Its message is what was tried, and the error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Complaint {
+    /// The object that the event is about.
     pub about: ObjectRef,
+    /// One word in CamelCase, as events have it.
     pub reason: &'static str,
     /// Such as `Failed to create MachineSet ns/x`.
     pub tried: String,

@@ -24,14 +24,18 @@ pub const AGE_MIN: Duration = Duration::from_secs(600);
 /// An object that its creator may have cloned.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Candidate {
+    /// Where to delete it.
     pub object: ObjectRef,
+    /// As it was read: the deletion is guarded by it.
     pub metadata: ObjectMeta,
 }
 
 /// One to be deleted, if it is unchanged.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unused {
+    /// What is deleted.
     pub candidate: Candidate,
+    /// Why nobody can need it any more.
     pub reason: Reason,
 }
 

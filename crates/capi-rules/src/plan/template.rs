@@ -17,7 +17,9 @@ use capi_types::names::{annotation, label};
 /// What the clone gets besides the template's content.
 #[derive(Clone, Debug)]
 pub struct Clone<'a> {
+    /// Namespace and name of the clone.
     pub key: ObjectKey,
+    /// The label that the clone gets.
     pub cluster_name: &'a str,
     /// Over the template's own.
     pub labels: BTreeMap<String, String>,

@@ -20,6 +20,7 @@ use capstan_base::time::Timestamp;
 use k8s_machinery::merge::merge_diff;
 
 /// One write of a step. Data only; `controllers::apply` performs it.
+#[allow(missing_docs, reason = "the comment of a variant names its parts")]
 #[derive(Clone, Debug, PartialEq)]
 pub enum Write {
     /// Creates the object of this reference from its full content. With a manager by server-side apply, as
@@ -88,44 +89,28 @@ fn to_value(object: &impl Serialize) -> Value {
 }
 
 /// A change inside a workload cluster.
+#[allow(missing_docs, reason = "the comment of a variant names its parts")]
 #[derive(Clone, Debug, PartialEq)]
 pub enum WorkloadCall {
     /// Merge patch of a Node; a resource version in `body` guards it.
-    PatchNode {
-        node: String,
-        body: Value,
-    },
+    PatchNode { node: String, body: Value },
     /// Evicts the pods in order, for at most ten seconds. Whatever comes of it is an outcome, not a
     /// failure. Without a grace period the pods have their own.
-    Evict {
-        node: String,
-        pods: Vec<ObjectKey>,
-        grace_period_s: Option<u32>,
-    },
+    Evict { node: String, pods: Vec<ObjectKey>, grace_period_s: Option<u32> },
     /// `must`: a failure stops the plan; else it is reported and passed over.
-    DeleteNode {
-        node: String,
-        must: bool,
-    },
+    DeleteNode { node: String, must: bool },
     /// Creates a join token, or gives it a new end.
-    StoreToken {
-        token: String,
-        expires: Timestamp,
-    },
+    StoreToken { token: String, expires: Timestamp },
+    /// Asks the other members to let it go.
     RemoveEtcdMember(Member),
     /// Candidates in order; the first that accepts leads.
-    MoveEtcdLeader {
-        from: String,
-        candidates: Vec<Member>,
-    },
+    MoveEtcdLeader { from: String, candidates: Vec<Member> },
     /// The new `ClusterConfiguration` of ConfigMap `kube-system/kubeadm-config`.
     SetClusterConfiguration(Value),
-    SetKubeProxyImage {
-        image: String,
-    },
-    SetCoreDnsImage {
-        image: String,
-    },
+    /// Of the DaemonSet.
+    SetKubeProxyImage { image: String },
+    /// Of the Deployment.
+    SetCoreDnsImage { image: String },
     /// Creates a ClusterRoleBinding; one that exists already is fine.
     BindClusterRole(ClusterRoleBinding),
 }

@@ -39,9 +39,13 @@ use k8s_machinery::merge;
 /// One object before and after.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Computed {
+    /// Which kind it is.
     pub kind: Kind,
+    /// Which object of the kind.
     pub key: ObjectKey,
+    /// The whole object as it is stored.
     pub before: Value,
+    /// The same with the status that the rules give.
     pub after: Value,
     /// Why its status is as it was.
     pub left: Option<String>,
@@ -50,6 +54,7 @@ pub struct Computed {
 }
 
 impl Computed {
+    /// Would the status be another one?
     pub fn differs(&self) -> bool {
         self.before["status"] != self.after["status"]
     }

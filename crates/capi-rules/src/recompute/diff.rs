@@ -6,14 +6,22 @@ use serde_json::{Map, Value};
 /// One difference; `None` and null stand for what is absent.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Difference {
+    /// A condition that is stored or computed otherwise.
     Condition {
+        /// Of the condition.
         type_: String,
+        /// `None`: it is not stored.
         stored: Option<Content>,
+        /// `None`: the rules do not set it.
         computed: Option<Content>,
     },
+    /// Any other field.
     Field {
+        /// Dotted, below `status`.
         path: String,
+        /// Null when it is not stored.
         stored: Value,
+        /// Null when the rules do not set it.
         computed: Value,
     },
     /// The same conditions in another order.
@@ -23,10 +31,15 @@ pub enum Difference {
 /// A condition without its time and its generation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Content {
+    /// `True`, `False` or `Unknown`.
     pub status: String,
+    /// One word in CamelCase.
     pub reason: String,
+    /// For a person.
     pub message: String,
+    /// Which version of the object it was judged by.
     pub observed_generation: Option<i64>,
+    /// RFC 3339.
     pub last_transition_time: String,
 }
 

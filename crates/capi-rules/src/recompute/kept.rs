@@ -29,7 +29,9 @@ const DEFINITIONS: &str = "CustomResourceDefinitions of its templates are not in
 /// Conditions or fields of one object that stay as stored, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kept {
+    /// What a dump does not show.
     pub why: String,
+    /// The fields or conditions that are therefore as they were.
     pub what: String,
 }
 

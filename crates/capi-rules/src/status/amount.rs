@@ -7,7 +7,9 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 /// Which whole number a share becomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Round {
+    /// To the next whole number that is not smaller.
     Up,
+    /// To the next whole number that is not larger.
     Down,
 }
 

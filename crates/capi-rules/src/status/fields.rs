@@ -9,7 +9,9 @@ use serde_json::{Map, Value};
 pub struct FieldDifference {
     /// Dotted, from the root of the compared document.
     pub path: String,
+    /// `None`: it is not there.
     pub current: Option<Value>,
+    /// `None`: it should not be there.
     pub desired: Option<Value>,
     /// The values may hold credentials and were left out.
     pub hidden: bool,

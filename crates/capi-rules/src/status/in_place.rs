@@ -20,6 +20,7 @@ pub enum InPlace {
 }
 
 impl InPlace {
+    /// Is the gate open?
     pub fn is_on(&self) -> bool {
         matches!(self, Self::On(_))
     }
@@ -38,8 +39,10 @@ impl InPlace {
 pub enum Verdict {
     /// These extensions cover every difference together.
     InPlace {
+        /// In the order in which they were asked.
         covered: Vec<Covered>,
     },
+    /// At least one difference stays, or nobody could be asked.
     Replace(Replace),
 }
 
@@ -59,11 +62,19 @@ pub enum Replace {
     /// No extension is registered for the hook and the namespace.
     NoExtension,
     /// One of the objects is not there to be compared.
-    Missing { what: String },
+    Missing {
+        /// As in `infrastructure machine`.
+        what: String,
+    },
     /// Only one side has a bootstrap configuration.
     OneSidedBootstrap,
     /// The server does not take the change of this object.
-    Refused { what: String, answer: String },
+    Refused {
+        /// Kind and name.
+        what: String,
+        /// The server's own sentence.
+        answer: String,
+    },
     /// What is left of the difference after all answers.
     Uncovered(Vec<Uncovered>),
 }
@@ -71,7 +82,9 @@ pub enum Replace {
 /// The fields of one object that no extension covers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Uncovered {
+    /// Of the object.
     pub kind: String,
+    /// Those that no extension took.
     pub fields: Vec<FieldDifference>,
 }
 

@@ -93,15 +93,22 @@ impl Reach {
 /// A Machine with those of its conditions that its owners look at, found in one pass over the list.
 #[derive(Clone, Copy, Debug)]
 pub struct Member<'a> {
+    /// As it was read.
     pub machine: &'a Machine,
+    /// Condition `Ready`.
     pub ready: Option<&'a Condition>,
+    /// Condition `Available`.
     pub available: Option<&'a Condition>,
+    /// Condition `UpToDate`.
     pub up_to_date: Option<&'a Condition>,
+    /// Condition `HealthCheckSucceeded`.
     pub healthy: Option<&'a Condition>,
+    /// Condition `OwnerRemediated`.
     pub remediated: Option<&'a Condition>,
 }
 
 impl<'a> Member<'a> {
+    /// Goes through the conditions once.
     pub fn of(machine: &'a Machine) -> Self {
         let mut member =
             Self { machine, ready: None, available: None, up_to_date: None, healthy: None, remediated: None };

@@ -28,6 +28,7 @@ pub const DEFERRED: &str = "RemediationDeferred";
 pub struct RemediationData {
     /// The Machine that was replaced.
     pub machine: String,
+    /// When it was replaced.
     pub timestamp: Timestamp,
     /// 0 for a first attempt.
     pub retry_count: i32,
@@ -44,6 +45,7 @@ impl RemediationData {
         })
     }
 
+    /// As the annotation has it.
     pub fn to_json(&self) -> String {
         json!({
             "machine": self.machine,
@@ -85,6 +87,7 @@ impl Limits {
 pub struct Workers<'a> {
     /// All Machines of the set.
     pub machines: Vec<&'a Machine>,
+    /// How many may be replaced at once.
     pub limits: &'a Limits,
     /// Why no Machine may be made in the place of a remediated one now.
     pub preflight: Vec<String>,

@@ -10,6 +10,7 @@ use capi_types::key::ObjectKey;
 /// The place of an object in its file, for remarks about it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
+    /// Its name, or what else it was read from.
     pub file: String,
     /// The first line of its document, from 1.
     pub line: usize,
@@ -27,8 +28,11 @@ impl Display for Origin {
 /// One object from a file, and the workload cluster that `--workload` names for the file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Document {
+    /// The whole object.
     pub value: Value,
+    /// The Cluster whose workload cluster it is from; `None`: from the management cluster.
     pub workload: Option<ObjectKey>,
+    /// For remarks about it.
     pub origin: Origin,
 }
 

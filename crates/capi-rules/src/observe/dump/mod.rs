@@ -44,16 +44,27 @@ pub use machine::{last_seen, reported_update};
 /// A kind whose status is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
+    /// Only its conditions are judged: topologies are not reconciled here.
     ClusterClass,
+    /// A cluster as a whole.
     Cluster,
+    /// Its control plane.
     KubeadmControlPlane,
+    /// Workers that roll from one MachineSet to the next.
     MachineDeployment,
+    /// Workers from one template.
     MachineSet,
+    /// Workers that a provider counts.
     MachinePool,
+    /// One of the cluster's machines.
     Machine,
+    /// What it says about Machines is judged with it.
     MachineHealthCheck,
+    /// Bootstrap data of a Machine.
     KubeadmConfig,
+    /// Infrastructure of the provider for tests.
     DevCluster,
+    /// Infrastructure of the provider for tests.
     DevMachine,
 }
 
@@ -73,6 +84,7 @@ impl Kind {
         Self::DevMachine,
     ];
 
+    /// As in `kind`.
     pub fn name(self) -> &'static str {
         match self {
             Self::ClusterClass => "ClusterClass",
@@ -89,6 +101,7 @@ impl Kind {
         }
     }
 
+    /// The group of its `apiVersion`.
     pub fn group(self) -> &'static str {
         match self {
             Self::KubeadmControlPlane => names::CONTROL_PLANE_GROUP,
@@ -117,15 +130,25 @@ struct Entry {
 /// All objects of one dump.
 #[derive(Clone, Debug, Default)]
 pub struct Dump {
+    /// Kinds with types are read into them; what does not fit is a remark.
     pub clusters: BTreeMap<ObjectKey, Arc<Cluster>>,
+    /// KubeadmControlPlanes.
     pub control_planes: BTreeMap<ObjectKey, Arc<KubeadmControlPlane>>,
+    /// Those that fit their type.
     pub machine_deployments: BTreeMap<ObjectKey, Arc<MachineDeployment>>,
+    /// Those that fit their type.
     pub machine_sets: BTreeMap<ObjectKey, Arc<MachineSet>>,
+    /// Those that fit their type.
     pub machine_pools: BTreeMap<ObjectKey, Arc<MachinePool>>,
+    /// Those that fit their type.
     pub machines: BTreeMap<ObjectKey, Arc<Machine>>,
+    /// MachineHealthChecks.
     pub checks: BTreeMap<ObjectKey, Arc<MachineHealthCheck>>,
+    /// KubeadmConfigs.
     pub configs: BTreeMap<ObjectKey, Arc<KubeadmConfig>>,
+    /// Those that fit their type.
     pub dev_clusters: BTreeMap<ObjectKey, Arc<DevCluster>>,
+    /// Those that fit their type.
     pub dev_machines: BTreeMap<ObjectKey, Arc<DevMachine>>,
     /// What could not be taken in.
     pub remarks: Vec<String>,

@@ -10,7 +10,9 @@ use capi_types::key::ObjectKey;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{line}:{column}: {expected} was expected here: {why}")]
 pub struct Wrong {
+    /// From 1.
     pub line: usize,
+    /// From 1, in characters.
     pub column: usize,
     expected: &'static str,
     why: String,

@@ -13,15 +13,21 @@ use capi_types::bootstrap::KubeadmConfigSpec;
 /// One file to write.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct File {
+    /// On the host.
     pub path: String,
+    /// `base64`, `gzip`, `gzip+base64`; plain text without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub encoding: Option<String>,
+    /// `USER:GROUP`; root's without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
+    /// In octal, such as `0640`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub permissions: Option<String>,
+    /// Behind what is there already.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub append: Option<bool>,
+    /// As [`encoding`](Self::encoding) has it.
     pub content: String,
 }
 
@@ -41,7 +47,9 @@ impl File {
 /// What kubeadm does on this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KubeadmPhase {
+    /// It begins a cluster.
     Init,
+    /// It joins one, as control plane or as worker.
     Join,
 }
 

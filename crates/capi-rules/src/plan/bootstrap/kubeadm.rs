@@ -12,7 +12,9 @@ use k8s_machinery::version;
 /// A form of the kubeadm configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
+    /// Flags are maps; read up to Kubernetes 1.30.
     V1Beta3,
+    /// Flags are lists; read from Kubernetes 1.31 on.
     V1Beta4,
 }
 

@@ -40,7 +40,9 @@ const ENDPOINT_RETRY: Duration = Duration::from_secs(10);
 /// The plan, and why the data could not be made, if it could not: that belongs in the status too.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Planned {
+    /// What is stored next, and what it waits for.
     pub plan: Plan,
+    /// `None`: nothing went wrong, or nothing was tried.
     pub failure: Option<Failure>,
     /// When every step succeeds, the bootstrap data is stored.
     pub stores_data: bool,
@@ -72,6 +74,7 @@ pub fn plan(o: &Observed, now: Timestamp) -> Planned {
 /// What has to be read before the plan can be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reads {
+    /// The status and the Machine say enough.
     Nothing,
     /// The join token's end.
     Token,
@@ -82,6 +85,7 @@ pub enum Reads {
 /// A certificate that the data is made from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Needed {
+    /// Which pair it is.
     pub purpose: Purpose,
     /// It may lack its key.
     pub is_keyless: bool,

@@ -5,6 +5,7 @@ use crate::plan::evidence::{Evidence, Subject};
 use crate::plan::{Rule, Wait};
 
 /// Why nothing (more) is done now. Sentences in upstream's words where it has some.
+#[allow(missing_docs, reason = "each says itself in a sentence")]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Blocked {
     #[error("{message}")]

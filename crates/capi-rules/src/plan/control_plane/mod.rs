@@ -1,4 +1,4 @@
-//! What a KubeadmControlPlane does next: the rules in their order. Each line of [`rules`] is one rule
+//! What a KubeadmControlPlane does next: the rules in their order. Each line of `rules` is one rule
 //! with a file of its own; the first that wants to wait ends the pass, as upstream's reconcile does.
 //! Must not read, write, or know a clock.
 //! Source: cluster-api `controlplane/kubeadm/reconcilers/kubeadmcontrolplane/kubeadmcontrolplane_controller.go`
@@ -51,6 +51,7 @@ const UNSETTLED_RETRY: Duration = Duration::from_secs(20);
 /// A plan, and everything the pass learnt on its way to it.
 #[derive(Clone, Debug)]
 pub struct Decision {
+    /// What is done next, and what holds back more.
     pub plan: Plan,
     /// The facts with the conditions this pass computed.
     pub observed: Observed,

@@ -19,7 +19,9 @@ pub enum Handlers {
 /// More handlers of a hook than are supported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TooManyHandlers {
+    /// The hook that they are registered for.
     pub hook: Hook,
+    /// Of the handlers, sorted.
     pub names: Vec<String>,
 }
 

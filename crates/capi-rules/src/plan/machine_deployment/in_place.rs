@@ -28,7 +28,9 @@ use capstan_base::time::Timestamp;
 /// have now, as upstream sends them: 0 of one that is to be created.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {
+    /// The one that gives its Machines.
     pub old: MachineSet,
+    /// The one that takes them.
     pub new: MachineSet,
 }
 

@@ -35,6 +35,7 @@ const NO_ANSWER_RETRY: Duration = Duration::from_secs(15);
 /// Everything the plan depends on.
 #[derive(Clone, Debug)]
 pub struct Observed {
+    /// As it was read.
     pub deployment: MachineDeployment,
     /// Those it controls, deleting ones included.
     pub sets: Vec<Arc<MachineSet>>,
@@ -49,6 +50,7 @@ pub struct Observed {
 }
 
 /// Why a step is due, or what holds it back.
+#[allow(missing_docs, reason = "`Display` says each in a sentence")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Why {
     /// With the difference that made it necessary.

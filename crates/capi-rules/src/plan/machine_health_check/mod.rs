@@ -33,7 +33,9 @@ const RETRY: Duration = Duration::from_secs(30);
 /// What the plan looks at.
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
+    /// What the check and its status are judged by.
     pub judged: judged::Observed,
+    /// Only with `spec.remediation.templateRef`.
     pub outside: Remediator,
 }
 
@@ -49,7 +51,9 @@ pub struct Remediator {
 /// A request for remediation.
 #[derive(Clone, Debug)]
 pub struct RemediationRequest {
+    /// Where to delete it.
     pub object: ObjectRef,
+    /// It is on its way out.
     pub is_leaving: bool,
 }
 

@@ -45,6 +45,7 @@ impl InStep {
         Self(known)
     }
 
+    /// Is no Machine known to be in step?
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -41,6 +41,7 @@ const MADE_AT_ONCE_MAX: usize = 100;
 /// Everything the plan depends on.
 #[derive(Clone, Debug)]
 pub struct Observed {
+    /// As it was read.
     pub set: MachineSet,
     /// Those it controls, deleting ones included.
     pub machines: Vec<Arc<Machine>>,
@@ -48,6 +49,7 @@ pub struct Observed {
     pub clones: Vec<[External; 2]>,
     /// The whole template objects. `None`: missing, or (bootstrap) not referred to.
     pub infrastructure_template: Option<Arc<Value>>,
+    /// `None`: missing, or not referred to.
     pub bootstrap_template: Option<Arc<Value>>,
     /// Kinds of templates that it refers to and that do not exist.
     pub missing_templates: Vec<String>,
@@ -55,7 +57,9 @@ pub struct Observed {
     pub has_unreadable_template: bool,
     /// A missing template ends the pass; see [`needs_templates`](crate::status::machine_set::needs_templates).
     pub needs_templates: bool,
+    /// What the checks before a new Machine look at.
     pub preflight: Preflight,
+    /// How many unhealthy Machines may be replaced at once.
     pub remediation: Limits,
     /// Five characters each; at least as many as Machines may be made in one pass.
     pub suffixes: Vec<String>,
@@ -66,6 +70,7 @@ pub struct Observed {
 }
 
 /// Why a step is due, or what holds it back.
+#[allow(missing_docs, reason = "`Display` says each in a sentence")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Why {
     /// Machines there are, and wanted.

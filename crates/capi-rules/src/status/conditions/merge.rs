@@ -17,8 +17,11 @@ use capi_types::machine::ReadinessGate;
 /// How much one condition weighs in a merge. Smaller is worse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Priority {
+    /// Its value is the unhealthy one.
     Issue,
+    /// Nobody could tell.
     Unknown,
+    /// Its value is the healthy one.
     Info,
 }
 
@@ -34,15 +37,21 @@ pub fn priority(condition: &Condition, polarity: Polarity) -> Priority {
 /// The reason of a merge result: that of the worst group which has a member.
 #[derive(Clone, Copy, Debug)]
 pub struct Reasons {
+    /// When one of the conditions is unhealthy.
     pub issue: &'static str,
+    /// When none is unhealthy, and one is not known.
     pub unknown: &'static str,
+    /// When all are healthy.
     pub info: &'static str,
 }
 
 impl Reasons {
+    /// Of a condition `Available`.
     pub const AVAILABLE: Self =
         Self { issue: "NotAvailable", unknown: "AvailableUnknown", info: "Available" };
+    /// Of a condition `Ready`.
     pub const READY: Self = Self { issue: "NotReady", unknown: "ReadyUnknown", info: "Ready" };
+    /// Of a condition `UpToDate`.
     pub const UP_TO_DATE: Self = Self { issue: "NotUpToDate", unknown: "UpToDateUnknown", info: "UpToDate" };
 
     fn of(self, worst: Priority) -> &'static str {
@@ -60,15 +69,19 @@ pub type PriorityExceptions<'a> = &'a dyn Fn(&Condition) -> Option<Priority>;
 /// A summary: many conditions of one object into one positive condition.
 #[derive(Clone)]
 pub struct Summary<'a> {
+    /// The type that comes out.
     pub target: &'static str,
     /// Each once, in order of importance; never contains `target`.
     pub types: Cow<'a, [&'a str]>,
+    /// Those of `types` whose healthy value is `False`.
     pub negative: Cow<'a, [&'a str]>,
     /// Left out when absent, instead of counting as `Unknown`.
     pub ignored_if_missing: &'a [&'a str],
     /// Take the place of stored conditions for this summary only.
     pub overrides: Vec<Condition>,
+    /// By what the conditions amount to.
     pub reasons: Reasons,
+    /// Conditions that weigh otherwise than their value says.
     pub exceptions: Option<PriorityExceptions<'a>>,
     /// Rewrites the finished lines.
     pub transform: Option<fn(Vec<String>) -> Vec<String>>,
@@ -168,18 +181,24 @@ fn line(c: &Condition) -> String {
 /// An object whose condition takes part in an aggregate. Most add nothing to the message, so that their names
 /// are never asked for.
 pub trait Source {
+    /// As a message has it.
     fn kind(&self) -> &str;
+    /// As a message has it.
     fn name(&self) -> &str;
     /// A Machine with the control plane label: its lines come first.
     fn is_control_plane_machine(&self) -> bool;
+    /// The one of this type, if the object has it.
     fn condition(&self, type_: &str) -> Option<&Condition>;
 }
 
 /// Any object but a Machine as a source.
 #[derive(Clone, Copy, Debug)]
 pub struct Reporter<'a> {
+    /// As a message has it.
     pub kind: &'a str,
+    /// As a message has it.
     pub name: &'a str,
+    /// As stored, or as just computed.
     pub conditions: &'a [Condition],
 }
 
@@ -204,10 +223,13 @@ impl Source for Reporter<'_> {
 /// One condition type over many objects, as the condition `target`.
 #[derive(Clone, Copy, Debug)]
 pub struct Aggregate<'a> {
+    /// The type that each object has.
     pub source_type: &'a str,
+    /// The type that comes out.
     pub target: &'a str,
     /// Of both source and target.
     pub polarity: Polarity,
+    /// By what the conditions amount to.
     pub reasons: Reasons,
 }
 

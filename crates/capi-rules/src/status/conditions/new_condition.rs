@@ -13,15 +13,20 @@ pub const UNSTAMPED: Time = Time(jiff::Timestamp::UNIX_EPOCH);
 /// One condition as a rule states it. Generation and, as a rule, transition time come when it is stored.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewCondition<'a> {
+    /// In CamelCase, unique in its object.
     pub type_: Cow<'a, str>,
+    /// `True`, `False` or `Unknown`.
     pub status: Cow<'a, str>,
+    /// One word in CamelCase.
     pub reason: Cow<'a, str>,
+    /// For a person; may be empty.
     pub message: Cow<'a, str>,
     /// When the status turned; [`UNSTAMPED`] when the code that stores it decides that.
     pub since: Time,
 }
 
 impl<'a> NewCondition<'a> {
+    /// A condition whose transition time is decided when it is stored.
     pub fn new(type_: &'a str, status: Status, reason: &'a str, message: impl Into<Cow<'a, str>>) -> Self {
         Self {
             type_: type_.into(),

@@ -31,9 +31,11 @@ pub struct ConditionPatch {
      merge/{operation}Condition conflict: {difference}"
 )]
 pub struct Conflict {
+    /// Of the condition.
     pub type_: String,
     /// `Add`, `Change` or `Remove`.
     pub operation: &'static str,
+    /// What this writer and the other one have.
     pub difference: String,
 }
 
@@ -49,6 +51,7 @@ impl ConditionPatch {
         Self { changes: written.chain(gone).collect() }
     }
 
+    /// Is nothing to be written?
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty()
     }

@@ -47,14 +47,17 @@ impl Draft {
         Self { list: stored.into(), generation, now, changed: false }
     }
 
+    /// Puts the condition in; its transition time stays when the status does.
     pub fn set<'a>(&mut self, new: impl Into<NewCondition<'a>>) {
         self.changed |= put(&mut self.list, new.into(), self.generation, self.now);
     }
 
+    /// Takes the condition away.
     pub fn remove(&mut self, type_: &str) {
         remove(&mut self.list, type_);
     }
 
+    /// The condition as it is now, set or stored.
     pub fn find(&self, type_: &str) -> Option<&Condition> {
         condition::find(&self.list, type_)
     }

@@ -8,6 +8,7 @@ use chrono::TimeDelta;
 pub const BLOCKED_BECAUSE: &str = "is blocked because";
 /// At the end of a line about an object that is referred to, and about several.
 pub const DOES_NOT_EXIST: &str = "does not exist";
+/// The same about several.
 pub const DO_NOT_EXIST: &str = "do not exist";
 /// In a sentence about a deletion that takes longer than [`crate::status::machines::STALE_DELETION`].
 pub const OVERDUE: &str = "since more than 15m";
@@ -18,9 +19,11 @@ pub const BUDGET: &str = "would violate the pod's disruption budget";
 
 /// Preflight checks of a MachineSet that a control plane ends by finishing what it does.
 pub const CONTROL_PLANE_IS_STABLE: &str = "\"ControlPlaneIsStable\" preflight";
+/// See [`CONTROL_PLANE_IS_STABLE`].
 pub const CONTROL_PLANE_VERSION_SKEW: &str = "\"ControlPlaneVersionSkew\" preflight";
 /// Preflight checks of a MachineSet whose failure only a person ends: another version has to be set.
 pub const KUBERNETES_VERSION_SKEW: &str = "KubernetesVersionSkew";
+/// See [`KUBERNETES_VERSION_SKEW`].
 pub const KUBEADM_VERSION_SKEW: &str = "KubeadmVersionSkew";
 
 /// Items joined with `, `; when there are more than `limit`, the first ones and `... (N more)`.

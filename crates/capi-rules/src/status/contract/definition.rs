@@ -11,7 +11,9 @@ use capi_types::names::CORE_GROUP;
 /// Which fields of a provider object count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Contract {
+    /// `status.initialization`, conditions of Kubernetes' shape.
     V1Beta2,
+    /// `status.ready` and what is beside it.
     V1Beta1,
     /// Its definition was not read: fields of v1beta2, and those of v1beta1 where they are absent.
     #[default]

@@ -19,6 +19,7 @@ pub struct Mirrored<'a> {
     pub not_yet: &'a str,
     /// The field the flag comes from, for the message.
     pub field: &'a str,
+    /// A missing object is what a deletion leads to.
     pub owner_deleting: bool,
     /// The message about an object that was there and is gone: ` has been deleted while ...`.
     pub gone: &'a str,

@@ -27,20 +27,26 @@ pub enum External {
     NotSet,
     /// It was looked for and is not there.
     NotFound {
+        /// As the reference has it.
         kind: String,
     },
     /// It could not be read.
     Unreadable {
+        /// As the reference has it.
         kind: String,
+        /// A sentence of the reader.
         error: String,
     },
+    /// It is there, whatever state it is in.
     Found(Provided),
 }
 
 /// A provider object as the contract shows it. Cheap to clone.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Provided {
+    /// As the object has it.
     pub kind: String,
+    /// As the object has it.
     pub name: String,
     contract: Contract,
     /// The whole object.
@@ -81,6 +87,7 @@ impl Milestone {
 }
 
 impl External {
+    /// The object, if it is there.
     pub fn found(&self) -> Option<&Provided> {
         match self {
             Self::Found(provided) => Some(provided),
@@ -97,6 +104,7 @@ impl External {
         }
     }
 
+    /// Was it looked for, and is not there?
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::NotFound { .. })
     }
@@ -131,14 +139,17 @@ impl Provided {
         provided.under(Contract::default())
     }
 
+    /// The whole object.
     pub fn content(&self) -> &Value {
         &self.content
     }
 
+    /// The whole object, without a copy.
     pub fn shared_content(self) -> Arc<Value> {
         self.content
     }
 
+    /// The whole object; copied only when others hold it.
     pub fn into_content(self) -> Value {
         Arc::unwrap_or_clone(self.content)
     }
@@ -160,6 +171,7 @@ impl Provided {
         reference_to(&self.content)
     }
 
+    /// The value of a label, if it is there.
     pub fn label(&self, name: &str) -> Option<&str> {
         self.content["metadata"]["labels"][name].as_str()
     }
@@ -182,10 +194,12 @@ impl Provided {
             && only["blockOwnerDeletion"].as_bool() == owner.block_owner_deletion
     }
 
+    /// Is it on its way out?
     pub fn is_deleting(&self) -> bool {
         self.deleting
     }
 
+    /// The value of an annotation, if it is there.
     pub fn annotation(&self, name: &str) -> Option<&str> {
         self.content["metadata"]["annotations"][name].as_str()
     }

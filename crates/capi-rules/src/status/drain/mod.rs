@@ -46,6 +46,7 @@ pub type Evictions = BTreeMap<ObjectKey, Evicted>;
 /// What runs on a Node, and the rules by which it leaves.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tenants {
+    /// All that are on the Node.
     pub pods: Vec<Pod>,
     /// All of the Machine's namespace; an error when they could not be read.
     pub rules: Result<Vec<Arc<MachineDrainRule>>, String>,
@@ -58,9 +59,13 @@ pub struct Tenants {
 /// What a drain is judged by.
 #[derive(Clone, Copy, Debug)]
 pub struct Grounds<'a> {
+    /// Its labels decide which rules count.
     pub cluster: &'a Cluster,
+    /// Its labels decide which rules count.
     pub machine: &'a Machine,
+    /// One that is unreachable gives its pods less time.
     pub node: &'a Node,
+    /// What has to leave.
     pub tenants: &'a Tenants,
 }
 

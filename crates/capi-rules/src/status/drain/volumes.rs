@@ -74,6 +74,7 @@ pub fn attached(node: &Node, storage: &Storage) -> Result<Attached, String> {
 }
 
 impl Attached {
+    /// Is nothing attached?
     pub fn is_empty(&self) -> bool {
         self.by_node.is_empty() && self.by_attachment.is_empty()
     }
@@ -138,6 +139,7 @@ fn claims_of_skipped(grounds: Grounds<'_>, now: Timestamp) -> Result<BTreeSet<St
 }
 
 impl Held {
+    /// Is nothing waited for?
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }

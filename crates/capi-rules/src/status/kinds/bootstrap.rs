@@ -33,10 +33,13 @@ pub struct Observed {
     pub machine: Machine,
     /// The MachinePool that it is for.
     pub pool: Option<Arc<MachinePool>>,
+    /// Its endpoint and its conditions decide when data can be made.
     pub cluster: Cluster,
     /// Its version is for templates in files.
     pub control_plane: External,
+    /// Only a Machine that may begin the cluster asks for it.
     pub lock: Lock,
+    /// Only what the stage needs is looked for.
     pub certificates: Certificates,
     /// Values of secrets that files and users refer to, by secret name and key; absent when there is no
     /// such secret.
@@ -45,6 +48,7 @@ pub struct Observed {
     pub data_secret: Option<Secret>,
     /// A fresh token, for when one is needed.
     pub new_token: String,
+    /// Only of a Machine that has data and no Node yet.
     pub token: Token,
     /// Why the data could not be made in this run.
     pub failure: Option<Failure>,
@@ -55,21 +59,28 @@ pub struct Observed {
 /// The lock that lets only one Machine of a cluster run `kubeadm init`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Lock {
+    /// No stage needs it.
     #[default]
     NotAsked,
+    /// Nobody has it.
     Free,
+    /// The Machine of this config has it.
     Mine,
+    /// Another Machine began the cluster, or is about to.
     HeldBy {
+        /// Name of the Machine.
         machine: String,
         /// That Machine still exists.
         exists: bool,
     },
+    /// A sentence of the reader.
     Unreadable(String),
 }
 
 /// Certificate and key of each purpose, PEM, as far as they were looked for.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub enum Certificates {
+    /// No stage needs them.
     #[default]
     NotAsked,
     /// A key that is not needed may be empty.
@@ -94,9 +105,11 @@ impl std::fmt::Debug for Certificates {
 /// What an existing secret has under a key.
 #[derive(Clone, PartialEq, Eq)]
 pub enum SecretValue {
+    /// As it is, never shown.
     Text(String),
     /// Bytes that are not text.
     NotText,
+    /// The secret is there without it.
     NoSuchKey,
 }
 
@@ -113,34 +126,46 @@ impl std::fmt::Debug for SecretValue {
 /// The join token in the workload cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Token {
+    /// No stage needs it.
     #[default]
     NotAsked,
+    /// It is not in the workload cluster.
     Missing,
+    /// It is there until then.
     Expires(Timestamp),
+    /// A sentence of the reader.
     Unreadable(String),
 }
 
 /// Why bootstrap data could not be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
+    /// Contents of a file.
     Files(String),
+    /// A password of a user.
     Users(String),
     /// The kubeconfig of a discovery file.
     Discovery(String),
+    /// A sentence for a person.
     Other(String),
 }
 
 /// How far the bootstrap data is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stage {
+    /// Nothing can be made for a Machine that is nowhere.
     WaitingForInfrastructure,
     /// The Machine names a data secret that this object does not know of, as after a restore.
     NamedByMachine(String),
+    /// The data is stored.
     Created,
     /// A worker before the control plane is initialized.
     WaitingForControlPlane,
+    /// It begins the cluster.
     Init,
+    /// Its kubeadm joins as control plane.
     JoinControlPlane,
+    /// Its kubeadm joins as worker.
     JoinWorker,
 }
 

@@ -14,7 +14,9 @@ pub const OWNED: [&str; 3] = ["Paused", "RefVersionsUpToDate", "VariablesReady"]
 /// Everything the conditions depend on.
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
+    /// As stored.
     pub conditions: Vec<Condition>,
+    /// `metadata.generation`.
     pub generation: Option<i64>,
     /// Why the variables of runtime extensions could not be discovered.
     pub discovery_failure: Option<String>,
@@ -25,9 +27,13 @@ pub struct Observed {
 /// A reference to a template, with the version it names and the newest one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutdatedRef {
+    /// Of the template.
     pub kind: String,
+    /// Of the template.
     pub name: String,
+    /// The version that the class names.
     pub current: String,
+    /// The newest version that fulfils the contract.
     pub latest: String,
 }
 

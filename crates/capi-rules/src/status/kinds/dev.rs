@@ -23,6 +23,7 @@ pub enum Part {
     /// Its time has not come, or is not over.
     #[default]
     Starting,
+    /// It runs.
     Up,
     /// Something broke while it was made.
     Failed,
@@ -31,16 +32,23 @@ pub enum Part {
 /// Everything a DevMachine is judged by.
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
+    /// As it is now, this run's own writes included.
     pub machine: DevMachine,
     /// Its Machine is one of the control plane: it also has etcd and an API server.
     pub control_plane: bool,
+    /// `status.initialization.infrastructureProvisioned` of its Cluster.
     pub cluster_provisioned: bool,
+    /// Its Cluster's condition of that name.
     pub control_plane_initialized: bool,
     /// Its Machine has a bootstrap data secret.
     pub has_bootstrap_data: bool,
+    /// The pretended machine itself.
     pub vm: Part,
+    /// Its Node in the workload cluster.
     pub node: Part,
+    /// Only of a control plane.
     pub etcd: Part,
+    /// Only of a control plane.
     pub api_server: Part,
 }
 

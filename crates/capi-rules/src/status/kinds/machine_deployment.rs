@@ -36,6 +36,7 @@ pub const OWNED: &[&str] = &[
 /// Everything the status depends on.
 #[derive(Clone, Debug)]
 pub struct Observed {
+    /// As it is now, this run's own writes included.
     pub deployment: MachineDeployment,
     /// Those it controls. `None`: they could not be listed, or a template could not be read.
     pub sets: Option<Vec<Arc<MachineSet>>>,

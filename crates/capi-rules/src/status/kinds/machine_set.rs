@@ -23,6 +23,7 @@ pub const OWNED: &[&str] =
 /// Everything the status depends on.
 #[derive(Clone, Debug)]
 pub struct Observed {
+    /// As it is now, this run's own writes included.
     pub set: MachineSet,
     /// Those it controls, deleting ones included. `None`: they could not be listed.
     pub machines: Option<Vec<Arc<Machine>>>,

@@ -18,6 +18,7 @@ use capi_types::names::annotation;
 /// Everything the condition depends on.
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
+    /// As it was read.
     pub cluster: Cluster,
     /// The error with which this run ended.
     pub failure: Option<String>,
@@ -25,8 +26,11 @@ pub struct Observed {
     pub class_is_behind: bool,
     /// Runtime extensions that hold up what is due now, each with its message (may be empty).
     pub blocking_hooks: Vec<(String, String)>,
+    /// Of the topology.
     pub control_plane: ControlPlane,
+    /// Of the topology.
     pub machine_deployments: Workers,
+    /// Of the topology.
     pub machine_pools: Workers,
     /// The hook after an upgrade is still to be called.
     pub after_upgrade_is_pending: bool,
@@ -35,6 +39,7 @@ pub struct Observed {
 /// How far the control plane's upgrade is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ControlPlane {
+    /// As a message has it.
     pub kind: String,
     /// `spec.version` of the control plane object.
     pub version: String,
@@ -51,11 +56,15 @@ pub struct ControlPlane {
 /// How far the workers of one kind are, by object name (by topology name for those to be made).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Workers {
+    /// They replace Machines.
     pub upgrading: BTreeSet<String>,
     /// Held back by annotation.
     pub deferred: BTreeSet<String>,
+    /// They wait for the control plane or for their turn.
     pub pending: BTreeSet<String>,
+    /// They are in the topology, and not made yet.
     pub pending_creation: BTreeSet<String>,
+    /// Versions still to go through.
     pub plan: Vec<String>,
 }
 

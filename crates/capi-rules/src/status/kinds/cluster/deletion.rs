@@ -20,6 +20,7 @@ const OK_TO_DELETE: &str = "runtime.cluster.x-k8s.io/ok-to-delete";
 /// What a deletion is waiting for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stage {
+    /// It stays.
     NotDeleting,
     /// A runtime extension has not agreed yet.
     BeforeDeleteHook,
@@ -31,6 +32,7 @@ pub enum Stage {
     ControlPlane(Option<String>),
     /// `None`: it cannot be read.
     Infrastructure(Option<String>),
+    /// Nothing is left but the finalizer.
     Completed,
 }
 

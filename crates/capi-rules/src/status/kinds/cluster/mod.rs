@@ -63,8 +63,11 @@ pub const CONNECTION_GRACE: TimeDelta = TimeDelta::seconds(50);
 pub struct Observed {
     /// As it is now, this run's own writes included.
     pub cluster: Cluster,
+    /// What `spec.infrastructureRef` leads to.
     pub infrastructure: External,
+    /// What `spec.controlPlaneRef` leads to.
     pub control_plane: External,
+    /// Means nothing before the control plane is initialized.
     pub probe: Probe,
     /// Means nothing when `descendants_failed`.
     pub descendants: Descendants,
@@ -77,32 +80,42 @@ pub struct Observed {
     pub asks_hooks: bool,
     /// What of a deletion failed in this run.
     pub failed: bool,
+    /// Only of a Cluster without a control plane object.
     pub kubeconfig: Kubeconfig,
 }
 
 /// The Secret with the administrator's kubeconfig of a Cluster that has no control plane object to make it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Kubeconfig {
+    /// Somebody else makes it.
     #[default]
     NotAsked,
+    /// It is there, whoever made it.
     Found,
+    /// It is to be made.
     Missing {
         /// The Secret of the authority that signs it exists.
         has_authority: bool,
     },
+    /// A sentence of the reader.
     Unreadable(String),
 }
 
 /// Everything in the namespace that carries the cluster's label, each list ordered by name.
 #[derive(Clone, Debug, Default)]
 pub struct Descendants {
+    /// Workers that roll.
     pub machine_deployments: Vec<Arc<MachineDeployment>>,
+    /// Those without a MachineDeployment, too.
     pub machine_sets: Vec<Arc<MachineSet>>,
+    /// Workers that a provider counts.
     pub machine_pools: Vec<Arc<MachinePool>>,
+    /// Control plane and workers.
     pub machines: Vec<Arc<Machine>>,
 }
 
 impl Descendants {
+    /// By their label, whatever owns them.
     pub fn control_plane_machines(&self) -> Vec<&Machine> {
         self.machines.iter().map(Arc::as_ref).filter(|m| is_control_plane(m)).collect()
     }
@@ -140,6 +153,7 @@ impl<'a> Census<'a> {
 }
 
 impl Observed {
+    /// Is it on its way out?
     pub fn is_deleting(&self) -> bool {
         self.cluster.metadata.deletion_timestamp.is_some()
     }
@@ -150,6 +164,7 @@ impl Observed {
         stands_alone && !self.is_deleting() && self.looks() && has_endpoint(&self.cluster)
     }
 
+    /// Is it described by a class?
     pub fn has_topology(&self) -> bool {
         self.cluster.spec.topology.is_some()
     }

@@ -10,11 +10,15 @@ use capi_types::condition::Status;
 /// What a key pair is for. The order is that of messages and of files on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Purpose {
+    /// Signs what talks to the API server.
     Ca,
+    /// Signs tokens of service accounts; has no certificate.
     ServiceAccount,
+    /// Signs what talks through the API server's aggregation.
     FrontProxy,
     /// Only with an external etcd, and supplied by the user.
     ApiserverEtcdClient,
+    /// Signs what talks to etcd.
     Etcd,
 }
 

@@ -12,7 +12,9 @@ use capi_types::condition::{Status, find};
 /// One aggregation: from condition types of Machines to one type of the control plane.
 #[derive(Clone, Copy, Debug)]
 pub struct Aggregation<'a> {
+    /// The types of the Machines.
     pub sources: &'a [&'a str],
+    /// The type that comes out.
     pub target: &'a str,
     /// What the Machines report, as in `No Machines reporting NOTE status`.
     pub note: &'a str,
@@ -23,7 +25,9 @@ pub struct Aggregation<'a> {
 /// A Machine as far as this aggregation looks at it.
 #[derive(Clone, Copy, Debug)]
 pub struct Reporter<'a> {
+    /// Of the Machine.
     pub name: &'a str,
+    /// As just inspected.
     pub conditions: &'a [Condition],
     /// Before the infrastructure has a provider id, unknown is not news.
     pub has_provider_id: bool,
@@ -39,6 +43,7 @@ struct Tally {
 }
 
 impl Aggregation<'_> {
+    /// The condition over these Machines, in the order of names.
     pub fn of(&self, machines: &[Reporter<'_>]) -> Condition {
         let mut tally = Tally { errors: !self.errors.is_empty(), ..Tally::default() };
         let mut machines: Vec<&Reporter<'_>> = machines.iter().collect();

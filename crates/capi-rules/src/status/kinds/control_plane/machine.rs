@@ -13,6 +13,7 @@ use capstan_base::time::{Timestamp, from_k8s};
 /// The pods of a control plane Machine as condition types. The last one only with managed etcd.
 pub const COMPONENTS: [&str; 4] =
     [CONTROL_PLANE_GATES[1], CONTROL_PLANE_GATES[2], CONTROL_PLANE_GATES[3], CONTROL_PLANE_GATES[4]];
+/// The gate about the Machine's etcd member.
 pub const ETCD_MEMBER: &str = CONTROL_PLANE_GATES[5];
 /// What kubeadm sets on the Node.
 pub const LABELS_AND_TAINTS: &str = CONTROL_PLANE_GATES[0];
@@ -20,6 +21,7 @@ pub const LABELS_AND_TAINTS: &str = CONTROL_PLANE_GATES[0];
 /// A Machine, its bootstrap configuration and its infrastructure machine.
 #[derive(Clone, Debug)]
 pub struct OwnedMachine {
+    /// As it is now, this pass' own writes included.
     pub machine: Machine,
     /// `None`: it does not exist.
     pub bootstrap: Option<KubeadmConfig>,
@@ -28,10 +30,12 @@ pub struct OwnedMachine {
 }
 
 impl OwnedMachine {
+    /// Empty for one that has none yet.
     pub fn name(&self) -> &str {
         self.machine.metadata.name.as_deref().unwrap_or_default()
     }
 
+    /// As stored, or as just inspected.
     pub fn conditions(&self) -> &[Condition] {
         self.machine.status.as_ref().map_or(&[], |s| &s.conditions)
     }
@@ -41,22 +45,27 @@ impl OwnedMachine {
         self.machine.status.get_or_insert_with(MachineStatus::default).conditions = conditions;
     }
 
+    /// Does it have the condition, and is that true?
     pub fn is_true(&self, type_: &str) -> bool {
         condition::is_true(self.conditions(), type_)
     }
 
+    /// Does it have the condition, and is that false?
     pub fn is_false(&self, type_: &str) -> bool {
         condition::is_false(self.conditions(), type_)
     }
 
+    /// The condition of this type, if it has one.
     pub fn condition(&self, type_: &str) -> Option<&Condition> {
         condition::find(self.conditions(), type_)
     }
 
+    /// Is it on its way out?
     pub fn is_deleting(&self) -> bool {
         self.machine.metadata.deletion_timestamp.is_some()
     }
 
+    /// When its deletion was asked for.
     pub fn deleted_at(&self) -> Option<Timestamp> {
         self.machine.metadata.deletion_timestamp.as_ref().map(from_k8s)
     }
@@ -66,15 +75,18 @@ impl OwnedMachine {
         self.machine.metadata.creation_timestamp.as_ref().map(from_k8s).unwrap_or_default()
     }
 
+    /// `None` before it has a Node.
     pub fn node_name(&self) -> Option<&str> {
         let node = self.machine.status.as_ref()?.node_ref.as_ref()?;
         (!node.name.is_empty()).then_some(node.name.as_str())
     }
 
+    /// `None` before its infrastructure has one.
     pub fn provider_id(&self) -> Option<&str> {
         self.machine.spec.provider_id.as_deref().filter(|id| !id.is_empty())
     }
 
+    /// Empty when its spec names none.
     pub fn version(&self) -> &str {
         self.machine.spec.version.as_deref().unwrap_or_default()
     }
@@ -90,6 +102,7 @@ impl OwnedMachine {
         self.machine.spec.failure_domain.as_deref().filter(|d| !d.is_empty())
     }
 
+    /// The value of an annotation, if it is there.
     pub fn annotation(&self, key: &str) -> Option<&str> {
         self.machine.metadata.annotations.as_ref()?.get(key).map(String::as_str)
     }

@@ -1,5 +1,5 @@
 //! What is true of a KubeadmControlPlane and its Machines: components, etcd, certificates, counters.
-//! Owns [`Observed`], everything that may be looked at, and judges it in two steps: [`inspect`] for
+//! Owns [`Observed`], everything that may be looked at, and judges it in two steps: [`inspect`](fn@inspect) for
 //! the Machines, [`status`] for the control plane. Must not decide what happens next.
 //! Source: cluster-api `controlplane/kubeadm/reconcilers/kubeadmcontrolplane/{status,
 //! kubeadmcontrolplane_controller}.go` and `controlplane/kubeadm/pkg`, v1.14.0.
@@ -78,7 +78,9 @@ pub const OWNED: [&str; 13] = [
 /// caches and the workload cluster, and by the fleet from its index (then the workload is unknown).
 #[derive(Clone, Debug)]
 pub struct Observed {
+    /// Its infrastructure has to be there first.
     pub cluster: Cluster,
+    /// As it is now, this run's own writes included.
     pub control_plane: KubeadmControlPlane,
     /// Machines this control plane controls, oldest first, then by name.
     pub machines: Vec<OwnedMachine>,
@@ -91,10 +93,15 @@ pub struct Observed {
     /// Names of the cluster's other Machines and MachinePools, which go before the control plane does: gathered only while
     /// it is being deleted.
     pub worker_machines: Vec<String>,
+    /// See [`worker_machines`](Self::worker_machines).
     pub machine_pools: Vec<String>,
+    /// What new Machines are made from.
     pub template: Template,
+    /// Secrets with the authorities.
     pub certificates: Certificates,
+    /// Secret with the administrator's access.
     pub kubeconfig: Kubeconfig,
+    /// Nodes, pods and etcd members.
     pub workload: Workload,
     /// Random characters for the name of a Machine created now (5, and 5 more for shortening).
     pub name_suffix: String,
@@ -107,6 +114,7 @@ pub struct Observed {
 pub enum Template {
     /// The whole object.
     Found(serde_json::Value),
+    /// The reference leads nowhere.
     Missing,
     /// An operator's sentence.
     Unreadable(String),
@@ -115,7 +123,9 @@ pub enum Template {
 /// The kubeconfig secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kubeconfig {
+    /// It is to be made.
     Missing,
+    /// It is there, whoever made it.
     Found {
         /// It has Cluster API's secret type.
         ours: bool,
@@ -124,6 +134,7 @@ pub enum Kubeconfig {
         /// End of the client certificate; `None` when it cannot be read.
         expires: Option<Timestamp>,
     },
+    /// A sentence of the reader.
     Unreadable(String),
 }
 
@@ -137,6 +148,7 @@ pub enum Workload {
     Assumed(Membership),
     /// No connection.
     Down(Connection),
+    /// It answered, at least in part.
     Reached(Box<Reached>),
 }
 
@@ -145,6 +157,7 @@ pub enum Workload {
 pub struct Connection {
     /// Last time the probe succeeded.
     pub last_success: Option<Timestamp>,
+    /// Since the last success.
     pub consecutive_failures: u32,
     /// Why a client could not be made, when it is more than "not connected".
     pub error: Option<String>,
@@ -157,6 +170,7 @@ pub struct Reached {
     pub nodes: Result<Vec<Node>, String>,
     /// Static pods of `kube-system` by name; `Err` when one could not be read.
     pub pods: Result<Vec<Pod>, String>,
+    /// As the members see themselves.
     pub etcd: Membership,
     /// `ClusterConfiguration` in ConfigMap `kube-system/kubeadm-config`; `None`: there is no such map.
     pub kubeadm_config: Result<Option<serde_json::Value>, String>,
@@ -190,10 +204,12 @@ impl Observed {
             .is_none_or(|etcd| etcd.external.is_none())
     }
 
+    /// Is it on its way out?
     pub fn is_deleting(&self) -> bool {
         self.control_plane.metadata.deletion_timestamp.is_some()
     }
 
+    /// As stored, in their order.
     pub fn conditions(&self) -> &[Condition] {
         self.control_plane.status.as_ref().map_or(&[], |s| &s.conditions)
     }
@@ -209,6 +225,7 @@ impl Observed {
         condition::is_true(self.conditions(), "Initialized")
     }
 
+    /// `status.initialization.infrastructureProvisioned` of the Cluster.
     pub fn infrastructure_is_provisioned(&self) -> bool {
         let status = self.cluster.status.as_ref().and_then(|s| s.initialization.as_ref());
         status.and_then(|i| i.infrastructure_provisioned).unwrap_or(false)
@@ -251,6 +268,7 @@ impl Observed {
         status.flat_map(|s| &s.failure_domains).filter(|d| d.control_plane == Some(true)).collect()
     }
 
+    /// The owned Machine of this name.
     pub fn machine(&self, name: &str) -> Option<&OwnedMachine> {
         self.machines.iter().find(|m| m.name() == name)
     }

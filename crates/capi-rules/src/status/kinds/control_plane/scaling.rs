@@ -17,9 +17,13 @@ use capstan_base::time::Timestamp;
 pub struct PreflightFindings {
     /// The Cluster's topology is still at, or on its way to, this other version.
     pub topology_version: Option<String>,
+    /// Nothing can join without them.
     pub certificates_missing: bool,
+    /// One after the other: another one has to go first.
     pub machine_deleting: bool,
+    /// Machines whose static pods do not run as they should.
     pub components_unhealthy: bool,
+    /// Machines whose member does not vote as it should.
     pub etcd_unhealthy: bool,
 }
 
@@ -98,9 +102,11 @@ fn desired(observed: &Observed) -> Option<usize> {
 /// What a deletion is waiting for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deletion {
+    /// Nothing is left but the finalizer.
     Completed,
     /// Everything that is not one of its Machines: control plane Machines of others, too.
     Workers,
+    /// Its own.
     Machines,
 }
 

@@ -23,6 +23,7 @@ pub struct Pass {
     pub inspection: Option<Inspection>,
     /// Conditions that the pass set on its way, such as `CertificatesAvailable` and the two gates.
     pub conditions: Vec<Condition>,
+    /// Shown by the scaling and rolling conditions.
     pub findings: PreflightFindings,
     /// A Machine that a deletion waits for could not be deleted.
     pub deletion_failed: bool,

@@ -56,14 +56,19 @@ pub const REMOTE_CONDITIONS_GRACE: TimeDelta = TimeDelta::minutes(5);
 pub struct Observed {
     /// As it is now, this run's own writes included.
     pub machine: Machine,
+    /// Its connection and its pause count.
     pub cluster: Arc<Cluster>,
+    /// What `spec.bootstrap.configRef` leads to.
     pub bootstrap: External,
+    /// What `spec.infrastructureRef` leads to.
     pub infrastructure: External,
     /// What the Cluster's `controlPlaneRef` names; read only when a deletion asks.
     pub control_plane: External,
     /// Control plane Machines of the cluster that are not being deleted; counted only when a deletion asks.
     pub control_plane_machines_left: usize,
+    /// A Node's conditions are kept for a while without one.
     pub probe: Probe,
+    /// The Node with its provider ID.
     pub node: NodeReading,
     /// The Node that a deletion has to do with, when it is not [`Self::node`]: the one that
     /// `status.nodeRef` names, or the one with [`deletion::borrowed_id`].
@@ -88,6 +93,7 @@ pub struct Observed {
     pub update_error: Option<String>,
     /// The gate `InPlaceUpdates` is open.
     pub updates_in_place: bool,
+    /// Which labels and annotations its Node gets from it.
     pub synced_keys: Arc<SyncedKeys>,
 }
 
@@ -95,7 +101,9 @@ pub struct Observed {
 /// patterns matches.
 #[derive(Clone, Debug, Default)]
 pub struct SyncedKeys {
+    /// Patterns of keys.
     pub labels: Vec<Regex>,
+    /// Patterns of keys.
     pub annotations: Vec<Regex>,
 }
 
@@ -104,7 +112,9 @@ pub struct SyncedKeys {
 pub enum Update {
     /// Still running, in the extension's words (may be empty).
     Running(String),
+    /// There is nothing to be updated.
     InfrastructureMissing,
+    /// The extension says so, or cannot be asked.
     Failed,
     /// The extension has nothing left to do.
     Done,
@@ -113,6 +123,7 @@ pub enum Update {
 /// How the connection to the workload cluster is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Probe {
+    /// `None`: it never succeeded.
     pub last_success: Option<Timestamp>,
     /// Never reached, and not tried often enough to call it down.
     pub not_established_yet: bool,
@@ -126,7 +137,9 @@ pub enum NodeReading {
     /// Nothing was asked: the Machine has no provider ID, or the cluster has no control plane yet.
     #[default]
     NotAsked,
+    /// The only one with this provider ID.
     Found(Arc<Node>),
+    /// It was looked for, and no Node has this provider ID.
     NotFound,
     /// There is no connection: what was known before should be kept.
     NotConnected,
@@ -135,6 +148,7 @@ pub enum NodeReading {
 }
 
 impl NodeReading {
+    /// The Node, if it was found.
     pub fn found(&self) -> Option<&Node> {
         match self {
             Self::Found(node) => Some(node),
@@ -146,8 +160,10 @@ impl NodeReading {
 /// What runs on a Node, as far as it could be read.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum TenantsReading {
+    /// No deletion needs it.
     #[default]
     NotAsked,
+    /// As it was read.
     Known(Box<Tenants>),
     /// The pods could not be read.
     Failed(String),
@@ -156,18 +172,25 @@ pub enum TenantsReading {
 /// The storage of a workload cluster, if it was read.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum StorageReading {
+    /// No deletion needs it.
     #[default]
     NotAsked,
+    /// As it was read.
     Known(Box<Storage>),
 }
 
 /// A write of a deletion that did not work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failed {
+    /// `status.deletion.nodeDrainStartTime`.
     RecordDrainStart,
+    /// The Node is not marked unschedulable.
     Cordon,
+    /// The infrastructure machine stays.
     DeleteInfrastructure,
+    /// The bootstrap configuration stays.
     DeleteBootstrap,
+    /// The Node stays.
     DeleteNode,
 }
 
@@ -179,10 +202,12 @@ pub fn owned(observed: &Observed) -> Vec<&'static str> {
 }
 
 impl Observed {
+    /// Is it on its way out?
     pub fn is_deleting(&self) -> bool {
         self.machine.metadata.deletion_timestamp.is_some()
     }
 
+    /// Does it have an annotation of this name, whatever its value?
     pub fn has_annotation(&self, name: &str) -> bool {
         self.machine.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(name))
     }

@@ -19,13 +19,18 @@ const NODE_STARTUP_S: i32 = 600;
 /// What a check makes of one Machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TargetHealth {
+    /// Every check passes.
     Healthy,
+    /// It is to be replaced.
     Unhealthy {
+        /// One word in CamelCase, for its condition.
         reason: &'static str,
+        /// Which check failed, with its values.
         message: String,
     },
     /// Something lasts, but not long enough yet; the Machine's condition stays.
     Pending {
+        /// When it will have lasted long enough.
         next_check: TimeDelta,
     },
     /// It has no Node, or is on its way out: no condition is written.

@@ -37,7 +37,9 @@ pub const OWNED_ON_MACHINES: [&str; 1] = ["HealthCheckSucceeded"];
 /// Everything a MachineHealthCheck is judged by.
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
+    /// As it was read.
     pub check: MachineHealthCheck,
+    /// Nothing is unhealthy before it is initialized.
     pub cluster: Cluster,
     /// Machines for which [`is_target`] holds.
     pub targets: Vec<Target>,
@@ -51,7 +53,9 @@ pub struct Observed {
 /// A Machine with its Node.
 #[derive(Clone, Debug, Default)]
 pub struct Target {
+    /// One that is on its way out is a target, too.
     pub machine: Arc<Machine>,
+    /// What its `status.nodeRef` leads to.
     pub node: TargetNode,
 }
 
@@ -65,6 +69,7 @@ pub enum TargetNode {
     Unrecorded,
     /// The reference leads nowhere.
     Gone,
+    /// It is there, whatever state it is in.
     Found(Arc<Node>),
 }
 
@@ -73,7 +78,9 @@ pub enum TargetNode {
 pub struct ExternalRemediation {
     /// Of the template: `Kind`, and `namespace/name`.
     pub kind: String,
+    /// `NAMESPACE/NAME`.
     pub template: String,
+    /// Without it nothing can be asked for.
     pub template_exists: bool,
     /// Names of requests that exist; a request has its Machine's name.
     pub requests: BTreeSet<String>,
@@ -116,7 +123,9 @@ impl Outcome {
 /// Conditions for one Machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mark {
+    /// Name of the Machine.
     pub machine: String,
+    /// To be set; others stay.
     pub conditions: Vec<Condition>,
     /// Upstream computes some marks and then returns before it writes them; so it is here.
     pub persisted: bool,

@@ -37,8 +37,11 @@ const REPLICAS_MANAGED_BY: &str = "cluster.x-k8s.io/replicas-managed-by";
 pub struct Observed {
     /// As it is now, this run's own writes included.
     pub pool: MachinePool,
+    /// Its connection and its pause count.
     pub cluster: Arc<Cluster>,
+    /// What the template's `configRef` leads to.
     pub bootstrap: External,
+    /// What the template's `infrastructureRef` leads to.
     pub infrastructure: External,
     /// Machines of the pool, where its infrastructure makes Machines.
     pub machines: Vec<Machine>,
@@ -120,6 +123,7 @@ pub fn machine_up_to_date(machine: &Machine) -> Condition {
     }
 }
 
+/// Is it on its way out?
 pub fn is_deleting(o: &Observed) -> bool {
     o.pool.metadata.deletion_timestamp.is_some()
 }

@@ -28,18 +28,25 @@ pub enum Difference {
     CertificatesExpire,
     /// `rollout.after` passed and the Machine is older.
     RolloutAfter,
+    /// Of Kubernetes.
     Version {
+        /// The Machine's.
         current: String,
+        /// The control plane's.
         required: String,
     },
     /// `kind` of the bootstrap configuration; fields where they were compared.
     Bootstrap {
+        /// Of the configuration.
         kind: String,
+        /// Empty where they were not compared.
         fields: Vec<FieldDifference>,
     },
     /// `kind` of the infrastructure machine; templates are compared by name and kind.
     Infrastructure {
+        /// Of the infrastructure machine.
         kind: String,
+        /// Empty where only the template differs.
         fields: Vec<FieldDifference>,
     },
 }
@@ -148,9 +155,13 @@ fn infrastructure_fields(template: &ContractRef, machine: &OwnedMachine) -> Vec<
 /// What a Machine records of an update of its own, besides its spec.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress<'a> {
+    /// As stored.
     pub conditions: &'a [Condition],
+    /// It is marked for it.
     pub updating_in_place: bool,
+    /// `spec.version`.
     pub version: &'a str,
+    /// As its Node reports it.
     pub kubelet_version: Option<&'a str>,
 }
 

@@ -1,6 +1,6 @@
 //! How far the deletion of a Machine is. Owns the order of the stages; must not know how a stage is
 //! performed: `plan::machine` reads the stage and does its work. What a stage is called says
-//! [`condition`].
+//! `condition`.
 //! Source: `reconcileDelete`, `machine_controller.go`, v1.14.0.
 
 mod condition;
@@ -22,6 +22,7 @@ use capstan_base::time::{Timestamp, from_k8s};
 /// The step a deletion is waiting for, in the order they come.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Stage {
+    /// It stays.
     NotDeleting,
     /// Whether the Node may be deleted is not known, or the drain's start could not be stored.
     CannotTell(String),
@@ -37,15 +38,20 @@ pub enum Stage {
     VolumesUnknown(String),
     /// Somebody's annotations hold the infrastructure; full keys, sorted.
     PreTerminateHooks(Vec<String>),
+    /// Its infrastructure machine is on its way out.
     Infrastructure,
+    /// Its bootstrap configuration is on its way out.
     Bootstrap,
+    /// Its Node is on its way out.
     Node,
+    /// Nothing is left but the finalizer.
     Completed,
 }
 
 /// A stage, and what was passed on the way to it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Course {
+    /// What the deletion waits for.
     pub stage: Stage,
     /// The drain was looked at: it has begun.
     pub drains: bool,
@@ -56,7 +62,9 @@ pub struct Course {
 /// What must be read before the stage is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
+    /// What runs on the Node.
     Tenants,
+    /// What is attached to the Node.
     Storage,
 }
 
