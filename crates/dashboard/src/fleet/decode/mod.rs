@@ -1,4 +1,4 @@
-//! From what a server sends to a [`Row`]: one slim shape for all kinds that names only the fields the
+//! From what a server sends to a row of the fleet: one slim shape for all kinds that names only the fields the
 //! model keeps. Owns leniency and sanitising: a field of an unexpected shape counts as absent, text is
 //! made safe here and nowhere else. Must not know where the bytes came from.
 //!
