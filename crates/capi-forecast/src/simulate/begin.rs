@@ -18,6 +18,7 @@ use super::workload;
 use super::world::{Keys, World, name_of};
 use capi_rules::observe::dump::{Dump, last_seen};
 use capi_rules::observe::{Source as _, namespace};
+use capi_rules::status::conditions::wording::NO_MEMBER;
 use capi_rules::status::control_plane::Kubeconfig;
 use capi_rules::status::control_plane::certificates::Certificates;
 use capi_rules::status::machines::is_control_plane;
@@ -353,7 +354,7 @@ fn take_components(machine: &Machine, node: &str, world: &mut World) {
     let broken: Vec<&str> = PODS.iter().filter(|(type_, _)| is_bad(type_)).map(|(_, pod)| *pod).collect();
     world.workload.run_components(node, &broken);
     let member = find(machine.conditions(), "EtcdMemberHealthy");
-    let is_missing = member.is_some_and(|c| c.message.starts_with("Etcd doesn't have"));
+    let is_missing = member.is_some_and(|c| c.message.starts_with(NO_MEMBER));
     let is_left = machine.metadata.deletion_timestamp.is_some();
     if !is_missing {
         let is_healthy = member.is_none() || is_left || is_true(machine.conditions(), "EtcdMemberHealthy");

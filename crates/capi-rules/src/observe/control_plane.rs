@@ -3,6 +3,7 @@
 use super::source::{Objects as _, Source, key_of, namespace};
 use crate::etcd::{Member, Members, Membership};
 use crate::plan::adoption::is_controlled;
+use crate::status::conditions::wording::{LEARNER, NO_MEMBER, NOT_READ};
 use crate::status::contract::External;
 use crate::status::control_plane::certificates::Certificates;
 use crate::status::control_plane::machine::ETCD_MEMBER;
@@ -89,13 +90,13 @@ pub fn assumed_members(observed: &Observed) -> Membership {
     }
     let stored =
         |m: &OwnedMachine| find(m.conditions(), ETCD_MEMBER).map(|c| c.message.clone()).unwrap_or_default();
-    if observed.machines.iter().any(|m| stored(m).starts_with("Failed to ")) {
+    if observed.machines.iter().any(|m| stored(m).starts_with(NOT_READ)) {
         return Membership::NotAsked;
     }
-    let hosted = observed.machines.iter().filter(|m| !stored(m).starts_with("Etcd doesn't have"));
+    let hosted = observed.machines.iter().filter(|m| !stored(m).starts_with(NO_MEMBER));
     let member = |(machine, id): (&OwnedMachine, u64)| {
         let name = machine.node_name()?.to_owned();
-        let learner = stored(machine).starts_with("Waiting for learner");
+        let learner = stored(machine).starts_with(LEARNER);
         Some(Member { id, name, learner, alarms: Vec::new() })
     };
     let list = hosted.zip(1..).filter_map(member).collect();

@@ -17,6 +17,7 @@ use crate::observe::dump::{Dump, Kind};
 use crate::plan::control_plane::Decision;
 use crate::status::conditions::patch::ConditionPatch;
 use crate::status::conditions::setter::{self, Draft};
+use crate::status::machine_health_check::PassFailure;
 use crate::status::{
     bootstrap, cluster, control_plane, dev, machine, machine_deployment, machine_health_check, machine_pool,
     machine_set,
@@ -340,10 +341,10 @@ impl Passes {
                 match outcome.failure.clone() {
                     None => Outcome::New(after),
                     // Without a connection its controller gives up, too.
-                    Some(why) if why.contains("no connection") => {
-                        Outcome::Broken(after, without_nodes(dump, &cluster).unwrap_or(why))
+                    Some(why @ PassFailure::NotConnected) => {
+                        Outcome::Broken(after, without_nodes(dump, &cluster).unwrap_or(why.to_string()))
                     }
-                    Some(why) => Outcome::Broken(after, why),
+                    Some(why @ PassFailure::BadLimit(_)) => Outcome::Broken(after, why.to_string()),
                 }
             }
         }

@@ -6,6 +6,7 @@ use crate::observe::{self, Member, Templates, namespace};
 use crate::plan::control_plane::{Decision, decide};
 use crate::plan::machine_set::{self as planned, preflight::Preflight};
 use crate::plan::opening::followed_set;
+use crate::status::conditions::wording::PREFLIGHT_FAILED;
 use crate::status::{cluster, machine_deployment, machine_set};
 use capi_types::cluster::Cluster;
 use capi_types::condition::{Conditioned as _, find};
@@ -64,7 +65,7 @@ pub(super) fn machine_set(dump: &Dump, set: &MachineSet) -> Option<(machine_set:
 fn reported_preflight(set: &MachineSet) -> Vec<String> {
     let stored = find(set.conditions(), "ScalingUp").map(|c| c.message.as_str()).unwrap_or_default();
     let lines = stored.lines().filter_map(|line| line.strip_prefix("* "));
-    lines.filter(|line| line.ends_with(" preflight check failed)")).map(str::to_owned).collect()
+    lines.filter(|line| line.ends_with(PREFLIGHT_FAILED)).map(str::to_owned).collect()
 }
 
 /// Everything a MachineDeployment is judged by.

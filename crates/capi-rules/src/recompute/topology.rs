@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::class::class_of;
 use crate::observe::dump::Dump;
 use crate::observe::{Objects as _, Source as _, namespace};
+use crate::status::conditions::wording::HOOKS_BLOCK;
 use crate::status::contract::Provided;
 use crate::status::topology::{ControlPlane, Observed, Workers, reconciled};
 use capi_types::cluster::{Cluster, ReplicaCounts};
@@ -29,8 +30,7 @@ pub fn topology_is_kept(dump: &Dump, key: &ObjectKey, cluster: &Cluster) -> Opti
     let Some(class) = class_of(dump, key, cluster) else {
         return Some("the ClusterClass is not in the dump".to_owned());
     };
-    let cannot_tell =
-        |c: &Condition| c.message.contains("ollowing hooks are blocking") || c.reason == "ReconcileFailed";
+    let cannot_tell = |c: &Condition| c.message.contains(HOOKS_BLOCK) || c.reason == "ReconcileFailed";
     let stored = find(cluster.conditions(), "TopologyReconciled");
     let kept = class_failure(class).is_none() && stored.is_some_and(cannot_tell);
     kept.then(|| "what hooks and a topology's own run answer is not in a dump".to_owned())

@@ -5,6 +5,7 @@
 
 use super::Dump;
 use crate::observe;
+use crate::status::conditions::wording::{IN_PLACE, LAST_SUCCESS, NO_INFRASTRUCTURE, PROBE_FAILED};
 use crate::status::machine::{NodeReading, Observed, Probe, Update, offered_provider_id};
 use capi_types::cluster::Cluster;
 use capi_types::condition::{Conditioned as _, find};
@@ -16,8 +17,8 @@ use capstan_base::time::{Timestamp, parse_rfc3339};
 /// a failure.
 pub fn last_seen(cluster: &Cluster) -> Option<Option<Timestamp>> {
     let probe = find(cluster.conditions(), "RemoteConnectionProbe").filter(|c| c.status == "False")?;
-    let failed = probe.message.strip_prefix("Remote connection probe failed")?;
-    Some(failed.strip_prefix(", probe last succeeded at ").and_then(parse_rfc3339))
+    let failed = probe.message.strip_prefix(PROBE_FAILED)?;
+    Some(failed.strip_prefix(LAST_SUCCESS).and_then(parse_rfc3339))
 }
 
 impl Dump {
@@ -54,13 +55,15 @@ impl Dump {
 
 /// The answer of an extension about an update in place, from the stored condition.
 pub fn reported_update(machine: &Machine) -> Option<Update> {
-    const RUNNING: &str = "In-place update in progress: ";
     let updating = find(machine.conditions(), "Updating").filter(|c| c.status == "True")?;
     match updating.reason.as_str() {
-        "InPlaceUpdateFailed" if updating.message.ends_with("InfraMachine not found") => {
+        "InPlaceUpdateFailed" if updating.message.ends_with(NO_INFRASTRUCTURE) => {
             Some(Update::InfrastructureMissing)
         }
         "InPlaceUpdateFailed" => Some(Update::Failed),
-        _ => updating.message.strip_prefix(RUNNING).map(|words| Update::Running(words.to_owned())),
+        _ => {
+            let words = updating.message.strip_prefix(IN_PLACE)?.strip_prefix(": ")?;
+            Some(Update::Running(words.to_owned()))
+        }
     }
 }

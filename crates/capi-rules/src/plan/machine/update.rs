@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::why::Why;
 use crate::plan::in_place::pending_without;
 use crate::plan::{Plan, Write};
+use crate::status::conditions::wording::NO_INFRASTRUCTURE;
 use crate::status::contract::{External, Provided};
 use crate::status::machine::{Observed, Update, initialization};
 use capi_types::hook::{Hook, MachineObjects, UpdateMachineRequest, subject};
@@ -93,7 +94,7 @@ pub fn request(o: &Observed) -> UpdateMachineRequest {
 pub fn failure(o: &Observed) -> Option<String> {
     match (&o.update, due(o)) {
         (Some(Update::InfrastructureMissing), Due::InfrastructureMissing) => {
-            Some("in-place update failed: InfraMachine not found".to_owned())
+            Some(format!("in-place update failed: {NO_INFRASTRUCTURE}"))
         }
         (Some(Update::Failed), Due::Call) => {
             let error = o.update_error.as_deref().unwrap_or("UpdateMachine hook failed");
@@ -108,7 +109,7 @@ pub(super) fn rules(o: &Observed, plan: &mut Plan) {
         (_, Due::Nothing) => {}
         (_, Due::CleanUp) => complete(o, Why::UpdateOrphaned, plan),
         (_, Due::Prepared) => plan.block(Why::WaitingForMarks),
-        (_, Due::InfrastructureMissing) => fail(o, "InfraMachine not found", plan),
+        (_, Due::InfrastructureMissing) => fail(o, NO_INFRASTRUCTURE, plan),
         (Some(Update::Done), Due::Call) => complete(o, Why::Updated, plan),
         (Some(Update::Running(words)), Due::Call) => {
             plan.block(Why::Updating { words: words.clone() });

@@ -100,7 +100,7 @@ pub fn plan(o: &Observed, now: Timestamp) -> (Outcome, Plan) {
         plan.step(patch.if_unchanged(&check.metadata), Why::OfCluster { cluster: name });
     }
     if let Some(error) = &outcome.failure {
-        plan.block(Why::Unjudged { error: error.clone() });
+        plan.block(Why::Unjudged { error: error.to_string() });
         plan.recheck_within(RETRY);
         return (outcome, plan);
     }

@@ -4,7 +4,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::status::conditions::wording::{KUBEADM_VERSION_SKEW, KUBERNETES_VERSION_SKEW, plural};
+use crate::status::conditions::wording::{
+    KUBEADM_VERSION_SKEW, KUBERNETES_VERSION_SKEW, PREFLIGHT_FAILED, plural,
+};
 use crate::status::contract::{External, Provided};
 use capi_types::cluster::Cluster;
 use capi_types::key::{ObjectKey, annotation};
@@ -164,7 +166,7 @@ fn checked(preflight: &Preflight, control_plane: &ControlPlane) -> Result<Vec<St
     found.insert(0, (STABLE, stable?));
     let failed = found.into_iter().filter(|(check, _)| is_wanted(check));
     let sentence = |(check, found): (&str, Option<String>)| {
-        found.map(|sentence| format!("{sentence} (\"{check}\" preflight check failed)"))
+        found.map(|sentence| format!("{sentence} (\"{check}\" {PREFLIGHT_FAILED}"))
     };
     Ok(failed.filter_map(sentence).collect())
 }

@@ -17,6 +17,23 @@ pub const DELAY_CAUSE: &str = "delay likely due to";
 /// In what an eviction says that a disruption budget refuses.
 pub const BUDGET: &str = "would violate the pod's disruption budget";
 
+/// How the message of `EtcdMemberHealthy` begins when the members could not be read.
+pub const NOT_READ: &str = "Failed to";
+/// How it begins for a Node without a member, and for a member that does not vote yet.
+pub const NO_MEMBER: &str = "Etcd doesn't have an etcd member";
+pub const LEARNER: &str = "Waiting for learner etcd member";
+/// In the message of `TopologyReconciled` while runtime hooks hold it.
+pub const HOOKS_BLOCK: &str = "Following hooks are blocking";
+/// How the message of `Updating` begins while an extension updates a Machine, before the extension's words.
+pub const IN_PLACE: &str = "In-place update in progress";
+/// At its end where there is nothing to update.
+pub const NO_INFRASTRUCTURE: &str = "InfraMachine not found";
+/// How the message of `RemoteConnectionProbe` begins after a failure, and what stands before the moment of the last success.
+pub const PROBE_FAILED: &str = "Remote connection probe failed";
+pub const LAST_SUCCESS: &str = ", probe last succeeded at ";
+/// Behind the name of each preflight check that failed.
+pub const PREFLIGHT_FAILED: &str = "preflight check failed)";
+
 /// Preflight checks of a MachineSet that a control plane ends by finishing what it does.
 pub const CONTROL_PLANE_IS_STABLE: &str = "\"ControlPlaneIsStable\" preflight";
 /// See [`CONTROL_PLANE_IS_STABLE`].

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use crate::status::conditions::setter::{condition, paused};
-use crate::status::conditions::wording::join_limited;
+use crate::status::conditions::wording::{HOOKS_BLOCK, join_limited};
 use capi_types::cluster::Cluster;
 use capi_types::condition::Status;
 use capi_types::key::annotation as annotation_of;
@@ -97,9 +97,11 @@ pub fn reconciled(o: &Observed) -> Condition {
         return no("ReconcileFailed", error.clone());
     }
     if o.cluster.metadata.deletion_timestamp.is_some() {
-        let blocked =
-            if o.blocking_hooks.is_empty() { "" } else { ". Following hooks are blocking delete: " };
-        return no("Deleting", format!("Cluster is deleting{blocked}{}", hooks(o)));
+        let blocked = match hooks(o) {
+            none if o.blocking_hooks.is_empty() => none,
+            hooks => format!(". {HOOKS_BLOCK} delete: {hooks}"),
+        };
+        return no("Deleting", format!("Cluster is deleting{blocked}"));
     }
     if o.class_is_behind {
         return no("ClusterClassNotReconciled", CLASS_IS_BEHIND.to_owned());
@@ -109,10 +111,7 @@ pub fn reconciled(o: &Observed) -> Condition {
         if o.blocking_hooks.is_empty() {
             return condition(TYPE, Status::True, "ReconcileSucceeded", "");
         }
-        return no(
-            "ClusterCreating",
-            format!("Following hooks are blocking Cluster topology creation: {}", hooks(o)),
-        );
+        return no("ClusterCreating", format!("{HOOKS_BLOCK} Cluster topology creation: {}", hooks(o)));
     }
     if is_upgrading(o) {
         return no(upgrade_reason(o), upgrade_message(o));
@@ -161,7 +160,7 @@ fn upgrade_message(o: &Observed) -> String {
     let wanted = o.cluster.spec.topology.as_ref().map_or("", |t| t.version.as_str());
     let mut lines = vec![format!("Cluster is upgrading to {wanted}")];
     if !o.blocking_hooks.is_empty() {
-        lines.push(format!("Following hooks are blocking upgrade: {}", hooks(o)));
+        lines.push(format!("{HOOKS_BLOCK} upgrade: {}", hooks(o)));
     }
     let ControlPlane { kind, version, plan, .. } = &o.control_plane;
     if o.control_plane.starting || o.control_plane.upgrading {

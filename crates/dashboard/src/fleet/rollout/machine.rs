@@ -4,10 +4,10 @@ use crate::fleet::Verdict;
 use crate::fleet::judge::Starts;
 use crate::fleet::row::{Condition, Row, RowId};
 use crate::fleet::usual::{Limits, Step};
+use capi_rules::status::conditions::wording::IN_PLACE;
 use capi_types::condition::Status;
 
 /// In front of the words of an extension. Source: `reconcileInPlaceUpdate`, v1.14.0.
-const IN_PLACE: &str = "In-place update in progress: ";
 
 /// What a Machine does now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,7 +88,8 @@ impl Around {
         }
         if let Some(c) = is_true(row, "Updating") {
             let said = c.message.lines().next().unwrap_or_default();
-            let words = said.strip_prefix(IN_PLACE).unwrap_or(said).into();
+            let words =
+                said.strip_prefix(IN_PLACE).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(said).into();
             return (MachinePhase::Updating { words }, c.since_s);
         }
         if is_old {

@@ -22,6 +22,7 @@ pub use complete::is_complete;
 use super::machine::Probe;
 use crate::status::conditions::new_condition::NewCondition;
 use crate::status::conditions::setter::{Draft, not_paused};
+use crate::status::conditions::wording::{LAST_SUCCESS, PROBE_FAILED};
 use crate::status::contract::External;
 use crate::status::contract::mirror::Mirrored;
 use crate::status::machines::{Member, is_control_plane, is_pool_machine};
@@ -294,9 +295,9 @@ fn remote_connection_probe(o: &Observed, draft: &Draft, now: Timestamp) -> Optio
     }
     let failed = |message: String| NewCondition::new(TYPE, Status::False, "ProbeFailed", message);
     Some(match o.probe.last_success {
-        None => failed("Remote connection probe failed".to_owned()),
+        None => failed(PROBE_FAILED.to_owned()),
         Some(at) if now - at > CONNECTION_GRACE => {
-            failed(format!("Remote connection probe failed, probe last succeeded at {}", rfc3339(at)))
+            failed(format!("{PROBE_FAILED}{LAST_SUCCESS}{}", rfc3339(at)))
         }
         Some(_) => NewCondition::new(TYPE, Status::True, "ProbeSucceeded", ""),
     })

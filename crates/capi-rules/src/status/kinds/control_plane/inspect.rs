@@ -15,6 +15,7 @@ use super::machine::{ETCD_MEMBER, LABELS_AND_TAINTS, OwnedMachine};
 use super::{Connection, Observed, Reached, Template, Workload, pods};
 use crate::etcd::{Member, Membership};
 use crate::status::conditions::setter::{CHECK_LOGS, Draft, condition as say};
+use crate::status::conditions::wording::{LEARNER, NO_MEMBER, NOT_READ};
 use crate::status::control_plane::up_to_date::{self, Difference, Progress};
 use capi_types::condition;
 use capi_types::condition::Status;
@@ -244,7 +245,7 @@ impl<'a> Pass<'a> {
         }
         if facts.nodes.is_err() {
             for m in &observed.machines {
-                let message = "Failed to get the Node hosting the etcd member";
+                let message = format!("{NOT_READ} get the Node hosting the etcd member");
                 self.set(m, say(ETCD_MEMBER, Status::Unknown, "InspectionFailed", message));
             }
             let message = "Failed to get Nodes hosting the etcd cluster";
@@ -261,7 +262,7 @@ impl<'a> Pass<'a> {
         if let Some(members) = etcd.members() {
             for m in &observed.machines {
                 if let Some(node) = m.node_name().filter(|node| members.iter().all(|x| x.name != *node)) {
-                    self.set(m, not_healthy(format!("Etcd doesn't have an etcd member for Node {node}")));
+                    self.set(m, not_healthy(format!("{NO_MEMBER} for Node {node}")));
                 }
             }
             errors = members_without_machine(observed, members)
@@ -306,9 +307,9 @@ fn member_condition(machine: &OwnedMachine, membership: &Membership) -> Vec<Cond
     }
     match membership {
         Membership::NotAsked | Membership::NoLeader | Membership::Assumed(_) => Vec::new(),
-        Membership::NoClient(cause) => unknown(format!("Failed to connect to etcd: {cause}")),
-        Membership::ListFailed(cause) => unknown(format!("Failed to get etcd members: {cause}")),
-        Membership::AlarmsFailed(cause) => unknown(format!("Failed to get etcd alarms: {cause}")),
+        Membership::NoClient(cause) => unknown(format!("{NOT_READ} connect to etcd: {cause}")),
+        Membership::ListFailed(cause) => unknown(format!("{NOT_READ} get etcd members: {cause}")),
+        Membership::AlarmsFailed(cause) => unknown(format!("{NOT_READ} get etcd alarms: {cause}")),
         // Without a member to ask, upstream takes the answer as empty.
         Membership::NoNodes => {
             let name = machine.name();
@@ -329,7 +330,7 @@ fn known_member(member: Option<&Member>) -> Condition {
     match member {
         // Overwritten by the comparison of members and Machines.
         None => not_healthy(String::new()),
-        Some(m) if m.learner => not_healthy("Waiting for learner etcd member to be promoted".to_owned()),
+        Some(m) if m.learner => not_healthy(format!("{LEARNER} to be promoted")),
         Some(m) if !m.alarms.is_empty() => {
             not_healthy(format!("Etcd reports alarms: {}", m.alarms.join(", ")))
         }

@@ -10,7 +10,7 @@ use super::{Observed, Update};
 use crate::status::conditions::merge::{Priority, Reasons, Summary};
 use crate::status::conditions::new_condition::NewCondition;
 use crate::status::conditions::setter::{Draft, condition};
-use crate::status::conditions::wording::{DELAY_CAUSE, OVERDUE};
+use crate::status::conditions::wording::{DELAY_CAUSE, IN_PLACE, NO_INFRASTRUCTURE, OVERDUE};
 use crate::status::machine_template;
 use crate::status::machines::{SLOW_DRAIN, STALE_DELETION, drain_causes};
 use capi_types::condition::{Status, find};
@@ -24,13 +24,11 @@ pub(super) fn updating(o: &Observed) -> NewCondition<'static> {
     }
     let (reason, message) = match &o.update {
         Some(Update::Running(words)) if !words.is_empty() => {
-            ("InPlaceUpdating", format!("In-place update in progress: {words}"))
+            ("InPlaceUpdating", format!("{IN_PLACE}: {words}"))
         }
-        Some(Update::Running(_) | Update::Done) | None => {
-            ("InPlaceUpdating", "In-place update in progress".to_owned())
-        }
+        Some(Update::Running(_) | Update::Done) | None => ("InPlaceUpdating", IN_PLACE.to_owned()),
         Some(Update::InfrastructureMissing) => {
-            ("InPlaceUpdateFailed", "In-place update not possible: InfraMachine not found".to_owned())
+            ("InPlaceUpdateFailed", format!("In-place update not possible: {NO_INFRASTRUCTURE}"))
         }
         Some(Update::Failed) => (
             "InPlaceUpdateFailed",
@@ -61,8 +59,7 @@ pub(super) fn up_to_date(
         return no("NotUpToDate", lines.join("\n"));
     }
     if let Some(updating) = draft.find("Updating").filter(|c| c.status == "True") {
-        let text =
-            if updating.message.is_empty() { "In-place update in progress" } else { &updating.message };
+        let text = if updating.message.is_empty() { IN_PLACE } else { &updating.message };
         return no("Updating", format!("* {text}"));
     }
     let kubelet = status.node_info.as_ref().map_or("", |info| info.kubelet_version.as_str());

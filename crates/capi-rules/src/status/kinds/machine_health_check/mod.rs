@@ -7,6 +7,7 @@ mod classify;
 mod tests;
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::Arc;
 
 use chrono::TimeDelta;
@@ -98,9 +99,26 @@ pub struct Outcome {
     /// When time alone can change the health of a Machine.
     pub recheck: Option<TimeDelta>,
     /// Why the pass ended early: no Machine is marked.
-    pub failure: Option<String>,
+    pub failure: Option<PassFailure>,
     /// Nothing failed, so that the generation counts as observed.
     pub complete: bool,
+}
+
+/// Why a pass ended early.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PassFailure {
+    NotConnected,
+    /// What limits remediation cannot be read, in a sentence.
+    BadLimit(String),
+}
+
+impl fmt::Display for PassFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotConnected => f.write_str("there is no connection to the workload cluster"),
+            Self::BadLimit(why) => f.write_str(why),
+        }
+    }
 }
 
 /// Does what is known of Nodes, or is missing among them, lead to a Machine's replacement that was not asked for yet? Then
@@ -148,7 +166,7 @@ pub fn judge(o: &Observed, now: Timestamp) -> Outcome {
     let initialized = find(o.cluster.conditions(), "ControlPlaneInitialized");
     if initialized.is_some_and(|c| c.status == "True") && !o.connected {
         status.conditions = draft.finish();
-        let failure = Some("there is no connection to the workload cluster".to_owned());
+        let failure = Some(PassFailure::NotConnected);
         return Outcome { status, failure, ..Outcome::default() };
     }
     let mut judged: Vec<Judged<'_>> = o
@@ -171,7 +189,7 @@ pub fn judge(o: &Observed, now: Timestamp) -> Outcome {
     }
     status.conditions = draft.finish();
     match allowance {
-        Err(failure) => Outcome { status, failure: Some(failure), ..Outcome::default() },
+        Err(why) => Outcome { status, failure: Some(PassFailure::BadLimit(why)), ..Outcome::default() },
         Ok(allowance) => {
             let marks = marks(o, &judged, allowance.allowed());
             let recheck = judged.iter().filter_map(|j| j.health.recheck()).min();

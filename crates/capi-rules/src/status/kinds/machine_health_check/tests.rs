@@ -277,7 +277,10 @@ fn a_limit_that_makes_no_sense_stops_the_pass() {
         ),
     ] {
         let outcome = judge(&fleet(trigger(value), 1, 1), now());
-        assert_eq!((outcome.failure.as_deref(), outcome.marks.len()), (Some(error), 0));
+        assert_eq!(
+            (outcome.failure, outcome.marks.len()),
+            (Some(PassFailure::BadLimit(error.to_owned())), 0)
+        );
         let counted = (outcome.status.expected_machines, outcome.status.current_healthy);
         assert_eq!(counted, (Some(2), Some(1)), "what was counted before is written");
         assert_eq!(outcome.status.remediations_allowed, None);
@@ -285,7 +288,7 @@ fn a_limit_that_makes_no_sense_stops_the_pass() {
     let mut away = fleet(json!({}), 1, 1);
     away.connected = false;
     let outcome = judge(&away, now());
-    assert_eq!(outcome.failure.as_deref(), Some("there is no connection to the workload cluster"));
+    assert_eq!(outcome.failure, Some(PassFailure::NotConnected));
     let types: Vec<&str> = outcome.status.conditions.iter().map(|c| c.type_.as_str()).collect();
     assert_eq!((types, outcome.status.expected_machines), (vec!["Paused"], None));
     away.cluster.conditions_mut().clear();

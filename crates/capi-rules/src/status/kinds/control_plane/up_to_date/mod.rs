@@ -12,6 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use serde_json::Value;
 
 use crate::status::conditions::setter::condition;
+use crate::status::conditions::wording::IN_PLACE;
 use crate::status::control_plane::OwnedMachine;
 use crate::status::fields::FieldDifference;
 use capi_types::condition as conditions;
@@ -175,7 +176,7 @@ pub fn up_to_date_condition(differences: &[Difference], machine: Progress<'_>) -
     if machine.updating_in_place {
         let updating = conditions::find(machine.conditions, "Updating");
         let message = updating.filter(|c| c.status == "True" && !c.message.is_empty());
-        let message = message.map_or("In-place update in progress", |c| c.message.as_str());
+        let message = message.map_or(IN_PLACE, |c| c.message.as_str());
         return condition(TYPE, Status::False, "Updating", format!("* {message}"));
     }
     match machine.kubelet_version.filter(|kubelet| *kubelet != machine.version) {
