@@ -16,6 +16,8 @@ pub struct FileError {
     /// 1-based; 1 when the complaint is about the whole file.
     pub line: usize,
     pub message: String,
+    /// There is no file of the name that was asked for.
+    pub is_missing: bool,
 }
 
 /// One file's text with its name.
@@ -45,7 +47,8 @@ impl Source {
     }
 
     pub fn error(&self, span: &Range<usize>, message: impl Into<String>) -> FileError {
-        FileError { file: self.file.clone(), line: self.line_of(span.start), message: message.into() }
+        let (file, line) = (self.file.clone(), self.line_of(span.start));
+        FileError { file, line, message: message.into(), is_missing: false }
     }
 
     /// 1-based line of a byte offset.
@@ -112,7 +115,10 @@ impl Library {
     /// # Errors
     /// When there is none of that name, or it cannot be read.
     pub fn open(&self, name: &str, built_in_only: bool) -> Result<Source, FileError> {
-        let missing = |message: String| FileError { file: format!("{} {name}", self.what), line: 1, message };
+        let missing = |message: String| {
+            let file = format!("{} {name}", self.what);
+            FileError { file, line: 1, message, is_missing: true }
+        };
         if name.is_empty() || name.contains(['/', '\\', '\0']) {
             return Err(missing(format!("`{name}` is not a {} name", self.what)));
         }
@@ -123,7 +129,8 @@ impl Library {
                 Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
                 Err(e) => {
                     let file = path.display().to_string();
-                    return Err(FileError { file, line: 1, message: format!("cannot be read: {e}") });
+                    let message = format!("cannot be read: {e}");
+                    return Err(FileError { file, line: 1, message, is_missing: false });
                 }
             }
         }

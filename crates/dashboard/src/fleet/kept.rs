@@ -200,7 +200,12 @@ pub fn usual_times_text(kept: &KeptTimes) -> String {
 /// File, line and what was expected.
 pub fn read_past(source: &Source) -> Result<Vec<PastEntry>, FileError> {
     let of_line = |(at, text): (usize, &str)| {
-        let failed = |message: String| FileError { file: source.file.clone(), line: at + 1, message };
+        let failed = |message: String| FileError {
+            file: source.file.clone(),
+            line: at + 1,
+            message,
+            is_missing: false,
+        };
         let line: PastLine = serde_json::from_str(text).map_err(|error| {
             // The parser counts the lines of one line.
             failed(error.to_string().split(" at line ").next().unwrap_or_default().to_owned())

@@ -80,7 +80,7 @@ pub fn load(path: &Path) -> Result<AllFolds, String> {
     };
     let kept: Kept = serde_json::from_str(&text).map_err(|error| {
         let (file, line, message) = (path.display().to_string(), error.line().max(1), error.to_string());
-        FileError { file, line, message }.to_string()
+        FileError { file, line, message, is_missing: false }.to_string()
     })?;
     let keys = |texts: Vec<String>| texts.iter().take(OBJECTS_MAX).filter_map(|text| key_of(text)).collect();
     let of = |(uid, folds): (String, KeptFolds)| {

@@ -323,9 +323,8 @@ fn load_at(
         }
         Some(value) => {
             let base = source.string(value, "`inherits`")?;
-            load_at(base, library, check, base == name, depth + 1).map_err(|e| {
-                if e.message.starts_with("there is no") { source.error(&value.span(), e.message) } else { e }
-            })?
+            load_at(base, library, check, base == name, depth + 1)
+                .map_err(|e| if e.is_missing { source.error(&value.span(), e.message) } else { e })?
         }
         None => Keymap::default(),
     };

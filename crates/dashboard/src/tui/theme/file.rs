@@ -109,13 +109,8 @@ fn load_at(name: &str, library: &Library, built_in: bool, depth: usize) -> Resul
         }
         Some(value) => {
             let base = source.string(value, "`inherits`")?;
-            load_at(base, library, base == name, depth + 1).map_err(|e| {
-                if e.line == 1 && e.message.starts_with("there is no") {
-                    source.error(&value.span(), e.message)
-                } else {
-                    e
-                }
-            })?
+            load_at(base, library, base == name, depth + 1)
+                .map_err(|e| if e.is_missing { source.error(&value.span(), e.message) } else { e })?
         }
         None => ThemeFile::default(),
     };
