@@ -104,6 +104,7 @@ mod terminal;
 mod tidy;
 mod tidy_layers;
 mod tidy_names;
+mod tidy_prose;
 mod tidy_sources;
 mod two_engines;
 mod unused_clones;

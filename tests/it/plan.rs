@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use capi_forecast::forecast::{Forecast, ObjectPlan, State, forecast};
+use capi_forecast::forecast::{Forecast, ObjectPlan, State, StepAction, forecast};
 use capi_rules::observe::dump::Dump;
 use capi_rules::observe::dump::document::Document;
 use capi_rules::observe::dump::text::parse;
@@ -119,9 +119,10 @@ async fn a_rollout_goes_as_it_was_planned() {
     let forecast = forecast(&dump(values), now());
     let plan = plan_of(&forecast, "KubeadmControlPlane/harbor-cp");
     assert_eq!(plan.state, State::Acting);
-    let steps: Vec<&str> = plan.next.iter().chain(&plan.then).map(|step| step.action.as_str()).collect();
-    let said: Vec<&str> = steps.iter().filter_map(|action| action.strip_prefix("delete Machine ")).collect();
-    let made = steps.iter().filter(|action| action.starts_with("create Machine harbor-cp-new")).count();
+    let steps: Vec<&StepAction> = plan.next.iter().chain(&plan.then).map(|step| &step.does).collect();
+    let said: Vec<&str> = steps.iter().filter_map(|action| action.deleted_machine()).collect();
+    let made = steps.iter().filter_map(|action| action.created_machine());
+    let made = made.filter(|name| name.starts_with("harbor-cp-new")).count();
     assert_eq!((said.len(), made), (3, 3), "{steps:?}");
 
     let mut here = control_plane_machines(&sim).await;
@@ -367,7 +368,7 @@ spec:
 fn what_was_left_out_is_assumed_and_said() {
     let found = of_text(HELD);
     let plan = plan_of(&found, "MachineSet/short");
-    let actions: Vec<&str> = plan.next.iter().map(|step| step.action.as_str()).collect();
+    let actions: Vec<String> = plan.next.iter().map(|step| step.does.to_string()).collect();
     assert_eq!(actions, ["create Machine short-new1"]);
     assert_eq!(plan.next[0].rule, "too-few-machines");
     assert_eq!(
@@ -413,7 +414,7 @@ fn owners_and_annotations_alone_are_no_acting() {
     let found = of_text(&HELD.replace("replicas: 1", "replicas: 0").replace("finalizers", "x"));
     let plan = plan_of(&found, "Cluster/c");
     assert_eq!(plan.next.iter().map(|step| step.is_bookkeeping).collect::<Vec<_>>(), [true]);
-    assert_eq!(plan.next[0].action, "update Cluster c (metadata.finalizers)");
+    assert_eq!(plan.next[0].does.to_string(), "update Cluster c (metadata.finalizers)");
     assert_eq!((plan.state, plan.brief().as_str()), (State::Settled, "nothing to do"));
 }
 

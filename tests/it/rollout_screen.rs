@@ -1,8 +1,8 @@
 //! The rollout screen: what it shows of rollouts in every state, and that what it names as acting acts.
 
 use capi_forecast::forecast::in_place::{MachineUpdate, Updates, Way};
-use capi_forecast::forecast::{Forecast, Held, NextStep, ObjectPlan, State};
-use capi_forecast::simulate::{self, End, Event};
+use capi_forecast::forecast::{Forecast, Held, NextStep, ObjectPlan, State, StepAction};
+use capi_forecast::simulate::{self, End, Event, EventObject, HostEvent, Occurrence};
 use capstan_dashboard::actions::Author;
 use capstan_dashboard::fleet::{Delta, FeedState, OwnerStage};
 use capstan_dashboard::tui::Tier;
@@ -45,14 +45,22 @@ fn keys(model: &mut Model, keys: &str) -> Vec<Effect> {
     press(model, keys).unwrap_or_else(|e| panic!("{keys}: {e}"))
 }
 
-fn step(action: &str) -> NextStep {
+fn step(does: StepAction) -> NextStep {
     NextStep {
-        action: action.to_owned(),
+        does,
         count: 1,
         rule: "rollout".to_owned(),
         reason: "Version v1.34.3, v1.35.1 required".to_owned(),
         is_bookkeeping: false,
     }
+}
+
+fn delete(name: &str) -> StepAction {
+    StepAction::Delete { kind: "Machine".to_owned(), name: name.to_owned() }
+}
+
+fn create(name: &str) -> StepAction {
+    StepAction::CreateControlPlaneMachine { name: name.to_owned(), joins: true, failure_domain: None }
 }
 
 fn plan_of(kind: &'static str, name: &str, state: State) -> ObjectPlan {
@@ -68,6 +76,7 @@ fn plan_of(kind: &'static str, name: &str, state: State) -> ObjectPlan {
         blockers: Vec::new(),
         next_look: None,
         assumptions: Vec::new(),
+        has_members: kind == "KubeadmControlPlane",
         within: vec!["Cluster/rolling".to_owned()],
     }
 }
@@ -76,9 +85,9 @@ fn plan_of(kind: &'static str, name: &str, state: State) -> ObjectPlan {
 fn plans() -> Forecast {
     let mut plane = plan_of("KubeadmControlPlane", "rolling-cp", State::Waiting);
     plane.then = vec![
-        step("delete Machine rolling-cp-8gtlh"),
-        step("create Machine rolling-cp-new1 (joins)"),
-        step("delete Machine rolling-cp-lkcfv"),
+        step(delete("rolling-cp-8gtlh")),
+        step(create("rolling-cp-new1")),
+        step(delete("rolling-cp-lkcfv")),
     ];
     plane.blockers = vec![Held {
         rule: "machine-without-node".to_owned(),
@@ -203,7 +212,7 @@ fn a_finished_rollout_stays() {
 fn a_step_that_happened_is_not_next() {
     let mut plans = plans();
     plans.at = "2026-11-20T11:59:45Z".to_owned();
-    plans.objects[0].next = vec![step("create Machine rolling-cp-new1 (joins)")];
+    plans.objects[0].next = vec![step(create("rolling-cp-new1"))];
     let mut model = model(MIDDLE, fixture::rolling_cluster());
     open(&mut model, Ok(plans));
     let screen = text(&mut model);
@@ -212,14 +221,19 @@ fn a_step_that_happened_is_not_next() {
 
 /// The cluster of the fixture run ahead: its old control plane Machines are replaced.
 fn replaced() -> simulate::Forecast {
-    let event = |at_s: i64, who: &str, what: &str| Event {
+    let event = |at_s: i64, kind: &str, name: &str, does: Occurrence| Event {
         at_s,
-        who: who.to_owned(),
-        what: what.to_owned(),
+        who: EventObject { kind: kind.to_owned(), name: name.to_owned() },
+        does,
+        is_simulated: false,
         rule: String::new(),
         why: String::new(),
     };
-    let plane = "KubeadmControlPlane/rolling-cp";
+    let by_plane = |at_s: i64, does: StepAction| {
+        event(at_s, "KubeadmControlPlane", "rolling-cp", Occurrence::Action(does))
+    };
+    let (kind, name) = ("MachineSet".to_owned(), "rolling-md-0-a".to_owned());
+    let scale = Occurrence::Action(StepAction::Scale { kind, name, from: Some(0), to: 1 });
     simulate::Forecast {
         namespace: "prod".to_owned(),
         cluster: "rolling".to_owned(),
@@ -231,14 +245,31 @@ fn replaced() -> simulate::Forecast {
         runs: 1,
         rounds: None,
         events: vec![
-            event(20, plane, "delete Machine rolling-cp-8gtlh"),
-            event(80, plane, "create Machine rolling-cp-new1"),
-            event(140, "Machine/rolling-cp-new1", "its Node is ready"),
-            event(150, plane, "delete Machine rolling-cp-lkcfv"),
-            event(300, "MachineDeployment/rolling-md-0", "scale MachineSet rolling-md-0-a 0 → 1"),
+            by_plane(20, delete("rolling-cp-8gtlh")),
+            by_plane(80, create("rolling-cp-new1")),
+            event(140, "Machine", "rolling-cp-new1", Occurrence::Host(HostEvent::NodeReady)),
+            by_plane(150, delete("rolling-cp-lkcfv")),
+            event(300, "MachineDeployment", "rolling-md-0", scale),
         ],
         samples: Vec::new(),
         assumptions: Vec::new(),
+    }
+}
+
+/// Names with `-new` were taken for Machines of the simulation: the deletion of one that is gone was still announced.
+#[test]
+fn a_machine_that_is_gone_is_not_announced_whatever_its_name() {
+    for (is_simulated, is_announced) in [(true, true), (false, false)] {
+        let mut ahead = replaced();
+        ahead.events[0].does = Occurrence::Action(delete("rolling-cp-new-k2x9z"));
+        ahead.events[0].is_simulated = is_simulated;
+        let mut model = model(LARGE, fixture::rolling_cluster());
+        open_with(
+            &mut model,
+            Reading { plans: Ok(plans()), ahead: Some(ahead), authors: Vec::new(), took_ms: 90 },
+        );
+        let screen = text(&mut model);
+        assert_eq!(screen.contains("deletes k2x9z"), is_announced, "{screen}");
     }
 }
 
@@ -248,8 +279,8 @@ fn where_no_extension_was_asked_the_screen_says_both_ways() {
     let open = ["rolling-cp-8gtlh", "rolling-cp-lkcfv"];
     let mut plans = plans();
     let plane = &mut plans.objects[0];
-    plane.then =
-        open.iter().map(|name| step(&format!("update Machine {name} in place, or replace it"))).collect();
+    let either = |name: &&str| step(StepAction::UpdateOrReplace { machine: (*name).to_owned() });
+    plane.then = open.iter().map(either).collect();
     let update = |name: &&str| MachineUpdate {
         machine: (*name).to_owned(),
         way: Way::Unknown,

@@ -111,7 +111,7 @@ impl Page<'_> {
     /// Metadata that is kept, in one line.
     fn also(&self, steps: &[&NextStep], out: &mut String) {
         if !steps.is_empty() {
-            let actions: Vec<&str> = steps.iter().map(|step| step.action.as_str()).collect();
+            let actions: Vec<String> = steps.iter().map(|step| step.does.to_string()).collect();
             let line = truncate(&self.safe(&actions.join(", ")), LINE_CELLS_MAX - INDENT, "…");
             self.labelled("also", &self.painted(GREY, &line), out);
         }
@@ -243,7 +243,7 @@ fn word(state: State) -> (&'static str, &'static str) {
 }
 
 fn action(step: &NextStep) -> String {
-    if step.count == 1 { step.action.clone() } else { format!("{} ({} times)", step.action, step.count) }
+    if step.count == 1 { step.does.to_string() } else { format!("{} ({} times)", step.does, step.count) }
 }
 
 fn message_lines(message: &str) -> impl Iterator<Item = &str> {

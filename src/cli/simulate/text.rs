@@ -1,13 +1,15 @@
 //! Forecasts as an operator reads them: how each Cluster ends and when, what happens on the way, how low it goes, what
 //! holds it, what was assumed. Owns layout and colour; must not judge.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use crate::cli::output::Style;
 use crate::cli::output::colour::{BOLD, GREEN, GREY, RED, RESET, YELLOW};
-use capi_forecast::simulate::{End, Event, Forecast, Hunt, RunFinding, Simulation};
+use capi_forecast::forecast::StepAction;
+use capi_forecast::simulate::{End, Event, Forecast, Hunt, Occurrence, RunFinding, Simulation};
 use capstan_base::text::{truncate, width};
+
+const MACHINE: &str = "Machine";
 
 /// A reason is cut behind so many cells; JSON has all of it.
 const REASON_CELLS_MAX: usize = 90;
@@ -88,11 +90,9 @@ struct Page<'a> {
 }
 
 /// Events that are told in one line.
-struct Line {
-    at_s: i64,
-    /// Kind and the verb's end, by which events are alike.
-    shape: (String, String, String),
-    names: Vec<String>,
+struct Line<'a> {
+    first: &'a Event,
+    names: Vec<&'a str>,
 }
 
 impl Page<'_> {
@@ -139,63 +139,73 @@ impl Page<'_> {
         let widest = told.iter().map(|line| width(line)).max().unwrap_or(0).min(60);
         for (line, words) in lines.iter().zip(&told) {
             let blanks = " ".repeat(widest.saturating_sub(width(words)) + 2);
-            let why = self.painted(GREY, &truncate(&line.shape.2, REASON_CELLS_MAX, "…"));
-            let text = format!("  {:>8}  {words}{blanks}{why}", self.forecast.moment(line.at_s));
+            let why = self.painted(GREY, &truncate(&line.first.why, REASON_CELLS_MAX, "…"));
+            let text = format!("  {:>8}  {words}{blanks}{why}", self.forecast.moment(line.first.at_s));
             let _ = writeln!(out, "{}", text.trim_end());
         }
     }
 }
 
-impl Line {
+impl Line<'_> {
     fn words(&self) -> String {
-        let (who, what, _) = &self.shape;
         let names = match self.names.as_slice() {
             [] => String::new(),
-            [one] => one.clone(),
+            [one] => (*one).to_owned(),
             [first @ .., last] if self.names.len() <= NAMES_MAX => format!("{} and {last}", first.join(", ")),
             many => format!("{} and {} more", many[..NAMES_MAX - 1].join(", "), many.len() + 1 - NAMES_MAX),
         };
-        what.replace('\u{0}', &names).replace('\u{1}', who)
+        let who = &self.first.who;
+        match &self.first.does {
+            Occurrence::Action(action) if gathered_machine(action).is_some() => {
+                format!("{who}: {}", action.with_machine(&names))
+            }
+            does if who.kind == MACHINE => format!("Machine {names}: {does}"),
+            does => format!("{who}: {does}"),
+        }
     }
+
+    /// Differs the event from the first of the line in the name of a Machine alone?
+    fn takes(&self, event: &Event) -> bool {
+        let first = self.first;
+        let is_same = match (&first.does, &event.does) {
+            (Occurrence::Action(one), Occurrence::Action(other)) if gathered_machine(one).is_some() => {
+                first.who == event.who && one.with_machine("") == other.with_machine("")
+            }
+            (one, other) => first.who.kind == MACHINE && event.who.kind == MACHINE && one == other,
+        };
+        is_same && first.at_s == event.at_s && first.why == event.why
+    }
+}
+
+/// The Machine that comes or goes.
+fn gathered_machine(action: &StepAction) -> Option<&str> {
+    action.created_machine().or_else(|| action.deleted_machine())
+}
+
+/// By which name an event is gathered with others; `None`: it stands alone.
+fn name_of(event: &Event) -> Option<&str> {
+    let acted = match &event.does {
+        Occurrence::Action(action) => gathered_machine(action),
+        Occurrence::Host(_) => None,
+    };
+    acted.or_else(|| (event.who.kind == MACHINE).then_some(event.who.name.as_str()))
 }
 
 /// Events of one moment that differ in a name alone are one line.
-fn gathered(events: &[Event]) -> Vec<Line> {
-    let mut lines: Vec<Line> = Vec::new();
-    let mut open: BTreeMap<(String, String, String), usize> = BTreeMap::new();
-    let mut now = None;
+fn gathered(events: &[Event]) -> Vec<Line<'_>> {
+    let mut lines: Vec<Line<'_>> = Vec::new();
+    // The first line of the present moment.
+    let mut begin = 0;
     for event in events {
-        if now != Some(event.at_s) {
-            open.clear();
-            now = Some(event.at_s);
+        if lines.last().is_some_and(|line| line.first.at_s != event.at_s) {
+            begin = lines.len();
         }
-        let (shape, name) = shape(event);
-        match (open.get(&shape), &name) {
-            (Some(at), Some(name)) => lines[*at].names.push(name.clone()),
-            _ => {
-                open.insert(shape.clone(), lines.len());
-                lines.push(Line { at_s: event.at_s, shape, names: name.into_iter().collect() });
-            }
+        let name = name_of(event);
+        let mut now = lines[begin..].iter_mut().rev();
+        match (now.find(|line| line.takes(event)), name) {
+            (Some(line), Some(name)) => line.names.push(name),
+            _ => lines.push(Line { first: event, names: name.into_iter().collect() }),
         }
     }
     lines
-}
-
-/// What events have in common, with `\0` where the name stands and `\1` for who acts.
-fn shape(event: &Event) -> ((String, String, String), Option<String>) {
-    for verb in ["create Machine ", "delete Machine "] {
-        if let Some(rest) = event.what.strip_prefix(verb) {
-            let (name, more) =
-                rest.split_once(' ').map_or((rest, String::new()), |(name, more)| (name, format!(" {more}")));
-            let what = format!("\u{1}: {verb}\u{0}{more}");
-            return ((event.who.clone(), what, event.why.clone()), Some(name.to_owned()));
-        }
-    }
-    match event.who.strip_prefix("Machine/") {
-        Some(name) => {
-            let what = format!("Machine \u{0}: {}", event.what);
-            ((String::new(), what, event.why.clone()), Some(name.to_owned()))
-        }
-        None => ((event.who.clone(), format!("\u{1}: {}", event.what), event.why.clone()), None),
-    }
 }

@@ -1,14 +1,14 @@
 //! What a planner says, in a tree and in details, and when it is asked.
 
-use capi_forecast::forecast::{Forecast, Held, NextStep, ObjectPlan, Seen, State};
+use capi_forecast::forecast::{Forecast, Held, NextStep, ObjectPlan, Seen, State, StepAction};
 use capstan_dashboard::tui::plans::Reading;
 
 use super::*;
 
 /// Plans as a server's would be read for the cluster that rolls.
 fn plans_of_the_rolling_cluster() -> Forecast {
-    let step = |action: &str, reason: &str| NextStep {
-        action: action.to_owned(),
+    let step = |does: StepAction, reason: &str| NextStep {
+        does,
         count: 1,
         rule: "rollout".to_owned(),
         reason: reason.to_owned(),
@@ -26,12 +26,17 @@ fn plans_of_the_rolling_cluster() -> Forecast {
         blockers: Vec::new(),
         next_look: None,
         assumptions: Vec::new(),
+        has_members: false,
         within: within.iter().map(|id| (*id).to_owned()).collect(),
     };
     let cluster = of("Cluster", "prod-us-2", &[], State::Settled);
     let mut plane = of("KubeadmControlPlane", "prod-us-2-cp", &["Cluster/prod-us-2"], State::Acting);
-    plane.next = vec![step("delete Machine prod-us-2-cp-b5gxk", "Version v1.34.3, v1.35.1 required")];
-    plane.then = vec![step("create Machine prod-us-2-cp-new1 (joins)", "1 not up-to-date, maxSurge is 1")];
+    let name = |name: &str| format!("prod-us-2-cp-{name}");
+    let delete = StepAction::Delete { kind: "Machine".to_owned(), name: name("b5gxk") };
+    let create =
+        StepAction::CreateControlPlaneMachine { name: name("new1"), joins: true, failure_domain: None };
+    plane.next = vec![step(delete, "Version v1.34.3, v1.35.1 required")];
+    plane.then = vec![step(create, "1 not up-to-date, maxSurge is 1")];
     plane.assumptions = vec!["the workload cluster was not asked".to_owned()];
     let within = ["MachineDeployment/prod-us-2-md-0", "Cluster/prod-us-2"];
     let mut set = of("MachineSet", "prod-us-2-md-0-8ppx6", &within, State::Blocked);

@@ -3,6 +3,7 @@
 
 use super::course::NAMES;
 use super::{Held, NextStep, ObjectPlan, State};
+use capi_rules::plan::StepAction;
 use capi_rules::status::conditions::wording::plural;
 
 /// Different steps that are named.
@@ -11,30 +12,46 @@ const PARTS_MAX: usize = 5;
 const NAMES_MAX: usize = 4;
 const BLOCKERS_MAX: usize = 2;
 
-/// The shape of a step of which it is not known what becomes of the Machine.
-const OPEN: &str = "update or replace Machine";
-
 /// Steps of the same shape after each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Part {
-    /// `delete Machine`, or the whole action where it cannot be gathered.
-    shape: String,
+    shape: Shape,
     /// Of those that can be gathered; placeholders of new Machines are not in it.
     names: Vec<String>,
     count: usize,
+}
+
+/// What steps that can be gathered have in common.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Shape {
+    CreateMachine,
+    DeleteMachine,
+    /// It is not known what becomes of the Machine.
+    UpdateOrReplace,
+    /// It cannot be gathered.
+    Alone(StepAction),
 }
 
 impl ObjectPlan {
     /// Its state and what follows, such as `next: create 1 Machine, wait for it, delete Machine a; the same
     /// 2 more times, for b and c`.
     pub fn brief(&self) -> String {
+        let begins_with_steps = !matches!(self.state, State::Paused | State::Unknown)
+            && !self.steps_in_words().is_empty()
+            && (self.state == State::Acting || self.held_in_words().is_empty());
+        let head = if begins_with_steps { "next: " } else { "" };
+        format!("{head}{}", self.brief_without_head())
+    }
+
+    /// The same without `next:`, for a line that has another head.
+    pub fn brief_without_head(&self) -> String {
         let (steps, held) = (self.steps_in_words(), self.held_in_words());
         match (self.state, steps.is_empty(), held.is_empty()) {
             (State::Paused | State::Unknown, ..) => held,
             (_, true, true) => "nothing to do".to_owned(),
-            (_, false, true) => format!("next: {steps}"),
+            (_, false, true) => steps,
             (_, true, false) => held,
-            (State::Acting, false, false) => format!("next: {steps}; {held}"),
+            (State::Acting, false, false) => format!("{steps}; {held}"),
             (_, false, false) => format!("{held}; then: {steps}"),
         }
     }
@@ -87,17 +104,13 @@ fn gathered<'a>(steps: impl Iterator<Item = &'a NextStep>) -> Vec<Part> {
 }
 
 fn part_of(step: &NextStep) -> Part {
-    let action = step.action.as_str();
-    if let Some(name) = NextStep::open_machine(action) {
-        return Part { shape: OPEN.to_owned(), names: vec![name.to_owned()], count: step.count };
-    }
-    let (shape, names) =
-        match (action.strip_prefix("create Machine "), action.strip_prefix("delete Machine ")) {
-            (Some(_), _) => ("create Machine".to_owned(), Vec::new()),
-            (None, Some(name)) => ("delete Machine".to_owned(), vec![name.to_owned()]),
-            (None, None) => (action.to_owned(), Vec::new()),
-        };
-    Part { shape, names, count: step.count }
+    let (shape, name) = match (&step.does, step.does.created_machine(), step.does.deleted_machine()) {
+        (_, Some(_), _) => (Shape::CreateMachine, None),
+        (_, _, Some(name)) => (Shape::DeleteMachine, Some(name)),
+        (StepAction::UpdateOrReplace { machine }, ..) => (Shape::UpdateOrReplace, Some(machine.as_str())),
+        (other, ..) => (Shape::Alone(other.clone()), None),
+    };
+    Part { shape, names: name.map(str::to_owned).into_iter().collect(), count: step.count }
 }
 
 /// In words, with a part that comes again and again only once.
@@ -129,7 +142,7 @@ fn in_order(parts: &[Part]) -> String {
     let mut out = String::new();
     for (at, part) in parts.iter().take(PARTS_MAX).enumerate() {
         if at > 0 {
-            let after_creation = parts[at - 1].shape == "create Machine";
+            let after_creation = parts[at - 1].shape == Shape::CreateMachine;
             let it = if parts[at - 1].count == 1 { "it" } else { "them" };
             out.push_str(&if after_creation { format!(", wait for {it}, ") } else { ", ".to_owned() });
         }
@@ -144,24 +157,16 @@ fn in_order(parts: &[Part]) -> String {
 
 impl Part {
     fn words(&self) -> String {
-        let Self { shape, names, count } = self;
-        if shape == OPEN {
-            let names: Vec<&str> = names.iter().map(String::as_str).collect();
-            let (kind, it) = if names.len() == 1 { ("Machine", "it") } else { ("Machines", "them") };
-            return format!("update {kind} {} in place, or replace {it}", listed(&names));
-        }
-        match (shape.split_once(' '), names.is_empty()) {
-            (Some(("create", kind)), true) if kind == "Machine" => match count {
-                1 => "create 1 Machine".to_owned(),
-                _ => format!("create {count} {}", plural(kind)),
-            },
-            (Some((verb, kind)), false) => {
-                let names: Vec<&str> = names.iter().map(String::as_str).collect();
-                let kind = if names.len() == 1 { kind.to_owned() } else { plural(kind) };
-                format!("{verb} {kind} {}", listed(&names))
-            }
-            _ if *count > 1 => format!("{shape} ({count} times)"),
-            _ => shape.clone(),
+        let (count, several) = (self.count, plural("Machine"));
+        let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
+        let (kind, it) = if names.len() == 1 { ("Machine", "it") } else { (several.as_str(), "them") };
+        match &self.shape {
+            Shape::CreateMachine if count == 1 => "create 1 Machine".to_owned(),
+            Shape::CreateMachine => format!("create {count} {several}"),
+            Shape::DeleteMachine => format!("delete {kind} {}", listed(&names)),
+            Shape::UpdateOrReplace => format!("update {kind} {} in place, or replace {it}", listed(&names)),
+            Shape::Alone(action) if count > 1 => format!("{action} ({count} times)"),
+            Shape::Alone(action) => action.to_string(),
         }
     }
 }
@@ -181,58 +186,57 @@ mod tests {
     use super::*;
     use capi_types::key::ObjectKey;
 
-    fn step(action: &str) -> NextStep {
-        NextStep {
-            action: action.to_owned(),
-            count: 1,
-            rule: "r".to_owned(),
-            reason: String::new(),
-            is_bookkeeping: false,
+    fn step(does: StepAction) -> NextStep {
+        NextStep { does, count: 1, rule: "r".to_owned(), reason: String::new(), is_bookkeeping: false }
+    }
+
+    fn create(number: usize) -> StepAction {
+        StepAction::CreateControlPlaneMachine {
+            name: format!("cp-new{number}"),
+            joins: true,
+            failure_domain: None,
         }
+    }
+
+    fn delete(name: &str) -> StepAction {
+        StepAction::Delete { kind: "Machine".to_owned(), name: name.to_owned() }
     }
 
     fn held(sentence: &str, on_its_way: bool) -> Held {
         Held { rule: "r".to_owned(), sentence: sentence.to_owned(), on_its_way, evidence: Vec::new() }
     }
 
-    fn brief(next: &[&str], then: &[&str], blockers: Vec<Held>) -> String {
+    fn brief(next: &[StepAction], then: &[StepAction], blockers: Vec<Held>) -> String {
         let mut plan = ObjectPlan::new("KubeadmControlPlane", &ObjectKey::new("n", "cp"), "c");
-        plan.next = next.iter().map(|action| step(action)).collect();
-        plan.then = then.iter().map(|action| step(action)).collect();
+        plan.next = next.iter().cloned().map(step).collect();
+        plan.then = then.iter().cloned().map(step).collect();
         plan.blockers = blockers;
         plan.judged().brief()
     }
 
     #[test]
     fn what_comes_again_and_again_is_said_once() {
-        let create = |n: usize| format!("create Machine cp-new{n} (joins)");
-        let (one, two, three) = (create(1), create(2), create(3));
-        let rollout =
-            ["delete Machine a", two.as_str(), "delete Machine b", three.as_str(), "delete Machine c"];
+        let rollout = [delete("a"), create(2), delete("b"), create(3), delete("c")];
         assert_eq!(
-            brief(&[&one], &rollout, Vec::new()),
+            brief(&[create(1)], &rollout, Vec::new()),
             "next: create 1 Machine, wait for it, delete Machine a; the same 2 more times, for b and c"
         );
         assert_eq!(
-            brief(&["delete Machine z"], &[&one, "delete Machine a", &two, "delete Machine b"], Vec::new()),
+            brief(&[delete("z")], &[create(1), delete("a"), create(2), delete("b")], Vec::new()),
             "next: delete Machine z, create 1 Machine, wait for it, delete Machine a; the same once more, for b"
         );
-        assert_eq!(brief(&[&one, &two], &[], Vec::new()), "next: create 2 Machines");
-        assert_eq!(
-            brief(&["delete Machine a", "delete Machine b"], &[], Vec::new()),
-            "next: delete Machines a and b"
-        );
+        assert_eq!(brief(&[create(1), create(2)], &[], Vec::new()), "next: create 2 Machines");
+        assert_eq!(brief(&[delete("a"), delete("b")], &[], Vec::new()), "next: delete Machines a and b");
     }
 
     #[test]
     fn machines_whose_way_is_not_known_stand_together() {
-        let open = |name: &str| NextStep::either(name, "").action;
-        let (a, b) = (open("a"), open("b"));
+        let open = |name: &str| NextStep::either(name, "").does;
         assert_eq!(
-            brief(&[], &[&a, &b], vec![held("c is updated", true)]),
+            brief(&[], &[open("a"), open("b")], vec![held("c is updated", true)]),
             "waits: c is updated; then: update Machines a and b in place, or replace them"
         );
-        assert_eq!(brief(&[&a], &[], Vec::new()), "next: update Machine a in place, or replace it");
+        assert_eq!(brief(&[open("a")], &[], Vec::new()), "next: update Machine a in place, or replace it");
     }
 
     #[test]
@@ -240,7 +244,7 @@ mod tests {
         assert_eq!(brief(&[], &[], Vec::new()), "nothing to do");
         assert_eq!(brief(&[], &[], vec![held("x is coming", true)]), "waits: x is coming");
         assert_eq!(
-            brief(&[], &["delete Machine a"], vec![held("x is coming", true)]),
+            brief(&[], &[delete("a")], vec![held("x is coming", true)]),
             "waits: x is coming; then: delete Machine a"
         );
         assert_eq!(

@@ -33,7 +33,7 @@ fn object(plan: &mut ObjectPlan) {
 }
 
 fn step(step: &mut NextStep) {
-    line(&mut step.action);
+    step.does.texts_mut().into_iter().for_each(line);
     line(&mut step.reason);
 }
 

@@ -57,6 +57,7 @@ pub(super) fn plan(
         return plan.unknown(&why);
     }
     observed.name_suffix = course::placeholder(1);
+    plan.has_members = observed.etcd_is_managed();
     plan.assumptions = assumptions(dump, key, &observed);
     parts.assume(dump, &mut plan);
     if dump.left_out(Some(&object.spec.machine_template.spec.infrastructure_ref)) {
@@ -155,8 +156,7 @@ impl Outlook<'_> {
         let mut in_place = steps(&decision.plan.steps, &|_| None);
         in_place.extend(course::of_control_plane(&decision, now).steps);
         let mut in_place = in_place.into_iter();
-        let mut is_common =
-            |step: &NextStep| in_place.next().is_some_and(|other| other.action == step.action);
+        let mut is_common = |step: &NextStep| in_place.next().is_some_and(|other| other.does == step.does);
         let next = plan.next.iter().take_while(|step| is_common(step)).count();
         let is_all = next == plan.next.len();
         let then = if is_all { plan.then.iter().take_while(|step| is_common(step)).count() } else { 0 };
@@ -241,13 +241,13 @@ fn fill(mut plan: ObjectPlan, about: &About<'_>, decision: &Decision, now: Times
     if matches!(plan.state, State::Acting | State::Waiting) && !decision.observed.is_deleting() {
         plan.then = course::of_control_plane(decision, now).steps;
     }
-    if plan.next.iter().chain(&plan.then).any(|step| step.action.starts_with("create Machine")) {
+    if plan.next.iter().chain(&plan.then).any(|step| step.does.created_machine().is_some()) {
         plan.assumptions.push(course::NAMES.to_owned());
     }
     if !plan.then.is_empty() {
         plan.assumptions.push(course::ALL_GOES_WELL.to_owned());
     }
-    let deletes = plan.next.iter().chain(&plan.then).any(|step| step.action.starts_with("delete Machine"));
+    let deletes = plan.next.iter().chain(&plan.then).any(|step| step.does.deleted_machine().is_some());
     if deletes && decision.observed.etcd_is_managed() {
         plan.assumptions.push(
             "who leads etcd is not known: leadership moves first when the Machine that goes has it"

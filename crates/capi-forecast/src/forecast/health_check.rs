@@ -160,7 +160,7 @@ mod tests {
     fn a_check_is_planned_with_its_nodes_or_by_its_own_account() {
         let plan = planned(&json!([]), Some(301));
         assert_eq!(plan.state, State::Acting);
-        assert_eq!(plan.next[0].action, "mark Machine ns/m as unhealthy");
+        assert_eq!(plan.next[0].does.to_string(), "mark Machine ns/m as unhealthy");
         assert_eq!(planned(&json!([]), Some(100)).next_look.map(|look| look.in_seconds), Some(201));
         let unasked = planned(&json!([]), None);
         assert_eq!((unasked.state, unasked.assumptions.len()), (State::Settled, 1));

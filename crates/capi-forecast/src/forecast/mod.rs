@@ -32,6 +32,7 @@ use capi_types::names::{CONTROL_PLANE_GROUP, CORE_GROUP};
 use capstan_base::text::counted;
 use capstan_base::time::{Timestamp, rfc3339};
 
+pub use capi_rules::plan::StepAction;
 pub use evidence::Seen;
 pub use health_check::mark_unhealthy;
 pub use step::{NextStep, steps as next_steps};
@@ -80,6 +81,9 @@ pub struct ObjectPlan {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_look: Option<Look>,
     pub assumptions: Vec<String>,
+    /// Its Machines host the members of etcd.
+    #[serde(skip)]
+    pub has_members: bool,
     /// What it belongs to, `KIND/NAME`, from the nearest to the Cluster.
     #[serde(skip)]
     pub within: Vec<String>,
@@ -151,6 +155,7 @@ impl ObjectPlan {
             blockers: Vec::new(),
             next_look: None,
             assumptions: Vec::new(),
+            has_members: false,
             within: Vec::new(),
         }
     }

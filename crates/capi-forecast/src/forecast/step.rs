@@ -1,17 +1,16 @@
-//! Writes as people read them: what is done, to which object, and why. Owns the words; must not decide any.
+//! Steps as forecasts have them: what is done, how often in a row, and why. Owns that form; the words are `plan`'s, and
+//! decisions too.
 
-use serde::Serialize;
-use serde_json::Value;
+use serde::ser::SerializeStruct as _;
+use serde::{Serialize, Serializer};
 
-use capi_rules::plan::{self, Reason, Write};
-use capi_types::key::ObjectRef;
+use capi_rules::plan::{self, Reason, StepAction};
 
 /// One thing that is done next.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NextStep {
-    /// Such as `delete Machine md-0-7xk2p`.
-    pub action: String,
+    /// Its text, such as `delete Machine md-0-7xk2p`, is `action` in JSON.
+    pub does: StepAction,
     /// How many equal steps.
     pub count: usize,
     /// The rule behind it.
@@ -23,106 +22,72 @@ pub struct NextStep {
 }
 
 impl NextStep {
-    pub(super) fn new(action: String, reason: &Reason) -> Self {
+    pub(super) fn new(does: StepAction, reason: &Reason) -> Self {
         let (rule, reason) = (reason.rule.to_owned(), reason.sentence.clone());
-        Self { action, count: 1, rule, reason, is_bookkeeping: false }
+        Self { does, count: 1, rule, reason, is_bookkeeping: false }
     }
 
     /// Whether extensions can update the Machine is not known.
     pub(super) fn either(machine: &str, reason: &str) -> Self {
-        let action = format!("{UPDATE}{machine}{OR_REPLACE}");
+        let does = StepAction::UpdateOrReplace { machine: machine.to_owned() };
         let (rule, reason) = ("in-place-or-replaced".to_owned(), reason.to_owned());
-        Self { action, count: 1, rule, reason, is_bookkeeping: false }
-    }
-
-    /// The Machine of such a step.
-    pub fn open_machine(action: &str) -> Option<&str> {
-        action.strip_prefix(UPDATE)?.strip_suffix(OR_REPLACE)
+        Self { does, count: 1, rule, reason, is_bookkeeping: false }
     }
 }
 
-const UPDATE: &str = "update Machine ";
-const OR_REPLACE: &str = " in place, or replace it";
+impl Serialize for NextStep {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut step = serializer.serialize_struct("NextStep", 6)?;
+        step.serialize_field("action", &self.does.to_string())?;
+        step.serialize_field("does", &self.does)?;
+        step.serialize_field("count", &self.count)?;
+        step.serialize_field("rule", &self.rule)?;
+        step.serialize_field("reason", &self.reason)?;
+        step.serialize_field("isBookkeeping", &self.is_bookkeeping)?;
+        step.end()
+    }
+}
 
 /// The steps of a plan. Events are left out, and what is made for a new Machine goes with it.
 /// `replicas`: how many a MachineSet has now, by name.
 pub fn steps(steps: &[plan::Step], replicas: &dyn Fn(&str) -> Option<i32>) -> Vec<NextStep> {
-    let writes = || steps.iter().flat_map(|step| &step.writes);
-    let makes_machine = writes().any(|w| matches!(w, Write::Create { object, .. } if is_machine(object)));
+    let makes_machine = steps.iter().any(plan::Step::makes_machine);
     let mut all: Vec<NextStep> = Vec::new();
     for step in steps {
-        let actions = match &step.title {
-            Some(title) => vec![title.clone()],
-            None => step.writes.iter().filter_map(|write| action(write, makes_machine, replicas)).collect(),
-        };
-        for action in actions {
-            let is_bookkeeping = step.is_bookkeeping;
-            push(&mut all, NextStep { is_bookkeeping, ..NextStep::new(action, &step.reason) });
+        for does in step.actions(replicas) {
+            let is_part = matches!(does, StepAction::Create { .. }) && does.created_machine().is_none();
+            if !(makes_machine && is_part) {
+                let is_bookkeeping = step.is_bookkeeping;
+                push(&mut all, NextStep { is_bookkeeping, ..NextStep::new(does, &step.reason) });
+            }
         }
     }
     all
 }
 
-/// `None` for what needs no line of its own.
-fn action(write: &Write, makes_machine: bool, replicas: &dyn Fn(&str) -> Option<i32>) -> Option<String> {
-    Some(match write {
-        Write::Event { .. } => return None,
-        // It goes with the apply after it, or with the creation before it.
-        Write::Handover { .. } => return None,
-        Write::Create { object, .. } if makes_machine && !is_machine(object) => return None,
-        Write::Create { object, .. } => format!("create {}", named(object)),
-        Write::Delete { object } => format!("delete {}", named(object)),
-        Write::Patch { object, body } | Write::Apply { object, body, .. } => patched(object, body, replicas),
-        Write::PatchStatus { object, .. } => format!("update the status of {}", named(object)),
-        Write::MachineCondition { machine, type_, .. } => format!("update {type_} of {}", named(machine)),
-        Write::MachineConditions { read, conditions, .. } => {
-            let types: Vec<&str> = conditions.iter().map(|c| c.type_.as_str()).collect();
-            format!("update {} of {}", types.join(", "), named(&ObjectRef::of(read.as_ref())))
-        }
-        Write::Workload { call, .. } => call.to_string(),
-        Write::Keys { call, .. } => call.to_string(),
-        Write::NoteExpiry { .. } => write.to_string(),
-    })
-}
-
 /// A step like the one before only raises its count.
 fn push(all: &mut Vec<NextStep>, step: NextStep) {
     match all.last_mut() {
-        Some(last) if last.action == step.action && last.reason == step.reason => last.count += 1,
+        Some(last) if last.does == step.does && last.reason == step.reason => last.count += 1,
         _ => all.push(step),
     }
 }
 
-fn is_machine(object: &ObjectRef) -> bool {
-    object.gvk.kind == "Machine"
-}
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
 
-/// Kind and name: the namespace is that of the planned object.
-fn named(object: &ObjectRef) -> String {
-    format!("{} {}", object.gvk.kind, object.key.name)
-}
+    use super::*;
 
-fn patched(object: &ObjectRef, body: &Value, replicas: &dyn Fn(&str) -> Option<i32>) -> String {
-    let name = named(object);
-    match (body["spec"]["replicas"].as_i64(), replicas(&object.key.name)) {
-        (Some(wanted), Some(current)) => format!("scale {name} {current} → {wanted}"),
-        (Some(wanted), None) => format!("scale {name} to {wanted}"),
-        (None, _) if fields(body).is_empty() => format!("take over the fields of {name}"),
-        (None, _) => format!("update {name} ({})", fields(body).join(", ")),
+    #[test]
+    fn json_has_a_step_as_text_and_as_data() {
+        let (kind, name) = ("MachineSet".to_owned(), "md-0-x".to_owned());
+        let reason = Reason { rule: "rolling", sentence: "3 of 5".to_owned() };
+        let scale = NextStep::new(StepAction::Scale { kind, name, from: Some(3), to: 5 }, &reason);
+        let expected = json!({"action": "scale MachineSet md-0-x 3 → 5", "count": 1, "rule": "rolling", "reason": "3 of 5",
+            "isBookkeeping": false, "does": {"verb": "scale", "kind": "MachineSet", "name": "md-0-x", "from": 3, "to": 5}});
+        assert_eq!(json!(scale), expected);
+        let either = json!(NextStep::either("m", ""));
+        assert_eq!(either["does"], json!({"verb": "updateOrReplace", "machine": "m"}));
     }
-}
-
-/// The fields that a patch touches, two levels deep; the version that it expects is not one of them.
-fn fields(body: &Value) -> Vec<String> {
-    let mut names = Vec::new();
-    for (top, below) in body.as_object().into_iter().flatten() {
-        match below.as_object() {
-            Some(below) => {
-                let touched = below.keys().filter(|key| *key != "resourceVersion");
-                names.extend(touched.map(|key| format!("{top}.{key}")));
-            }
-            None => names.push(top.clone()),
-        }
-    }
-    names
 }

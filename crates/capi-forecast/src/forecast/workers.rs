@@ -237,7 +237,7 @@ pub(super) fn set(
     observed.updates_in_place = known.is_asked() || moves;
     let decided = planned_set::plan(&observed, now);
     plan.next = steps(&decided.steps, &|_| None);
-    if plan.next.iter().any(|step| step.action.starts_with("create Machine ")) {
+    if plan.next.iter().any(|step| step.does.created_machine().is_some()) {
         plan.assumptions.push(course::NAMES.to_owned());
     }
     assume_templates(dump, [spec.bootstrap.config_ref.as_ref(), Some(&spec.infrastructure_ref)], &mut plan);
@@ -251,7 +251,7 @@ fn filled(mut plan: ObjectPlan, about: &About<'_>, decided: &Plan, now: Timestam
 }
 
 fn assume_templates(dump: &Dump, references: [Option<&ContractRef>; 2], plan: &mut ObjectPlan) {
-    let matters = plan.next.iter().chain(&plan.then).any(|step| step.action.starts_with("create "));
+    let matters = plan.next.iter().chain(&plan.then).any(|step| step.does.creates());
     for reference in references.into_iter().filter(|_| matters) {
         if let (true, Some(named)) = (dump.left_out(reference), reference) {
             plan.assumptions.push(format!("{} {} was not read: it is there", named.kind, named.name));

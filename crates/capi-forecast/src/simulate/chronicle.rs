@@ -1,19 +1,22 @@
-//! What people hear of a run: what was done, why, and the counters after it. Owns the words and what is left out; must not
-//! judge anything.
+//! What people hear of a run: what was done, why, and the counters after it. Owns what is left out; the words are in `words`.
+//! Must not judge anything.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use serde::Serialize;
+use serde::ser::SerializeStruct as _;
+use serde::{Serialize, Serializer};
 
 use super::census::Counts;
 use super::hosts::HostStage;
 use super::passes::Actor;
 use super::world::{World, name_of};
 use crate::forecast::next_steps;
-use capi_rules::plan::Step;
+use capi_rules::plan::{Step, StepAction};
 use capi_types::machine::Machine;
 use capi_types::reference::ContractRef;
 use capstan_base::time::Timestamp;
+
+const MACHINE: &str = "Machine";
 
 /// How much is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,17 +30,84 @@ pub enum Detail {
 }
 
 /// One thing that happened.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// Seconds since the beginning.
     pub at_s: i64,
-    /// `ActorKind/name` of the object whose controller acted; of the Machine whose host did.
-    pub who: String,
-    pub what: String,
+    /// The object whose controller acted; the Machine whose host did. `KIND/NAME` in JSON.
+    pub who: EventObject,
+    /// Its text is `what` in JSON.
+    pub does: Occurrence,
+    /// The Machine that it is about was made on the way: there is none of its name yet.
+    pub is_simulated: bool,
     /// The rule behind it; empty for what hosts do by themselves.
     pub rule: String,
     pub why: String,
+}
+
+/// Whose event it is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct EventObject {
+    pub kind: String,
+    pub name: String,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Occurrence {
+    /// A controller did it.
+    Action(StepAction),
+    /// Nobody decided it: it took its time, or failed.
+    Host(HostEvent),
+}
+
+/// What becomes of a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "verb", rename_all = "camelCase")]
+pub enum HostEvent {
+    BootstrapDataReady,
+    HostReady,
+    NodeReady,
+    /// Its Node stops to report.
+    NodeFails,
+    UpdatedInPlace,
+    /// What stood behind the object is gone.
+    Gone,
+}
+
+impl Event {
+    /// The Machine that it is about, by name; `None` when it is about something else.
+    pub fn machine(&self) -> Option<&str> {
+        let acted = match &self.does {
+            Occurrence::Action(action) => action.machine(),
+            Occurrence::Host(_) => None,
+        };
+        acted.or_else(|| (self.who.kind == MACHINE).then_some(self.who.name.as_str()))
+    }
+
+    /// Every text in it that comes from a cluster.
+    pub(super) fn texts_mut(&mut self) -> Vec<&mut String> {
+        let mut all = vec![&mut self.who.kind, &mut self.who.name, &mut self.why];
+        if let Occurrence::Action(action) = &mut self.does {
+            all.extend(action.texts_mut());
+        }
+        all
+    }
+}
+
+impl Serialize for Event {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut event = serializer.serialize_struct("Event", 7)?;
+        event.serialize_field("atS", &self.at_s)?;
+        event.serialize_field("who", &self.who.to_string())?;
+        event.serialize_field("what", &self.does.to_string())?;
+        event.serialize_field("does", &self.does)?;
+        event.serialize_field("isSimulated", &self.is_simulated)?;
+        event.serialize_field("rule", &self.rule)?;
+        event.serialize_field("why", &self.why)?;
+        event.end()
+    }
 }
 
 /// The counters of one owner from a moment on.
@@ -59,6 +129,8 @@ pub(super) struct Chronicle {
     pub events: Vec<Event>,
     pub samples: Vec<Sample>,
     last: BTreeMap<String, Counts>,
+    /// Names of the Machines that were made.
+    made: BTreeSet<String>,
     /// When a step that people follow was last taken.
     pub acted_at: Timestamp,
     /// Members of etcd that may fail beyond those that did, at the worst moment.
@@ -73,6 +145,7 @@ impl Chronicle {
             events: Vec::new(),
             samples: Vec::new(),
             last: BTreeMap::new(),
+            made: BTreeSet::new(),
             acted_at: began,
             margin_min: None,
         }
@@ -86,13 +159,17 @@ impl Chronicle {
         self.acted_at = now;
     }
 
-    fn push(&mut self, world: &World, who: String, what: String, rule: &str, why: String) {
+    fn push(&mut self, world: &World, who: (&str, &str), does: Occurrence, (rule, why): (&str, &str)) {
         self.acted_at = world.now;
         if self.detail == Detail::Counters {
             return;
         }
+        let who = EventObject { kind: who.0.to_owned(), name: who.1.to_owned() };
         let at_s = (world.now - self.began).num_seconds();
-        self.events.push(Event { at_s, who, what, rule: rule.to_owned(), why });
+        let (rule, why) = (rule.to_owned(), why.to_owned());
+        let mut event = Event { at_s, who, does, is_simulated: false, rule, why };
+        event.is_simulated = event.machine().is_some_and(|name| self.made.contains(name));
+        self.events.push(event);
     }
 
     /// What a controller did. Was there something that people follow?
@@ -109,49 +186,44 @@ impl Chronicle {
         }
         let mut told = false;
         for step in next_steps(steps, &|name| replicas.get(name).copied()) {
-            let is_followed = is_followed(&step.action);
             told |= !step.is_bookkeeping;
-            if is_followed || (self.detail == Detail::Trace && !step.is_bookkeeping) {
-                let who = format!("{}/{}", actor.kind.name(), actor.name);
-                self.push(world, who, step.action, &step.rule, step.reason);
+            self.made.extend(step.does.created_machine().map(str::to_owned));
+            if step.does.is_of_rollout() || (self.detail == Detail::Trace && !step.is_bookkeeping) {
+                let who = (actor.kind.name(), actor.name.as_ref());
+                self.push(world, who, Occurrence::Action(step.does), (&step.rule, &step.reason));
             }
         }
         told
     }
 
+    fn host(&mut self, world: &World, who: (&str, &str), event: HostEvent) {
+        self.push(world, who, Occurrence::Host(event), ("", ""));
+    }
+
     /// A stage of a host is over.
     pub(super) fn advanced(&mut self, world: &World, machine: &Machine, stage: HostStage) {
-        let what = match stage {
-            HostStage::Bootstrap => "its bootstrap data is there",
-            HostStage::Infrastructure => "its host is there",
-            HostStage::Node | HostStage::Up => "its Node is ready",
+        let event = match stage {
+            HostStage::Bootstrap => HostEvent::BootstrapDataReady,
+            HostStage::Infrastructure => HostEvent::HostReady,
+            HostStage::Node | HostStage::Up => HostEvent::NodeReady,
         };
         if stage >= HostStage::Node || self.detail == Detail::Trace {
-            let who = format!("Machine/{}", name_of(machine));
-            self.push(world, who, what.to_owned(), "", String::new());
+            self.host(world, (MACHINE, name_of(machine)), event);
         }
     }
 
     pub(super) fn removed(&mut self, world: &World, reference: &ContractRef) {
         if self.detail == Detail::Trace {
-            let who = format!("{}/{}", reference.kind, reference.name);
-            self.push(world, who, "it is gone".to_owned(), "", String::new());
+            self.host(world, (&reference.kind, &reference.name), HostEvent::Gone);
         }
     }
 
     pub(super) fn failed(&mut self, world: &World, machine: &str) {
-        self.push(
-            world,
-            format!("Machine/{machine}"),
-            "its Node stops to report".to_owned(),
-            "",
-            String::new(),
-        );
+        self.host(world, (MACHINE, machine), HostEvent::NodeFails);
     }
 
     pub(super) fn updated(&mut self, world: &World, machine: &str) {
-        let what = "it is updated in place".to_owned();
-        self.push(world, format!("Machine/{machine}"), what, "", String::new());
+        self.host(world, (MACHINE, machine), HostEvent::UpdatedInPlace);
     }
 
     /// The counters at a moment at which everybody has run.
@@ -175,17 +247,20 @@ impl Chronicle {
     }
 }
 
-/// Machines that come and go, replicas that change, members of etcd: what a rollout is told by.
-fn is_followed(action: &str) -> bool {
-    const BEGINNINGS: [&str; 7] = [
-        "create Machine",
-        "delete Machine",
-        "scale ",
-        "remove etcd member",
-        "move etcd leadership",
-        "mark Machine",
-        "let Machine",
-    ];
-    let is_in_place = action.starts_with("update Machine") && action.ends_with(" in place");
-    is_in_place || BEGINNINGS.iter().any(|beginning| action.starts_with(beginning))
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn json_has_an_event_as_text_and_as_data() {
+        let who = EventObject { kind: MACHINE.to_owned(), name: "m-new1".to_owned() };
+        let does = Occurrence::Host(HostEvent::NodeReady);
+        let (rule, why) = (String::new(), String::new());
+        let event = Event { at_s: 7, who, does, is_simulated: true, rule, why };
+        let expected = json!({"atS": 7, "who": "Machine/m-new1", "what": "its Node is ready", "rule": "", "why": "",
+            "does": {"verb": "nodeReady"}, "isSimulated": true});
+        assert_eq!(json!(event), expected);
+    }
 }

@@ -43,7 +43,7 @@ pub use agenda::Order;
 pub use announced::{Announced, AnnouncedCause, announced};
 pub use census::Counts;
 pub use change::ActorKind;
-pub use chronicle::{Detail, Event, Sample};
+pub use chronicle::{Detail, Event, EventObject, HostEvent, Occurrence, Sample};
 pub use course::Ending;
 pub use hunt::{Hunt, RunFinding, hunt, replay};
 pub use learn::{Learnt, Remembered, learn, learn_with};

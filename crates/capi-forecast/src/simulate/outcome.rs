@@ -145,7 +145,7 @@ impl Forecast {
     /// Names and sentences come from a cluster.
     fn sanitize(&mut self) {
         let line = |text: &mut String| *text = sanitize_line(text);
-        self.events.iter_mut().for_each(|e| [&mut e.who, &mut e.what, &mut e.why].into_iter().for_each(line));
+        self.events.iter_mut().flat_map(Event::texts_mut).for_each(line);
         self.held.iter_mut().for_each(|h| [&mut h.object, &mut h.sentence].into_iter().for_each(line));
         self.pools.iter_mut().for_each(|pool| line(&mut pool.owner));
         self.assumptions.iter_mut().for_each(line);

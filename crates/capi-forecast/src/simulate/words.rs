@@ -1,7 +1,39 @@
-//! A forecast in sentences, for previews and for the head of a page. Owns the words; must not run anything.
+//! A forecast and its events in sentences, for previews and for the head of a page. Owns the words; must not run anything.
 
+use std::fmt;
+
+use super::chronicle::{EventObject, HostEvent, Occurrence};
 use super::outcome::{Duration, End, Forecast, Pool};
 use capstan_base::text::counted;
+
+impl fmt::Display for EventObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.kind, self.name)
+    }
+}
+
+impl fmt::Display for Occurrence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Action(action) => action.fmt(f),
+            Self::Host(event) => f.write_str(event.words()),
+        }
+    }
+}
+
+impl HostEvent {
+    /// Said of the object that it happens to.
+    fn words(self) -> &'static str {
+        match self {
+            Self::BootstrapDataReady => "its bootstrap data is there",
+            Self::HostReady => "its host is there",
+            Self::NodeReady => "its Node is ready",
+            Self::NodeFails => "its Node stops to report",
+            Self::UpdatedInPlace => "it is updated in place",
+            Self::Gone => "it is gone",
+        }
+    }
+}
 
 impl Forecast {
     /// How it ends and how long that takes, such as `done in about 14 to 22 minutes`.

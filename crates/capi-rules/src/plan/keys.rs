@@ -1,7 +1,5 @@
 //! What is to be done about the keys and credentials of a cluster. Data only: no key passes through a plan.
 
-use std::fmt;
-
 use crate::status::control_plane::certificates::Purpose;
 use capi_types::cluster::{Cluster, Endpoint};
 use capi_types::kubeadm::ClusterConfiguration;
@@ -61,18 +59,4 @@ pub fn server_url(cluster: &Cluster) -> Option<String> {
     // IPv6 addresses need brackets.
     let brackets = if host.contains(':') && !host.starts_with('[') { ("[", "]") } else { ("", "") };
     Some(format!("https://{}{host}{}:{port}", brackets.0, brackets.1))
-}
-
-impl fmt::Display for KeyCall {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::CreateCertificates { purposes, .. } => {
-                let names: Vec<&str> = purposes.iter().map(|purpose| purpose.name()).collect();
-                write!(f, "create certificates {}", names.join(", "))
-            }
-            Self::CreateKubeconfig { server, .. } => write!(f, "create the kubeconfig secret for {server}"),
-            Self::AdoptKubeconfig => f.write_str("adopt the kubeconfig secret"),
-            Self::RenewKubeconfig { .. } => f.write_str("renew the kubeconfig's client certificate"),
-        }
-    }
 }

@@ -1,6 +1,7 @@
 //! What should happen next, why, and why not yet: pure functions from `Observed` and `now` to a plan.
 //! Owns decisions; must not know a client, a runtime, a clock, or chance.
 
+mod action;
 pub mod adoption;
 pub mod begin;
 pub mod bootstrap;
@@ -24,6 +25,7 @@ mod step;
 pub mod sweep;
 pub mod template;
 pub mod version;
+mod words;
 mod write;
 
 use std::fmt;
@@ -33,6 +35,7 @@ use serde::Serialize;
 
 use evidence::Evidence;
 
+pub use action::StepAction;
 pub use step::{Complaint, OnFailure, Shown, Step};
 pub use write::{WorkloadCall, Write};
 

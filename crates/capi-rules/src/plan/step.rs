@@ -1,9 +1,7 @@
 //! One thing to do: what is written for it, why it is due, and what its failure means. Data only; must not know
 //! how it is performed.
 
-use std::fmt;
-
-use super::{Reason, Rule, Write};
+use super::{Reason, Rule, StepAction, Write};
 use crate::status::machine::Failed;
 use capi_types::hook::Hook;
 use capi_types::key::ObjectRef;
@@ -12,8 +10,8 @@ use capi_types::names::annotation;
 /// One thing to do and why. Every planner answers with these; `controllers::apply` performs them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
-    /// As people read it, such as `create Machine x (joins)`. `None`: as its writes read.
-    pub title: Option<String>,
+    /// What it does, where one word says it better than its writes. `None`: what each of its writes does.
+    pub action: Option<StepAction>,
     /// In order, up to the first that fails.
     pub writes: Vec<Write>,
     /// Which rule wants it, and its sentence.
@@ -61,7 +59,7 @@ impl Step {
     /// One write that needs no other words than its own.
     pub fn new(write: Write, why: impl Rule) -> Self {
         Self {
-            title: None,
+            action: None,
             is_bookkeeping: write.is_of_metadata(),
             writes: vec![write],
             on_failure: why.on_failure(),
@@ -82,6 +80,13 @@ impl Step {
     pub fn or_complain(mut self, about: ObjectRef, reason: &'static str, tried: String) -> Self {
         self.on_failure.event = Some(Complaint { about, reason, tried });
         self
+    }
+
+    /// Does one of its writes create a Machine?
+    pub fn makes_machine(&self) -> bool {
+        let is_machine =
+            |write: &Write| matches!(write, Write::Create { object, .. } if object.gvk.kind == "Machine");
+        self.writes.iter().any(is_machine)
     }
 
     /// Does one of its writes create or delete a Machine?
@@ -110,19 +115,5 @@ impl Step {
             Write::Delete { object } if object.gvk.kind == "Machine" => Some(object.key.name.as_str()),
             _ => None,
         })
-    }
-}
-
-impl fmt::Display for Step {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.title {
-            Some(title) => f.write_str(title)?,
-            None => {
-                for (index, write) in self.writes.iter().enumerate() {
-                    write!(f, "{}{write}", if index > 0 { ", " } else { "" })?;
-                }
-            }
-        }
-        write!(f, ": {}", self.reason)
     }
 }

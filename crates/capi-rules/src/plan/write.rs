@@ -1,6 +1,5 @@
-//! The writes that steps are made of. Data only; must not know how they are sent.
+//! The writes that steps are made of. Data only; must not know how they are sent. The words are in `words`.
 
-use std::fmt;
 use std::sync::Arc;
 
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
@@ -9,13 +8,11 @@ use kube::Resource;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::bootstrap;
 use super::keys::KeyCall;
 use crate::etcd::Member;
 use capi_types::key::{ObjectKey, ObjectRef};
 use capi_types::machine::Machine;
 use capi_types::managed_fields::Handover;
-use capstan_base::text::counted;
 use capstan_base::time::Timestamp;
 use k8s_machinery::merge::merge_diff;
 
@@ -113,63 +110,4 @@ pub enum WorkloadCall {
     SetCoreDnsImage { image: String },
     /// Creates a ClusterRoleBinding; one that exists already is fine.
     BindClusterRole(ClusterRoleBinding),
-}
-
-impl fmt::Display for Write {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Create { object, .. } => write!(f, "create {object}"),
-            Self::Apply { object, .. } => write!(f, "apply {object}"),
-            Self::Handover { object, .. } => write!(f, "take over fields of {object}"),
-            Self::Patch { object, .. } => write!(f, "patch {object}"),
-            Self::PatchStatus { object, .. } => write!(f, "patch the status of {object}"),
-            Self::MachineCondition { machine, type_, condition: Some(condition) } => {
-                write!(f, "set {type_}={}/{} of {machine}", condition.status, condition.reason)
-            }
-            Self::MachineCondition { machine, type_, condition: None } => {
-                write!(f, "clear {type_} of {machine}")
-            }
-            Self::MachineConditions { read, conditions, .. } => {
-                let states = conditions.iter().map(|c| format!("{}={}/{}", c.type_, c.status, c.reason));
-                let states: Vec<String> = states.collect();
-                write!(f, "set {} of {}", states.join(", "), ObjectRef::of(read.as_ref()))
-            }
-            Self::Delete { object } => write!(f, "delete {object}"),
-            Self::Event { about, reason, .. } => write!(f, "report {reason} on {about}"),
-            Self::Workload { cluster, call } => write!(f, "{call} in Cluster {cluster}"),
-            Self::NoteExpiry { node, config, .. } => {
-                write!(f, "note on {config} when the certificate of the API server on Node {node} ends")
-            }
-            Self::Keys { cluster, call, .. } => write!(f, "{call} of Cluster {cluster}"),
-        }
-    }
-}
-
-impl fmt::Display for WorkloadCall {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Evict { node, pods, .. } => {
-                write!(f, "evict {} from Node {node}", counted(pods.len(), "pod"))
-            }
-            Self::DeleteNode { node, .. } => write!(f, "delete Node {node}"),
-            // Only the public half: the other is a secret.
-            Self::StoreToken { token, .. } => write!(f, "store join token {}", bootstrap::token_id(token)),
-            Self::PatchNode { node, .. } => write!(f, "patch Node {node}"),
-            Self::RemoveEtcdMember(member) if member.name.is_empty() => {
-                write!(f, "remove etcd member {} (no name yet)", member.id)
-            }
-            Self::RemoveEtcdMember(member) => write!(f, "remove etcd member {}", member.name),
-            Self::MoveEtcdLeader { from, candidates } => {
-                let to = candidates.first().map_or("no member", |member| member.name.as_str());
-                write!(f, "move etcd leadership from {from} to {to}")
-            }
-            Self::SetClusterConfiguration(_) => f.write_str("update ConfigMap kube-system/kubeadm-config"),
-            Self::SetKubeProxyImage { image } => write!(f, "set the image of kube-proxy to {image}"),
-            Self::SetCoreDnsImage { image } => write!(f, "set the image of CoreDNS to {image}"),
-            Self::BindClusterRole(binding) => {
-                let name = binding.metadata.name.as_deref().unwrap_or_default();
-                write!(f, "create ClusterRoleBinding {name}")
-            }
-        }
-    }
 }

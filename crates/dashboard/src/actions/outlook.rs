@@ -336,13 +336,11 @@ fn is_changed(plan: &ObjectPlan, before: &Forecast) -> bool {
 
 /// `when`: what must have come first for the others.
 fn lines(own: Option<&ObjectPlan>, others: &[&ObjectPlan], when: &str) -> Vec<String> {
-    let brief = |plan: &ObjectPlan| {
-        let brief = plan.brief();
-        brief.strip_prefix("next: ").map(str::to_owned).unwrap_or(brief)
-    };
-    let mut lines: Vec<String> = own.map(brief).into_iter().collect();
+    let mut lines: Vec<String> = own.map(ObjectPlan::brief_without_head).into_iter().collect();
     let named = others.iter().take(OTHERS_MAX);
-    lines.extend(named.map(|plan| format!("{when}{} {}: {}", plan.kind, plan.name, brief(plan))));
+    lines.extend(
+        named.map(|plan| format!("{when}{} {}: {}", plan.kind, plan.name, plan.brief_without_head())),
+    );
     match others.len().saturating_sub(OTHERS_MAX) {
         0 => {}
         1 => lines.push("1 more object changes what it does".to_owned()),

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::forecast::in_place::{InPlaceAnswer, InPlaceAnswers, Whom};
-use crate::forecast::{NextStep, forecast};
+use crate::forecast::{StepAction, forecast};
 use capi_rules::status::in_place::{Covered, Replace, Verdict};
 use capi_rules::status::machines::is_updating_in_place;
 use capi_types::control_plane::KubeadmControlPlane;
@@ -131,10 +131,14 @@ fn dump_of(world: &World, more: &[Value]) -> Dump {
 }
 
 /// Everything that the plans of a world say is done next, or after that; nobody is asked.
-fn planned(world: &World, more: &[Value]) -> Vec<String> {
+fn planned(world: &World, more: &[Value]) -> Vec<StepAction> {
     let plans = forecast(&dump_of(world, more), world.now).objects;
     let steps = plans.iter().flat_map(|plan| plan.next.iter().chain(&plan.then));
-    steps.map(|step| step.action.clone()).collect()
+    steps.map(|step| step.does.clone()).collect()
+}
+
+fn comes_or_goes(action: &&StepAction) -> bool {
+    action.created_machine().is_some() || action.deleted_machine().is_some()
 }
 
 /// Run ahead without asking anybody: Machines made, gone, and updated.
@@ -158,7 +162,6 @@ fn workers_that_are_updated_in_place_are_never_said_to_go() {
     let middle = in_the_middle(&world, &way);
     assert_eq!(run_ahead(&middle), [0, 0, 3]);
     let steps = planned(&middle, &[]);
-    let comes_or_goes = |step: &&String| step.contains("delete Machine ") || step.contains("create Machine ");
     assert_eq!(steps.iter().find(comes_or_goes), None, "{steps:#?}");
     let plans = forecast(&dump_of(&middle, &[]), middle.now).objects;
     let pool = plans.iter().find(|plan| plan.kind == "MachineDeployment").expect("the pool");
@@ -178,9 +181,8 @@ fn control_plane_machines_that_are_updated_in_place_are_never_said_to_go() {
     assert_eq!(run_ahead(&middle), [0, 0, 3]);
     // The extensions were not asked about the two Machines that are left.
     let steps = planned(&middle, &[]);
-    let open = steps.iter().filter(|step| step.ends_with(" in place, or replace it")).count();
+    let open = steps.iter().filter(|step| matches!(step, StepAction::UpdateOrReplace { .. })).count();
     assert_eq!(open, 2, "{steps:#?}");
-    let comes_or_goes = |step: &&String| step.contains("delete Machine ") || step.contains("create Machine ");
     assert_eq!(steps.iter().find(comes_or_goes), None, "{steps:#?}");
 }
 
@@ -200,11 +202,11 @@ fn where_nobody_was_asked_a_plan_says_both() {
         let patch = json!({"spec": {"version": "v1.35.0", "rollout": {"strategy": limits}}});
         world.merge::<KubeadmControlPlane>("cp", &patch);
         let steps = planned(&world, extensions);
-        let of = |what: &dyn Fn(&str) -> bool| steps.iter().filter(|step| what(step.as_str())).count();
+        let of = |what: &dyn Fn(&StepAction) -> bool| steps.iter().filter(|step| what(step)).count();
         let counts = [
-            of(&|step| step.starts_with("create Machine ")),
-            of(&|step| step.starts_with("delete Machine ")),
-            of(&|step| NextStep::open_machine(step).is_some()),
+            of(&|step| step.created_machine().is_some()),
+            of(&|step| step.deleted_machine().is_some()),
+            of(&|step| matches!(step, StepAction::UpdateOrReplace { .. })),
         ];
         assert_eq!(counts, expected, "surge {surge}: {steps:#?}");
     }

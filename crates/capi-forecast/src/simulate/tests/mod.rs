@@ -133,7 +133,7 @@ fn again(mut world: World) -> Beginning {
 fn report(course: &Course) -> String {
     let mut text = String::new();
     for event in &course.chronicle.events {
-        text.push_str(&format!("{:>5} {}: {} [{}]\n", event.at_s, event.who, event.what, event.why));
+        text.push_str(&format!("{:>5} {}: {} [{}]\n", event.at_s, event.who, event.does, event.why));
     }
     for machine in course.world.all::<Machine>() {
         let conditions = machine.status.iter().flat_map(|s| &s.conditions).filter(|c| c.status != "True");
@@ -152,5 +152,5 @@ fn report(course: &Course) -> String {
 
 /// Only what happened to Machines and replicas: seconds, who, what.
 fn sequence(course: &Course) -> Vec<String> {
-    course.chronicle.events.iter().map(|e| format!("{} {}: {}", e.at_s, e.who, e.what)).collect()
+    course.chronicle.events.iter().map(|e| format!("{} {}: {}", e.at_s, e.who, e.does)).collect()
 }

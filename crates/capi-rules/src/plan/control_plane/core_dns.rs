@@ -190,7 +190,8 @@ mod tests {
         let annotations = o.control_plane.metadata.annotations.get_or_insert_default();
         annotations.extend(annotation.map(|name| (name.to_owned(), String::new())));
         let plan = decide(o, fixtures::now()).plan;
-        let steps = plan.steps.iter().filter_map(|step| step.title.clone()).collect();
+        let steps =
+            plan.steps.iter().filter_map(|step| step.action.as_ref().map(ToString::to_string)).collect();
         (steps, plan.blockers.iter().map(|blocker| blocker.reason.rule).collect())
     }
 

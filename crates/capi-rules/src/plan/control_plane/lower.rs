@@ -18,7 +18,7 @@ use capi_types::names::{BOOTSTRAP_GROUP, annotation, finalizer, manager};
 /// The step that does `act`.
 pub fn step(observed: &Observed, act: &Act, why: Why) -> Step {
     Step {
-        title: Some(act.to_string()),
+        action: Some(act.action()),
         writes: writes(observed, act),
         reason: why.into(),
         is_bookkeeping: matches!(

@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::Value;
 
 use crate::plan::keys::KeyCall;
-use crate::plan::{Rule, WorkloadCall, Write};
+use crate::plan::{Rule, StepAction, WorkloadCall, Write};
 use capi_types::bootstrap::KubeadmConfig;
 use capi_types::machine::Machine;
 
@@ -79,36 +79,40 @@ pub struct Sync {
     pub writes: Vec<Write>,
 }
 
-impl fmt::Display for Act {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Act {
+    /// As the step of a plan has it.
+    pub fn action(&self) -> StepAction {
+        let other = |what: &str| StepAction::Other { what: what.to_owned() };
         match self {
-            Self::RemoveFinalizer => f.write_str("remove the finalizer"),
-            Self::Adopt { machine } => write!(f, "adopt Machine {machine}"),
-            Self::OwnTemplate => f.write_str("make the Cluster an owner of the infrastructure template"),
-            Self::Keys(call) => call.fmt(f),
-            Self::Workload(call) => call.fmt(f),
-            Self::UpdateInPlace(sync) => write!(f, "update Machine {} in place", sync.name),
-            Self::Sync(sync) => write!(f, "keep Machine {} in step", sync.name),
-            Self::CreateMachine(new) => {
-                let how = if new.joins { "joins" } else { "initializes" };
-                write!(f, "create Machine {} ({how}", new.name())?;
-                match &new.machine.spec.failure_domain {
-                    Some(domain) => write!(f, ", failure domain {domain})"),
-                    None => f.write_str(")"),
-                }
+            Self::RemoveFinalizer => other("remove the finalizer"),
+            Self::Adopt { machine } => StepAction::Adopt { machine: machine.clone() },
+            Self::OwnTemplate => other("make the Cluster an owner of the infrastructure template"),
+            Self::Keys(call) => StepAction::keys(call),
+            Self::Workload(call) => StepAction::call(call),
+            Self::UpdateInPlace(sync) => StepAction::UpdateInPlace { machine: sync.name.clone() },
+            Self::Sync(sync) => StepAction::Sync { machine: sync.name.clone() },
+            Self::CreateMachine(new) => StepAction::CreateControlPlaneMachine {
+                name: new.name().to_owned(),
+                joins: new.joins,
+                failure_domain: new.machine.spec.failure_domain.clone(),
+            },
+            Self::DeleteMachine { machine } => {
+                StepAction::Delete { kind: "Machine".to_owned(), name: machine.clone() }
             }
-            Self::DeleteMachine { machine } => write!(f, "delete Machine {machine}"),
-            Self::ReleaseMachine { machine } => write!(f, "let Machine {machine} go"),
-            Self::MarkMachine { machine, condition } => {
-                write!(
-                    f,
-                    "mark Machine {machine} {}={}/{}",
-                    condition.type_, condition.status, condition.reason
-                )
+            Self::ReleaseMachine { machine } => StepAction::Release { machine: machine.clone() },
+            Self::MarkMachine { machine, condition } => StepAction::SetCondition {
+                machine: machine.clone(),
+                condition: condition.type_.clone(),
+                status: condition.status.clone(),
+                reason: condition.reason.clone(),
+            },
+            Self::UnmarkMachine { machine, condition } => {
+                StepAction::ClearCondition { machine: machine.clone(), condition: (*condition).to_owned() }
             }
-            Self::UnmarkMachine { machine, condition } => write!(f, "clear {condition} of Machine {machine}"),
-            Self::Annotate { key, value: Some(_) } => write!(f, "annotate the control plane with {key}"),
-            Self::Annotate { key, value: None } => write!(f, "drop annotation {key}"),
+            Self::Annotate { key, value: Some(_) } => {
+                other(&format!("annotate the control plane with {key}"))
+            }
+            Self::Annotate { key, value: None } => other(&format!("drop annotation {key}")),
         }
     }
 }

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use super::opening::followed_check;
 use super::ownership::owner;
 use super::template::{Clone, clone_of};
-use super::{Plan, Step, Write};
+use super::{Plan, Step, StepAction, Write};
 use crate::status::conditions::setter::Draft;
 use crate::status::contract::definition;
 use crate::status::machine_health_check::{self as judged, ExternalRemediation, Mark, Outcome, Target};
@@ -173,16 +173,18 @@ impl Pass<'_> {
         let request = mark.makes_request().then(|| self.request(machine)).flatten();
         let makes_request = request.is_some();
         let conditions = self.conditions(target, mark);
-        let title = match &request {
-            Some(Write::Create { object, .. }) => Some(format!("create {} {}", object.gvk.kind, object.key)),
-            _ => {
-                conditions.as_ref().map(|_| format!("mark {} as unhealthy", ObjectRef::of(machine.as_ref())))
+        let ObjectKey { namespace, name } = ObjectKey::of(machine.as_ref());
+        let action = match &request {
+            Some(Write::Create { object, .. }) => {
+                let (kind, ObjectKey { namespace, name }) = (object.gvk.kind.clone(), object.key.clone());
+                Some(StepAction::RequestRemediation { kind, namespace, name })
             }
+            _ => conditions.as_ref().map(|_| StepAction::MarkUnhealthy { namespace, machine: name }),
         };
         let mut writes: Vec<Write> = request.into_iter().chain(conditions).collect();
         writes.push(self.event(machine));
         let mut step = Step::of(writes, Why::unhealthy(mark))?;
-        step.title = title;
+        step.action = action;
         // Without its request the others wait too, as upstream has it.
         step.on_failure.is_independent = !makes_request;
         Some(step)

@@ -12,7 +12,7 @@ use serde_json::json;
 use super::{Observed, Why, delete, desired, in_order};
 use crate::plan::in_place::mark_pending;
 use crate::plan::ownership::owner;
-use crate::plan::{Plan, Step, Write, field_owners};
+use crate::plan::{Plan, Step, StepAction, Write, field_owners};
 use crate::status::contract::External;
 use crate::status::machine_set::is_pending_acknowledge;
 use crate::status::machines::{Member, is_updating_in_place, name};
@@ -44,7 +44,7 @@ pub(super) fn begin(observed: &Observed, plan: &mut Plan) -> Vec<String> {
         match writes(observed, index, machine) {
             Ok(writes) => {
                 plan.steps.extend(Step::of(writes, Why::UpdateInPlace).map(|step| Step {
-                    title: Some(format!("update Machine {} in place", name(machine))),
+                    action: Some(StepAction::UpdateInPlace { machine: name(machine).to_owned() }),
                     ..step
                 }));
                 begun.push(name(machine).to_owned());

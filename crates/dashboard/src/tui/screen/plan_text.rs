@@ -64,7 +64,7 @@ impl Page<'_, '_> {
         self.steps("next", &next);
         self.steps("then", &plan.then.iter().collect::<Vec<_>>());
         if !also.is_empty() {
-            let actions: Vec<&str> = also.iter().map(|step| step.action.as_str()).collect();
+            let actions: Vec<String> = also.iter().map(|step| step.does.to_string()).collect();
             self.paragraph("also", &actions.join(", "), Scope::Muted);
         }
         for (word, line) in plan.updates.iter().flat_map(Updates::lines) {
@@ -107,7 +107,7 @@ impl Page<'_, '_> {
         for (at, step) in steps.iter().take(STEPS_MAX).enumerate() {
             let times = if step.count > 1 { format!(" ({} times)", step.count) } else { String::new() };
             let lead = if at == 0 { label } else { " " };
-            self.paragraph(lead, &format!("{}{times}", step.action), Scope::Text);
+            self.paragraph(lead, &format!("{}{times}", step.does), Scope::Text);
             self.paragraph(" ", &format!("  {}", step.reason), Scope::Muted);
         }
         if steps.len() > STEPS_MAX {

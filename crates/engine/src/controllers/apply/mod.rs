@@ -108,9 +108,9 @@ pub async fn apply(context: &Context, about: &ObjectRef, steps: &[Step]) -> Appl
     applied
 }
 
-/// Steps with a title of their own are few, and people follow them.
+/// Steps that say what they do are few, and people follow them.
 fn log(about: &ObjectRef, step: &Step) {
-    if step.title.is_some() {
+    if step.action.is_some() {
         tracing::info!(rule = step.reason.rule, "{about}: {step}");
     } else {
         tracing::debug!(rule = step.reason.rule, "{about}: {step}");

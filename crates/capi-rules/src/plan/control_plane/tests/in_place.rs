@@ -127,7 +127,7 @@ fn what_begins_an_update_is_written_in_upstreams_order() {
     let o = outdated();
     let name = asks(&o, fixtures::now()).expect("a question");
     let plan = decide(answered(o, &name), fixtures::now()).plan;
-    let step = plan.steps.iter().find(|s| s.title.as_deref() == Some("update Machine m1 in place"));
+    let step = plan.steps.iter().find(|s| s.updated_machine() == Some("m1"));
     let step = step.expect("the update");
     let writes: Vec<String> = step.writes.iter().map(ToString::to_string).collect();
     assert_eq!(
@@ -160,7 +160,7 @@ fn an_update_that_was_begun_is_finished_first() {
     annotations.insert(annotation::UPDATE_IN_PROGRESS.to_owned(), String::new());
     let plan = decide(o.clone(), fixtures::now()).plan;
     assert_eq!(plan.steps.last().expect("a step").reason.rule, "update-begun");
-    assert_eq!(plan.steps.last().and_then(|s| s.title.as_deref()), Some("update Machine m3 in place"));
+    assert_eq!(plan.steps.last().and_then(|s| s.updated_machine()), Some("m3"));
     o.template = Template::Missing;
     o.machines[2].infrastructure = None;
     o.template = fixtures::three().template;
@@ -198,7 +198,7 @@ fn a_candidate_that_is_not_well_is_replaced() {
     }
     let plan = decide(o, fixtures::now()).plan;
     let last = plan.steps.last().expect("a step");
-    assert_eq!(last.title.as_deref(), Some("delete Machine m1"));
+    assert_eq!(last.deleted_machine(), Some("m1"));
     assert_eq!(
         last.reason.sentence,
         "Version v1.34.1, v1.35.0 required; not in place: it is not well, and all others are"

@@ -66,7 +66,7 @@ fn every_act_has_its_writes() {
             format!("remove etcd member node-m1 in Cluster default/{cluster}"),
         ),
     ] {
-        assert_eq!(writes(&o, &act), [expected], "{act}");
+        assert_eq!(writes(&o, &act), [expected], "{act:?}");
     }
     let created = writes(&o, &new_machine(&o, true));
     let kinds: Vec<&str> = created.iter().filter_map(|write| write.split(' ').nth(1)).collect();
@@ -136,7 +136,7 @@ fn with_a_machine_go_the_secrets_that_its_configuration_made() {
 fn nothing_is_written_for_what_is_not_there_any_more() {
     let o = fixtures::three();
     for act in of_one("gone") {
-        assert_eq!(writes(&o, &act), [""; 0], "{act}");
+        assert_eq!(writes(&o, &act), [""; 0], "{act:?}");
     }
     assert_eq!(writes(&o, &Act::Adopt { machine: "m1".to_owned() }), [""; 0], "it has a controller");
 }
@@ -157,7 +157,7 @@ fn failures_are_reported_undone_or_passed_over() {
         assert_eq!(
             (reason, on_failure.is_undone, on_failure.is_independent),
             (event, is_undone, false),
-            "{act}"
+            "{act:?}"
         );
     }
     o.control_plane.metadata.deletion_timestamp = Some(to_k8s(fixtures::now()));

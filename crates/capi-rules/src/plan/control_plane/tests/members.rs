@@ -109,7 +109,8 @@ fn a_member_without_a_name_goes_when_the_grace_of_every_node_is_over() {
     assert_eq!(stays.recheck, Some(Duration::from_secs(1)), "{:?}", stays.blockers);
     assert!(!removes_a_member(&o));
     let later = fixtures::now() + TimeDelta::seconds(1);
-    let titles: Vec<_> = plan(&o, later).steps.iter().filter_map(|s| s.title.clone()).collect();
+    let titles: Vec<_> =
+        plan(&o, later).steps.iter().filter_map(|s| s.action.as_ref().map(ToString::to_string)).collect();
     assert_eq!(titles, ["remove etcd member 10 (no name yet)"]);
     // A member with a name never waits for a Node.
     if let Workload::Reached(facts) = &mut o.workload
@@ -146,8 +147,8 @@ fn a_machine_that_leaves_without_a_member_is_let_go() {
         "external": { "endpoints": ["https://e"], "caFile": "c", "certFile": "c", "keyFile": "k" } } } })));
     external.certificates = Certificates::Found(Purpose::needed(true).to_vec());
     let plan = plan(&external, fixtures::now());
-    let acts: Vec<_> = plan.steps.iter().filter_map(|s| s.title.as_deref()).collect();
-    assert_eq!(acts.last(), Some(&"let Machine m3 go"), "{:?}", plan.blockers);
+    let acts: Vec<_> = plan.steps.iter().filter_map(|s| s.action.as_ref().map(ToString::to_string)).collect();
+    assert_eq!(acts.last().map(String::as_str), Some("let Machine m3 go"), "{:?}", plan.blockers);
 
     let mut unknown = leaving(3);
     if let Workload::Reached(facts) = &mut unknown.workload {

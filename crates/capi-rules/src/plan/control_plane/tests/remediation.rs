@@ -248,7 +248,8 @@ fn leadership_moves_before_its_machine_goes() {
     let mut o = control_plane(3);
     fail(&mut o.machines[0]);
     let plan = plan(&o, fixtures::now());
-    let titles: Vec<String> = plan.steps.iter().filter_map(|step| step.title.clone()).collect();
+    let titles: Vec<String> =
+        plan.steps.iter().filter_map(|step| step.action.as_ref().map(ToString::to_string)).collect();
     assert_eq!(titles[..2], ["move etcd leadership from node-m1 to node-m3", "delete Machine m1"]);
 }
 

@@ -15,7 +15,8 @@ use capstan_base::time::parse_rfc3339;
 /// Steps and blockers of a plan, as text and as rule names.
 pub(super) fn check(observed: &Observed, steps: &[&str], blockers: &[&str]) {
     let plan = plan(observed, fixtures::now());
-    let acts: Vec<String> = plan.steps.iter().filter_map(|s| s.title.clone()).collect();
+    let acts: Vec<String> =
+        plan.steps.iter().filter_map(|s| s.action.as_ref().map(ToString::to_string)).collect();
     assert_eq!(acts, steps, "blockers: {:?}", plan.blockers);
     let rules: Vec<&str> = plan.blockers.iter().map(|b| b.reason.rule).collect();
     assert_eq!(rules, blockers);

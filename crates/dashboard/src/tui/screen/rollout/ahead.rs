@@ -4,8 +4,9 @@
 use super::next::{members, quorum};
 use super::sources::Sources;
 use crate::fleet::{Arrival, MachinePhase, OwnerRollout, Row, short_name};
+use capi_forecast::forecast::StepAction;
 use capi_forecast::forecast::in_place::Way;
-use capi_forecast::simulate::{self, End, Event, Forecast, Sample};
+use capi_forecast::simulate::{self, End, Event, EventObject, Forecast, HostEvent, Occurrence, Sample};
 use capstan_base::text::counted;
 use capstan_base::time::{Timestamp, parse_rfc3339};
 
@@ -15,11 +16,6 @@ const NEXT_MAX: usize = 5;
 const NAMES_MAX: usize = 3;
 /// So long a step that was foreseen and did not happen is still due, seconds.
 const LATE_S: i64 = 60;
-
-/// How what is done to a Machine begins.
-const CREATE: &str = "create Machine ";
-const DELETE: &str = "delete Machine ";
-const UPDATE: &str = "update Machine ";
 
 /// What was run ahead, and from when on.
 #[derive(Clone, Copy)]
@@ -65,12 +61,12 @@ impl AheadCourse<'_> {
         let since_s = (i64::from(sources.rollout.at_s) - self.at.timestamp()).max(0);
         let mut made = made_since(sources, self.at);
         let is_ahead = |event: &&Event| {
-            if event.what.starts_with("create Machine ") && made > 0 {
+            let verb = Verb::of(event);
+            if verb == Verb::Create && made > 0 {
                 made -= 1;
                 return false;
             }
-            let is_gone =
-                event.what.strip_prefix("delete Machine ").is_some_and(|name| is_going(sources, name));
+            let is_gone = verb == Verb::Delete && is_going(sources, event);
             !is_gone && event.at_s + LATE_S >= since_s
         };
         let ahead: Vec<&Event> = self.forecast.events.iter().filter(is_ahead).collect();
@@ -112,13 +108,11 @@ impl Open<'_> {
 fn apart<'a>(events: &[&'a Event], sources: Sources<'a>) -> (Vec<Open<'a>>, Vec<&'a Event>) {
     let (mut open, mut certain): (Vec<Open<'_>>, Vec<&Event>) = (Vec::new(), Vec::new());
     for event in events {
-        let (kind, name) = event.who.split_once('/').unwrap_or(("", event.who.as_str()));
         let found =
-            owner_of(sources, kind, name).and_then(|owner| Some((owner, open_machines(sources, owner)?)));
-        let (verb, machine) = verb_and_name(event);
+            owner_of(sources, &event.who).and_then(|owner| Some((owner, open_machines(sources, owner)?)));
         let is_open = |names: &[&str]| {
-            let is_of_another = !names.contains(&machine) && matches!(verb, DELETE | UPDATE);
-            !is_of_another
+            let is_other = !names.contains(&subject(event));
+            !(is_other && matches!(Verb::of(event), Verb::Delete | Verb::Update))
         };
         match found.filter(|(_, names)| is_open(names)) {
             Some((owner, _)) if open.iter().any(|known| known.owner.id == owner.id) => {}
@@ -149,15 +143,13 @@ fn when(left_s: i64) -> String {
 fn words(line: &NextLine<'_>, sources: Sources<'_>, since_s: i64, etcd: &mut Option<usize>) -> String {
     let first = line.first;
     let when = when(first.at_s - since_s);
-    let (kind, name) = first.who.split_once('/').unwrap_or(("", first.who.as_str()));
-    let owner = owner_of(sources, kind, name);
-    let owner_name = owner.map_or(name, |owner| sources.owner_name(owner));
+    let owner = owner_of(sources, &first.who);
+    let owner_name = owner.map_or(first.who.name.as_str(), |owner| sources.owner_name(owner));
     let full = owner.map_or("", |owner| sources.name(owner.id));
     let names: Vec<&str> = line.names.iter().map(|name| short_name(name, full)).collect();
-    let is_joining = kind == "Machine" && first.what.ends_with("Node is ready");
     let change = match line.verb {
-        DELETE => -1,
-        _ if is_joining => 1,
+        Verb::Delete => -1,
+        Verb::Join => 1,
         _ => 0,
     };
     let members = etcd.as_mut().filter(|_| change != 0 && owner.is_some_and(|owner| owner.is_control_plane));
@@ -166,31 +158,66 @@ fn words(line: &NextLine<'_>, sources: Sources<'_>, since_s: i64, etcd: &mut Opt
         quorum(*members)
     });
     let what = match (line.verb, names.len()) {
-        (CREATE, 1) => format!("{owner_name} creates a Machine"),
-        (CREATE, count) => format!("{owner_name} creates {count} Machines"),
-        (DELETE, _) => format!("{owner_name} deletes {}", listed(&names)),
-        (UPDATE, _) => format!("{owner_name} updates {} in place", listed(&names)),
-        _ if is_joining => format!("{} is up", listed(&names)),
-        _ if kind == "Machine" => format!("{}: {}", listed(&names), first.what),
-        _ => format!("{owner_name}: {}", first.what),
+        (Verb::Create, 1) => format!("{owner_name} creates a Machine"),
+        (Verb::Create, count) => format!("{owner_name} creates {count} Machines"),
+        (Verb::Delete, _) => format!("{owner_name} deletes {}", listed(&names)),
+        (Verb::Update, _) => format!("{owner_name} updates {} in place", listed(&names)),
+        (Verb::Join, _) => format!("{} is up", listed(&names)),
+        (Verb::Other, _) if is_of_machine(first) => format!("{}: {}", listed(&names), first.does),
+        (Verb::Other, _) => format!("{owner_name}: {}", first.does),
     };
     format!("{when}: {what}{}", quorum.unwrap_or_default())
+}
+
+/// What an event is told by.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Verb {
+    /// A Machine is made.
+    Create,
+    Delete,
+    /// In place.
+    Update,
+    /// The Node of a Machine is ready.
+    Join,
+    Other,
+}
+
+impl Verb {
+    fn of(event: &Event) -> Self {
+        match &event.does {
+            Occurrence::Action(action) if action.created_machine().is_some() => Self::Create,
+            Occurrence::Action(action) if action.deleted_machine().is_some() => Self::Delete,
+            Occurrence::Action(StepAction::UpdateInPlace { .. }) => Self::Update,
+            Occurrence::Host(HostEvent::NodeReady) => Self::Join,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// The Machine that an event is about; empty without one.
+fn subject(event: &Event) -> &str {
+    event.machine().unwrap_or_default()
+}
+
+fn is_of_machine(event: &Event) -> bool {
+    event.who.kind == "Machine"
 }
 
 /// Events of one moment that differ in a name alone.
 struct NextLine<'a> {
     first: &'a Event,
-    verb: &'a str,
+    verb: Verb,
     names: Vec<&'a str>,
 }
 
 fn gathered<'a>(events: &[&'a Event]) -> Vec<NextLine<'a>> {
     let mut lines: Vec<NextLine<'a>> = Vec::new();
     for event in events {
-        let (verb, name) = verb_and_name(event);
+        let (verb, name) = (Verb::of(event), subject(event));
         let alike = |line: &NextLine<'_>| {
-            let same_owner = line.first.who == event.who || event.who.starts_with("Machine/");
-            line.first.at_s == event.at_s && line.verb == verb && same_owner && !name.is_empty()
+            let same_owner = line.first.who == event.who || is_of_machine(event);
+            let same_verb = line.verb == verb && (verb != Verb::Other || line.first.does == event.does);
+            line.first.at_s == event.at_s && same_verb && same_owner && !name.is_empty()
         };
         match lines.iter_mut().find(|line| alike(line)) {
             Some(line) => line.names.push(name),
@@ -200,44 +227,28 @@ fn gathered<'a>(events: &[&'a Event]) -> Vec<NextLine<'a>> {
     lines
 }
 
-fn verb_and_name(event: &Event) -> (&str, &str) {
-    for verb in [CREATE, DELETE, UPDATE] {
-        if let Some(rest) = event.what.strip_prefix(verb) {
-            return (verb, rest.split(' ').next().unwrap_or(rest));
-        }
-    }
-    match event.who.strip_prefix("Machine/") {
-        Some(name) => (event.what.as_str(), name),
-        None => (event.what.as_str(), ""),
-    }
-}
-
 /// Machines that were made since a moment.
 fn made_since(sources: Sources<'_>, at: Timestamp) -> usize {
     let machines = sources.rollout.owners.iter().flat_map(|owner| &owner.machines);
     machines.filter(|machine| i64::from(machine.created_s) >= at.timestamp()).count()
 }
 
-/// It goes, or is gone.
-fn is_going(sources: Sources<'_>, name: &str) -> bool {
+/// The Machine of an event goes, or is gone. One that the simulation made has no row yet.
+fn is_going(sources: Sources<'_>, event: &Event) -> bool {
     let mut machines = sources.rollout.owners.iter().flat_map(|owner| &owner.machines);
-    let found = machines.find(|machine| sources.name(machine.id) == name);
-    match found {
-        Some(machine) => matches!(machine.phase, MachinePhase::Deleting { .. }),
-        // One that the simulation made has no row yet.
-        None => !name.contains("-new"),
-    }
+    let found = machines.find(|machine| sources.name(machine.id) == subject(event));
+    found.map_or(!event.is_simulated, |machine| matches!(machine.phase, MachinePhase::Deleting { .. }))
 }
 
 /// The control plane or MachineDeployment that an actor belongs to.
-fn owner_of<'a>(sources: Sources<'a>, kind: &str, name: &str) -> Option<&'a OwnerRollout> {
+fn owner_of<'a>(sources: Sources<'a>, who: &EventObject) -> Option<&'a OwnerRollout> {
     sources.rollout.owners.iter().find(|owner| {
         let full = sources.name(owner.id);
-        let is_part = || name.strip_prefix(full).is_some_and(|rest| rest.starts_with('-'));
-        match kind {
-            "KubeadmControlPlane" => owner.is_control_plane && full == name,
+        let is_part = || who.name.strip_prefix(full).is_some_and(|rest| rest.starts_with('-'));
+        match who.kind.as_str() {
+            "KubeadmControlPlane" => owner.is_control_plane && full == who.name,
             "MachineSet" | "Machine" => is_part(),
-            _ => full == name,
+            _ => full == who.name,
         }
     })
 }

@@ -3,7 +3,7 @@
 
 use super::sources::Sources;
 use crate::fleet::{MachinePhase, OwnerRollout, OwnerStage, short_name};
-use capi_forecast::forecast::{NextStep, ObjectPlan};
+use capi_forecast::forecast::{NextStep, ObjectPlan, StepAction};
 use capstan_base::text::counted;
 use capstan_base::time::parse_rfc3339;
 
@@ -20,25 +20,23 @@ enum Coming<'a> {
     Open(&'a str),
     /// A MachineSet, from and to.
     Scale(&'a str, u32, u32),
-    Other(&'a str),
+    Other(&'a StepAction),
 }
 
 impl<'a> Coming<'a> {
-    fn of(action: &'a str) -> Self {
-        if action.starts_with("create Machine ") {
+    fn of(action: &'a StepAction) -> Self {
+        if action.created_machine().is_some() {
             return Self::Create;
         }
-        if let Some(name) = action.strip_prefix("delete Machine ") {
-            return Self::Delete(name);
-        }
-        if let Some(name) = NextStep::open_machine(action) {
-            return Self::Open(name);
-        }
-        let scaled = action.strip_prefix("scale MachineSet ").and_then(|rest| {
-            let mut words = rest.split(' ');
-            let (name, from, _, to) = (words.next()?, words.next()?, words.next()?, words.next()?);
-            Some(Self::Scale(name, from.parse().ok()?, to.parse().ok()?))
-        });
+        let count = |replicas: i64| u32::try_from(replicas).ok();
+        let scaled = match action {
+            StepAction::Delete { kind, name } if kind == "Machine" => return Self::Delete(name),
+            StepAction::UpdateOrReplace { machine } => return Self::Open(machine),
+            StepAction::Scale { kind, name, from: Some(from), to } if kind == "MachineSet" => {
+                count(*from).zip(count(*to)).map(|(from, to)| Self::Scale(name, from, to))
+            }
+            _ => None,
+        };
         scaled.unwrap_or(Self::Other(action))
     }
 }
@@ -63,8 +61,7 @@ pub(super) fn next(sources: Sources<'_>) -> Vec<String> {
 fn of_owner(sources: Sources<'_>, owner: &OwnerRollout) -> Vec<String> {
     let Some(plan) = sources.plan(owner.id) else { return without_plan(sources, owner) };
     let steps = coming(sources, owner, plan);
-    let has_etcd = owner.is_control_plane && plan.assumptions.iter().any(|text| text.contains("etcd"));
-    let mut words = Words { sources, owner, members: members(owner), has_etcd };
+    let mut words = Words { sources, owner, members: members(owner), has_etcd: plan.has_members };
     let mut all = words.joining();
     if steps.is_empty() {
         // A plan has no steps while it waits for what it cannot foresee.
@@ -96,7 +93,7 @@ fn of_owner(sources: Sources<'_>, owner: &OwnerRollout) -> Vec<String> {
 fn coming<'a>(sources: Sources<'a>, owner: &OwnerRollout, plan: &'a ObjectPlan) -> Vec<Coming<'a>> {
     let planned_s = sources.plans.at().and_then(parse_rfc3339).map_or(i64::MAX - 1, |at| at.timestamp());
     // What was due when the plan was made may have been made within the same second.
-    let is_due_now = plan.next.iter().any(|step| matches!(Coming::of(&step.action), Coming::Create));
+    let is_due_now = plan.next.iter().any(|step| matches!(Coming::of(&step.does), Coming::Create));
     let from_s = planned_s + i64::from(!is_due_now);
     let mut made = owner.machines.iter().filter(|m| i64::from(m.created_s) >= from_s).count();
     let is_there = |name: &str| {
@@ -120,7 +117,7 @@ fn coming<'a>(sources: Sources<'a>, owner: &OwnerRollout, plan: &'a ObjectPlan) 
         }
         Coming::Create | Coming::Other(_) => true,
     };
-    let each = |step: &'a NextStep| std::iter::repeat_n(step.action.as_str(), step.count.min(NAMES_MAX));
+    let each = |step: &'a NextStep| std::iter::repeat_n(&step.does, step.count.min(NAMES_MAX));
     steps.flat_map(each).map(Coming::of).filter(|step| is_due(step)).collect()
 }
 
@@ -172,7 +169,7 @@ impl Words<'_, '_> {
                 let machines = counted(count, "Machine");
                 format!("MachineSet {} {verb} {machines}: {to} instead of {from}", self.short(name))
             }
-            Coming::Other(action) => (*action).to_owned(),
+            Coming::Other(action) => action.to_string(),
         }
     }
 

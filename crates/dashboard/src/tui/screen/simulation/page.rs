@@ -111,8 +111,7 @@ pub(super) fn steps(
 
 fn step_line(event: &Event, is_chosen: bool, paint: &Paint<'_>, cells: usize) -> Line<'static> {
     let cursor = if is_chosen { paint.glyphs().cursor } else { " " };
-    let who = event.who.split_once('/').map_or(event.who.as_str(), |(_, name)| name);
-    let what = format!("{:>8}  {who}: {}", seconds(event.at_s), event.what);
+    let what = format!("{:>8}  {}: {}", seconds(event.at_s), event.who.name, event.does);
     let left = cells.saturating_sub(capstan_base::text::width(&what) + 4);
     let why = if left > 12 { truncate(&event.why, left, paint.glyphs().ellipsis) } else { String::new() };
     let scope = if is_chosen { Scope::Strong } else { Scope::Text };
