@@ -10,7 +10,7 @@ use super::args::WaitArgs;
 use super::target;
 use capstan_base::rng::Rng;
 use capstan_base::time::Clock;
-use capstan_dashboard::fleet::watch::{self, Scope, Source, Subject};
+use capstan_dashboard::fleet::watch::{self, ObjectNews, Scope, Source};
 use capstan_dashboard::fleet::{FeedState, Fleet, HEALTH_CHECK, SourceId, Target, Verdict, conditions_of};
 use capstan_engine::client::Connection;
 
@@ -111,7 +111,7 @@ async fn subject(
     let waiting = async {
         while let Some(subject) = news.recv().await {
             match subject {
-                Subject::Object(object) => match until {
+                ObjectNews::Object(object) => match until {
                     Until::Condition { type_, status } => {
                         last = what_it_says(&object, type_);
                         if has_condition(&object, type_, status) {
@@ -121,10 +121,10 @@ async fn subject(
                     }
                     _ => last = format!("{} {} still exists", target.kind, target.name),
                 },
-                Subject::Gone if *until == Until::Delete => return,
-                Subject::Gone => last = format!("{} {} does not exist", target.kind, target.name),
-                Subject::Failed(text) => last = text,
-                Subject::Events(_) | Subject::Writers(_) => {}
+                ObjectNews::Gone if *until == Until::Delete => return,
+                ObjectNews::Gone => last = format!("{} {} does not exist", target.kind, target.name),
+                ObjectNews::Failed(text) => last = text,
+                ObjectNews::Events(_) | ObjectNews::Writers(_) => {}
             }
         }
     };

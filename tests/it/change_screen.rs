@@ -10,8 +10,9 @@ use capstan_dashboard::actions::{
 use capstan_dashboard::tui::effect::{Effect, EffectOutcome};
 use capstan_dashboard::tui::model::Model;
 use capstan_dashboard::tui::msg::Msg;
-use capstan_dashboard::tui::plans::PlannedCluster;
+use capstan_dashboard::tui::reads::Reading;
 use capstan_dashboard::tui::script::text;
+use capstan_dashboard::tui::subject::{PlannedCluster, Subject, SubjectKind};
 use capstan_dashboard::tui::update::update;
 use kubeadm_change::change_id::ChangeId;
 use kubeadm_change::document::{Inputs, read_inputs};
@@ -69,7 +70,9 @@ fn objects(others: &Value, first: &Value) -> Vec<Value> {
 
 fn asked(effects: &[Effect]) -> Option<(PlannedCluster, u64)> {
     effects.iter().find_map(|effect| match effect {
-        Effect::ReadConfiguration { cluster, wait_ms } => Some((cluster.clone(), *wait_ms)),
+        Effect::Read { subject: Subject::Configuration(cluster), wait_ms, .. } => {
+            Some((cluster.clone(), *wait_ms))
+        }
         _ => None,
     })
 }
@@ -79,7 +82,8 @@ fn answer(
     cluster: PlannedCluster,
     read: Result<ConfigurationReading, String>,
 ) -> Vec<Effect> {
-    update(model, Msg::Done(EffectOutcome::ConfigurationRead { cluster, read: read.map(Box::new) }))
+    let (subject, reading) = (Subject::Configuration(cluster), Reading::Configuration(read.map(Box::new)));
+    update(model, Msg::Done(EffectOutcome::Read { subject, reading }))
 }
 
 fn settled() -> ConfigurationReading {
@@ -335,6 +339,9 @@ fn a_configuration_is_read_while_the_screen_is_open_and_never_after() {
     assert_eq!(wait_ms, 10_000);
     assert!(!text(&mut model).contains('\u{1b}'));
     let effects = keys(&mut model, "q");
-    assert!(effects.iter().any(|effect| matches!(effect, Effect::StopConfiguration)), "{effects:?}");
+    assert!(
+        effects.iter().any(|effect| matches!(effect, Effect::StopReading(SubjectKind::Configuration))),
+        "{effects:?}"
+    );
     assert_eq!(asked(&answer(&mut model, cluster, Ok(settled()))), None);
 }

@@ -7,15 +7,17 @@ use std::sync::Arc;
 use capstan_base::rng::Rng;
 use capstan_base::time::{Clock, Timestamp};
 use capstan_dashboard::actions::{Planner, authors};
-use capstan_dashboard::fleet::watch::{self, Scope, Source, Subject};
+use capstan_dashboard::fleet::watch::{self, ObjectNews, Scope, Source};
 use capstan_dashboard::fleet::{FeedState, SourceId};
 use capstan_dashboard::tui::Tier;
 use capstan_dashboard::tui::command;
 use capstan_dashboard::tui::effect::{Effect, EffectOutcome};
 use capstan_dashboard::tui::model::{Look, Model, Session};
 use capstan_dashboard::tui::msg::Msg;
-use capstan_dashboard::tui::plans::Reading;
+use capstan_dashboard::tui::plans::PlanReading;
+use capstan_dashboard::tui::reads::Reading;
 use capstan_dashboard::tui::script::{press, svg, text};
+use capstan_dashboard::tui::subject::Subject;
 use capstan_dashboard::tui::update::update;
 use capstan_engine::client::Connection;
 use capstan_store::MemoryStore;
@@ -69,19 +71,19 @@ impl Demo {
     async fn press(&mut self, keys: &str) {
         for effect in press(&mut self.model, keys).expect("keys") {
             let outcome = match effect {
-                Effect::Plan { cluster, .. } => {
+                Effect::Read { subject: Subject::Plans(cluster), .. } => {
                     let lists = self.planner.lists(&cluster.key).await.expect("lists");
                     let authors = authors(&lists);
                     // The pictures show what is planned; what follows is not run ahead in them.
                     let planned = self.planner.plans(lists, &cluster.key, &[]);
                     let (plans, ahead) = (Ok(planned.forecast), None);
-                    let reading = Reading { plans, ahead, authors, took_ms: 1 };
-                    EffectOutcome::Planned { cluster, reading }
+                    let reading = Reading::Plans(PlanReading { plans, ahead, authors, took_ms: 1 });
+                    EffectOutcome::Read { subject: Subject::Plans(cluster), reading }
                 }
-                Effect::Follow(Some(target)) => {
-                    let subject = self.source.follow(target.clone()).recv().await.expect("the object");
-                    assert!(matches!(subject, Subject::Object(_)), "{subject:?}");
-                    EffectOutcome::Followed { target, subject }
+                Effect::Read { subject: Subject::Object(target), .. } => {
+                    let news = self.source.follow(target.clone()).recv().await.expect("the object");
+                    assert!(matches!(news, ObjectNews::Object(_)), "{news:?}");
+                    EffectOutcome::Read { subject: Subject::Object(target), reading: Reading::Object(news) }
                 }
                 _ => continue,
             };

@@ -7,8 +7,9 @@ use capi_rules::etcd::facts::{
 use capstan_dashboard::tui::effect::{Effect, EffectOutcome};
 use capstan_dashboard::tui::model::Model;
 use capstan_dashboard::tui::msg::Msg;
-use capstan_dashboard::tui::plans::PlannedCluster;
+use capstan_dashboard::tui::reads::Reading;
 use capstan_dashboard::tui::script::text;
+use capstan_dashboard::tui::subject::{PlannedCluster, Subject, SubjectKind};
 use capstan_dashboard::tui::update::update;
 
 use crate::golden;
@@ -17,13 +18,14 @@ use crate::harbor_screen::{keys, model};
 /// The reading that is asked for, and the rest before it.
 fn asked(effects: &[Effect]) -> Option<(PlannedCluster, u64)> {
     effects.iter().find_map(|effect| match effect {
-        Effect::ReadEtcd { cluster, wait_ms } => Some((cluster.clone(), *wait_ms)),
+        Effect::Read { subject: Subject::Etcd(cluster), wait_ms, .. } => Some((cluster.clone(), *wait_ms)),
         _ => None,
     })
 }
 
 fn answer(model: &mut Model, cluster: PlannedCluster, look: Result<Facts, String>) -> Vec<Effect> {
-    update(model, Msg::Done(EffectOutcome::EtcdRead { cluster, look }))
+    let (subject, reading) = (Subject::Etcd(cluster), Reading::Etcd(look));
+    update(model, Msg::Done(EffectOutcome::Read { subject, reading }))
 }
 
 const NAMES: [&str; 3] = ["harbor-cp-85qjm", "harbor-cp-8gtlh", "harbor-cp-lkcfv"];
@@ -122,7 +124,9 @@ fn etcd_is_read_while_the_screen_is_open_and_never_after() {
         assert_eq!(asked(&effects).expect("the next reading").1, rest_ms);
     }
 
-    let stops = |effects: &[Effect]| effects.iter().any(|effect| matches!(effect, Effect::StopEtcd));
+    let stops = |effects: &[Effect]| {
+        effects.iter().any(|effect| matches!(effect, Effect::StopReading(SubjectKind::Etcd)))
+    };
     let effects = keys(&mut model, "enter");
     assert!(stops(&effects) && asked(&effects).is_none(), "{effects:?}");
     assert!(text(&mut model).contains("Machine harbor-cp-"), "the member's Machine is opened");

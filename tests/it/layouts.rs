@@ -2,14 +2,16 @@
 
 use std::path::PathBuf;
 
-use capstan_dashboard::fleet::watch::Subject;
+use capstan_dashboard::fleet::watch::ObjectNews;
 use capstan_dashboard::fleet::{Delta, Item, Verdict};
 use capstan_dashboard::tui::Tier;
 use capstan_dashboard::tui::command;
 use capstan_dashboard::tui::effect::{Effect, EffectOutcome};
 use capstan_dashboard::tui::model::{Look, Model, Session};
 use capstan_dashboard::tui::msg::Msg;
+use capstan_dashboard::tui::reads::Reading;
 use capstan_dashboard::tui::script::{press, text};
+use capstan_dashboard::tui::subject::Subject;
 use capstan_dashboard::tui::update::update;
 use capstan_dashboard::tui::view::view;
 use proptest::prelude::*;
@@ -245,8 +247,8 @@ fn details_stand_side_by_side_where_there_is_room() {
     for (name, width, height) in [("details-side-by-side-200x50", 200, 50), ("details-below-80x24", 80, 24)] {
         let mut model = model(width, height, fixture::sample());
         let effects = press(&mut model, "w").expect("keys");
-        let target = effects.iter().find_map(|effect| match effect {
-            Effect::Follow(Some(target)) => Some(target.clone()),
+        let subject = effects.iter().find_map(|effect| match effect {
+            Effect::Read { subject: subject @ Subject::Object(_), .. } => Some(subject.clone()),
             _ => None,
         });
         let object = serde_json::json!({
@@ -256,9 +258,9 @@ fn details_stand_side_by_side_where_there_is_room() {
             "status": {"phase": "Running", "nodeInfo": {"kubeletVersion": "v1.34.3"}, "failureDomain": "zone-a",
                        "initialization": {"bootstrapDataSecretCreated": true}},
         });
-        let subject = Subject::Object(Box::new(object));
-        let target = target.expect("it is followed");
-        update(&mut model, Msg::Done(EffectOutcome::Followed { target, subject }));
+        let reading = Reading::Object(ObjectNews::Object(Box::new(object)));
+        let subject = subject.expect("it is followed");
+        update(&mut model, Msg::Done(EffectOutcome::Read { subject, reading }));
         let screen = text(&mut model);
         let line = screen.lines().find(|line| line.contains("CONDITIONS")).unwrap_or_default();
         assert_eq!(line.contains("SPEC") && line.contains("RELATED"), width >= 140, "{screen}");

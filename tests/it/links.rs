@@ -1,12 +1,16 @@
 //! From one object to those that it is related to, by key.
 
-use capstan_dashboard::fleet::watch::{EventLine, Subject};
+use capstan_dashboard::fleet::Target;
+use capstan_dashboard::fleet::watch::{EventLine, ObjectNews};
 use capstan_dashboard::tui::Tier;
 use capstan_dashboard::tui::command;
 use capstan_dashboard::tui::effect::{Effect, EffectOutcome};
 use capstan_dashboard::tui::model::{Look, Model, Session};
 use capstan_dashboard::tui::msg::Msg;
+use capstan_dashboard::tui::reads::Reading;
+use capstan_dashboard::tui::screen::Screen;
 use capstan_dashboard::tui::script::{press, text};
+use capstan_dashboard::tui::subject::Subject;
 use capstan_dashboard::tui::update::update;
 use ratatui::layout::Rect;
 use serde_json::{Value, json};
@@ -26,15 +30,21 @@ fn model(width: u16) -> Model {
 fn keys(model: &mut Model, typed: &str, object: &Value) {
     let effects = press(model, typed).unwrap_or_else(|e| panic!("{typed}: {e}"));
     for effect in effects {
-        if let Effect::Follow(Some(target)) = effect {
-            let subject = Subject::Object(Box::new(object.clone()));
-            update(model, Msg::Done(EffectOutcome::Followed { target, subject }));
+        if let Effect::Read { subject: subject @ Subject::Object(_), .. } = effect {
+            let reading = Reading::Object(ObjectNews::Object(Box::new(object.clone())));
+            update(model, Msg::Done(EffectOutcome::Read { subject, reading }));
         }
     }
 }
 
+/// The object whose details are open.
+fn target(model: &Model) -> Target {
+    let Screen::Details(details) = model.screen() else { panic!("details are open") };
+    details.target.clone()
+}
+
 fn crumb(model: &mut Model) -> String {
-    let target = model.followed().expect("details are open");
+    let target = target(model);
     format!("{} {}/{}", target.kind, target.namespace, target.name)
 }
 
@@ -91,7 +101,7 @@ fn references_in_a_spec_and_owners_are_followed() {
 fn events_of_what_is_below_are_shown_with_whose_they_are() {
     let mut model = model(120);
     keys(&mut model, "\":tree edge-7\" enter e", &json!({}));
-    let target = model.followed().expect("details are open").clone();
+    let subject = Subject::Events(target(&model));
     let event = |kind: &str, name: &str, reason: &str| EventLine {
         kind: kind.to_owned(),
         name: name.to_owned(),
@@ -108,7 +118,7 @@ fn events_of_what_is_below_are_shown_with_whose_they_are() {
         event("DevMachine", machine, "Below"),
         event("Machine", "prod-eu-1-cp-0", "Elsewhere"),
     ];
-    let news = EffectOutcome::Followed { target, subject: Subject::Events(events) };
+    let news = EffectOutcome::Read { subject, reading: Reading::Object(ObjectNews::Events(events)) };
     update(&mut model, Msg::Done(news));
     let screen = text(&mut model);
     assert!(

@@ -8,10 +8,12 @@ use capstan_dashboard::actions::LockPlace;
 use capstan_dashboard::fleet::Delta;
 use capstan_dashboard::tui::Tier;
 use capstan_dashboard::tui::command;
-use capstan_dashboard::tui::effect::{Effect, EffectOutcome, LockSubject};
+use capstan_dashboard::tui::effect::{Effect, EffectOutcome};
 use capstan_dashboard::tui::model::{Look, Model, Session};
 use capstan_dashboard::tui::msg::Msg;
+use capstan_dashboard::tui::reads::Reading;
 use capstan_dashboard::tui::script::{press, text};
+use capstan_dashboard::tui::subject::{LockSubject, Subject, SubjectKind};
 use capstan_dashboard::tui::update::update;
 use k8s_openapi::api::coordination::v1::Lease;
 use leader_migration::flag_places::FlagPlaces;
@@ -49,13 +51,15 @@ fn keys(model: &mut Model, keys: &str) -> Vec<Effect> {
 /// What is to be watched from now on: `Some(None)` is nothing any more.
 fn watched(effects: &[Effect]) -> Option<Option<LockSubject>> {
     effects.iter().find_map(|effect| match effect {
-        Effect::FollowLocks(subject) => Some(subject.clone()),
+        Effect::Read { subject: Subject::Locks(subject), .. } => Some(Some(subject.clone())),
+        Effect::StopReading(SubjectKind::Locks) => Some(None),
         _ => None,
     })
 }
 
 fn answer(model: &mut Model, of: &LockSubject, look: Result<LockLook, String>) -> Vec<Effect> {
-    update(model, Msg::Done(EffectOutcome::Locks { of: of.clone(), look: look.map(Box::new) }))
+    let (subject, reading) = (Subject::Locks(of.clone()), Reading::Locks(look.map(Box::new)));
+    update(model, Msg::Done(EffectOutcome::Read { subject, reading }))
 }
 
 /// So many seconds before the moment at which tests look.

@@ -7,7 +7,9 @@ use capstan_dashboard::tui::command;
 use capstan_dashboard::tui::effect::{Effect, EffectOutcome};
 use capstan_dashboard::tui::model::{Look, Model, Session};
 use capstan_dashboard::tui::msg::Msg;
+use capstan_dashboard::tui::reads::Reading;
 use capstan_dashboard::tui::script::{press, text};
+use capstan_dashboard::tui::subject::Subject;
 use capstan_dashboard::tui::update::update;
 use ratatui::layout::Rect;
 
@@ -50,7 +52,8 @@ impl Screen {
     /// As a server would, until nothing more is asked.
     fn answer(&mut self, effects: Vec<Effect>) {
         for effect in effects {
-            let Effect::Rights { source, rights } = effect else { continue };
+            let Effect::Read { subject, .. } = effect else { continue };
+            let Subject::Rights { source, rights } = subject.clone() else { continue };
             assert_eq!(source, SourceId(0));
             let answer = |right: Right| {
                 let is_refused = self.refused.contains(&words(&right).as_str());
@@ -58,8 +61,8 @@ impl Screen {
                 (right, answer)
             };
             self.asked.extend(rights.iter().map(words));
-            let answers = rights.into_iter().map(answer).collect();
-            let more = update(&mut self.model, Msg::Done(EffectOutcome::Rights { source, answers }));
+            let reading = Reading::Rights(rights.into_iter().map(answer).collect());
+            let more = update(&mut self.model, Msg::Done(EffectOutcome::Read { subject, reading }));
             self.answer(more);
         }
     }

@@ -16,8 +16,10 @@ use capstan_dashboard::tui::command;
 use capstan_dashboard::tui::effect::{Effect, EffectOutcome};
 use capstan_dashboard::tui::model::{Look, Model, Session};
 use capstan_dashboard::tui::msg::Msg;
-use capstan_dashboard::tui::plans::Reading;
+use capstan_dashboard::tui::plans::PlanReading;
+use capstan_dashboard::tui::reads::Reading;
 use capstan_dashboard::tui::script::{press, text};
+use capstan_dashboard::tui::subject::Subject;
 use capstan_dashboard::tui::update::update;
 use ratatui::layout::Rect;
 use serde_json::json;
@@ -62,13 +64,14 @@ impl Watched {
         }
         effects.extend(update(&mut self.model, Msg::Tick));
         for effect in effects {
-            let Effect::Plan { cluster, .. } = effect else { continue };
+            let Effect::Read { subject: subject @ Subject::Plans(_), .. } = effect else { continue };
             let key = ObjectKey::new("default", "harbor");
             let lists = self.planner.lists(&key).await.expect("lists");
             let ClusterPlans { forecast, ahead } = self.planner.plans(lists, &key, &[]);
-            let reading = Reading { plans: Ok(forecast), ahead, authors: Vec::new(), took_ms: 0 };
+            let reading = PlanReading { plans: Ok(forecast), ahead, authors: Vec::new(), took_ms: 0 };
             self.readings += 1;
-            update(&mut self.model, Msg::Done(EffectOutcome::Planned { cluster, reading }));
+            let outcome = EffectOutcome::Read { subject, reading: Reading::Plans(reading) };
+            update(&mut self.model, Msg::Done(outcome));
         }
     }
 

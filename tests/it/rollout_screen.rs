@@ -10,9 +10,11 @@ use capstan_dashboard::tui::command;
 use capstan_dashboard::tui::effect::{Effect, EffectOutcome};
 use capstan_dashboard::tui::model::{Look, Model, Session};
 use capstan_dashboard::tui::msg::Msg;
-use capstan_dashboard::tui::plans::Reading;
+use capstan_dashboard::tui::plans::PlanReading;
+use capstan_dashboard::tui::reads::Reading;
 use capstan_dashboard::tui::screen::rollout::{RolloutOutlook, outlook};
 use capstan_dashboard::tui::script::{draw, press, text};
+use capstan_dashboard::tui::subject::Subject;
 use capstan_dashboard::tui::update::update;
 use capstan_dashboard::tui::view::view;
 use ratatui::buffer::Buffer;
@@ -123,17 +125,19 @@ fn open(model: &mut Model, plans: Result<Forecast, String>) {
 }
 
 fn open_by(model: &mut Model, plans: Result<Forecast, String>, authors: Vec<Author>) {
-    open_with(model, Reading { plans, ahead: None, authors, took_ms: 90 });
+    open_with(model, PlanReading { plans, ahead: None, authors, took_ms: 90 });
 }
 
-fn open_with(model: &mut Model, reading: Reading) {
+fn open_with(model: &mut Model, reading: PlanReading) {
     let mut effects = keys(model, "2");
     effects.extend(update(model, Msg::Tick));
     let asked = effects
         .into_iter()
-        .find_map(|e| if let Effect::Plan { cluster, .. } = e { Some(cluster) } else { None });
-    if let Some(cluster) = asked {
-        update(model, Msg::Done(EffectOutcome::Planned { cluster, reading }));
+        .find_map(|e| if let Effect::Read { subject, .. } = e { Some(subject) } else { None })
+        .filter(|subject| matches!(subject, Subject::Plans(_)));
+    if let Some(subject) = asked {
+        let reading = Reading::Plans(reading);
+        update(model, Msg::Done(EffectOutcome::Read { subject, reading }));
     }
 }
 
@@ -301,7 +305,7 @@ fn where_no_extension_was_asked_the_screen_says_both_ways() {
         ),
     ] {
         let mut model = model(LARGE, fixture::rolling_cluster());
-        let reading = Reading { plans: Ok(plans.clone()), ahead, authors: Vec::new(), took_ms: 90 };
+        let reading = PlanReading { plans: Ok(plans.clone()), ahead, authors: Vec::new(), took_ms: 90 };
         open_with(&mut model, reading);
         let screen = text(&mut model);
         assert!(expected.iter().all(|words| screen.contains(words)), "{screen}");
@@ -492,7 +496,10 @@ fn a_machine_pool_is_shown_by_its_own_count() {
 fn nothing_is_asked_where_nothing_rolls() {
     let mut model = model(SMALL, fixture::large(1, 3));
     let effects = [keys(&mut model, "2"), update(&mut model, Msg::Tick)].concat();
-    assert!(!effects.iter().any(|effect| matches!(effect, Effect::Plan { .. })), "{effects:?}");
+    assert!(
+        !effects.iter().any(|effect| matches!(effect, Effect::Read { subject: Subject::Plans(_), .. })),
+        "{effects:?}"
+    );
     assert!(text(&mut model).contains("nothing rolls: every Machine is as its owner wants it"));
 }
 
@@ -579,7 +586,9 @@ fn all_rollouts_are_listed() {
     }
     let mut model = model(MIDDLE, several());
     assert!(
-        !keys(&mut model, "R down").iter().any(|effect| matches!(effect, Effect::Plan { .. })),
+        !keys(&mut model, "R down")
+            .iter()
+            .any(|effect| matches!(effect, Effect::Read { subject: Subject::Plans(_), .. })),
         "no plan is read"
     );
     keys(&mut model, "enter");

@@ -10,8 +10,9 @@ use capstan_dashboard::tui::command;
 use capstan_dashboard::tui::effect::{Effect, EffectOutcome};
 use capstan_dashboard::tui::model::{Look, Model, Session};
 use capstan_dashboard::tui::msg::Msg;
-use capstan_dashboard::tui::plans::PlannedCluster;
+use capstan_dashboard::tui::reads::Reading;
 use capstan_dashboard::tui::script::{press, text};
+use capstan_dashboard::tui::subject::{PlannedCluster, Subject};
 use capstan_dashboard::tui::update::update;
 use ratatui::layout::Rect;
 
@@ -41,7 +42,9 @@ fn keys(model: &mut Model, keys: &str) -> Vec<Effect> {
 /// What is asked for to be run ahead.
 fn asked(effects: &[Effect]) -> Option<(PlannedCluster, Tried)> {
     effects.iter().find_map(|effect| match effect {
-        Effect::Simulate { cluster, tried, .. } => Some((cluster.clone(), tried.clone())),
+        Effect::Read { subject: Subject::Simulation { cluster, tried }, .. } => {
+            Some((cluster.clone(), tried.clone()))
+        }
         _ => None,
     })
 }
@@ -59,8 +62,9 @@ fn ahead(is_tried: bool) -> Ahead {
 }
 
 fn answer(model: &mut Model, (cluster, tried): (PlannedCluster, Tried), ahead: Result<Ahead, String>) {
-    let ahead = ahead.map(Box::new);
-    update(model, Msg::Done(EffectOutcome::Simulated { cluster, tried, ahead }));
+    let (subject, reading) =
+        (Subject::Simulation { cluster, tried }, Reading::Simulation(ahead.map(Box::new)));
+    update(model, Msg::Done(EffectOutcome::Read { subject, reading }));
 }
 
 #[test]

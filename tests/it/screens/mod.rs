@@ -6,14 +6,16 @@ mod plans;
 mod telling;
 mod typing;
 
-use capstan_dashboard::fleet::watch::Subject;
+use capstan_dashboard::fleet::watch::ObjectNews;
 use capstan_dashboard::fleet::{Delta, FeedState};
 use capstan_dashboard::tui::Tier;
 use capstan_dashboard::tui::command;
 use capstan_dashboard::tui::effect::{Effect, EffectOutcome};
 use capstan_dashboard::tui::model::{Look, Model, Session};
 use capstan_dashboard::tui::msg::Msg;
+use capstan_dashboard::tui::reads::Reading;
 use capstan_dashboard::tui::script::{draw, press, save, text};
+use capstan_dashboard::tui::subject::Subject;
 use capstan_dashboard::tui::update::update;
 use proptest::prelude::*;
 use ratatui::layout::Rect;
@@ -71,8 +73,17 @@ fn told(model: &mut Model, msg: Msg) -> Vec<Effect> {
 }
 
 fn but_rights(mut effects: Vec<Effect>) -> Vec<Effect> {
-    effects.retain(|effect| !matches!(effect, Effect::Rights { .. }));
+    effects.retain(|effect| !matches!(effect, Effect::Read { subject: Subject::Rights { .. }, .. }));
     effects
+}
+
+/// The object that is followed.
+fn followed(effects: &[Effect]) -> Subject {
+    let subject = effects.iter().find_map(|effect| match effect {
+        Effect::Read { subject: subject @ Subject::Object(_), .. } => Some(subject.clone()),
+        _ => None,
+    });
+    subject.expect("it is followed")
 }
 
 #[test]
@@ -383,16 +394,12 @@ fn the_screen_is_written_into_a_new_private_file() {
 fn a_text_is_searched() {
     let mut model = sample(PLAIN);
     let effects = keys(&mut model, "d 2");
-    let target =
-        effects.iter().find_map(|e| if let Effect::Follow(Some(t)) = e { Some(t.clone()) } else { None });
+    let subject = followed(&effects);
     let lines: serde_json::Map<_, _> = (10..99).map(|n| (format!("line{n}"), n.into())).collect();
     let object =
         serde_json::json!({ "kind": "Cluster", "spec": lines, "status": { "Line20": "again line20" } });
-    let target = target.expect("it is followed");
-    update(
-        &mut model,
-        Msg::Done(EffectOutcome::Followed { target, subject: Subject::Object(Box::new(object)) }),
-    );
+    let reading = Reading::Object(ObjectNews::Object(Box::new(object)));
+    update(&mut model, Msg::Done(EffectOutcome::Read { subject, reading }));
     keys(&mut model, "/ \"line2\"");
     golden::screen("details-search-80x24", &text(&mut model));
     keys(&mut model, "enter n");

@@ -1,7 +1,7 @@
 //! What a planner says, in a tree and in details, and when it is asked.
 
 use capi_forecast::forecast::{Forecast, Held, NextStep, ObjectPlan, Seen, State, StepAction};
-use capstan_dashboard::tui::plans::Reading;
+use capstan_dashboard::tui::plans::PlanReading;
 
 use super::*;
 
@@ -62,19 +62,21 @@ fn plans_of_the_rolling_cluster() -> Forecast {
     }
 }
 
+fn is_plan(effect: &&Effect) -> bool {
+    matches!(effect, Effect::Read { subject: Subject::Plans(_), .. })
+}
+
 /// Answers the question for plans among `effects`.
 fn answer_plans(model: &mut Model, effects: Vec<Effect>, plans: Result<Forecast, String>) -> u64 {
     let asked = effects.into_iter().filter_map(|effect| match effect {
-        Effect::Plan { cluster, wait_ms, .. } => Some((cluster, wait_ms)),
+        Effect::Read { subject: subject @ Subject::Plans(_), wait_ms, .. } => Some((subject, wait_ms)),
         _ => None,
     });
     let mut asked: Vec<_> = asked.collect();
-    let (cluster, wait_ms) = asked.pop().expect("asked");
+    let (subject, wait_ms) = asked.pop().expect("asked");
     assert!(asked.is_empty(), "asked once");
-    let outcome = EffectOutcome::Planned {
-        cluster,
-        reading: Reading { plans, ahead: None, authors: Vec::new(), took_ms: 900 },
-    };
+    let reading = PlanReading { plans, ahead: None, authors: Vec::new(), took_ms: 900 };
+    let outcome = EffectOutcome::Read { subject, reading: Reading::Plans(reading) };
     assert_eq!(update(model, Msg::Done(outcome)).len(), 0, "nothing is asked again");
     wait_ms
 }
@@ -98,7 +100,7 @@ fn the_details_have_a_plan() {
         let mut model = sample(eyes);
         let effects = keys(&mut model, "\":tree prod-us-2\" enter");
         answer_plans(&mut model, effects, Ok(plans_of_the_rolling_cluster()));
-        assert_eq!(keys(&mut model, typed).iter().filter(|e| matches!(e, Effect::Plan { .. })).count(), 0);
+        assert_eq!(keys(&mut model, typed).iter().filter(is_plan).count(), 0);
         golden::screen(name, &text(&mut model));
     }
     let mut model = sample(PLAIN);
@@ -125,7 +127,6 @@ fn plans_are_read_again_only_after_a_change_of_their_cluster() {
 #[test]
 fn a_large_cluster_is_read_only_when_its_plan_is_opened() {
     let mut model = model(PLAIN, fixture::large(1, 1_001));
-    let is_plan = |effect: &&Effect| matches!(effect, Effect::Plan { .. });
     assert_eq!(keys(&mut model, "enter").iter().filter(is_plan).count(), 0);
     assert_eq!(keys(&mut model, "4").iter().filter(is_plan).count(), 1);
 }

@@ -1,8 +1,8 @@
 //! What is told of a cluster besides its screens: reports, the bell, a person's own command, who set which field; and what is
 //! offered only where it works.
 
+use capstan_dashboard::fleet::Kind;
 use capstan_dashboard::fleet::watch::FieldManager;
-use capstan_dashboard::fleet::{Kind, Target};
 use capstan_dashboard::tui::model::Hook;
 use capstan_dashboard::tui::turns::Turns;
 
@@ -74,9 +74,7 @@ fn details_say_who_set_which_fields_and_who_paused() {
     for (name, eyes) in [("details-set-by-80x24", PLAIN), ("details-set-by-200x50", LARGE)] {
         let mut model = model(eyes, fixture::paused("prod-eu-1"));
         let effects = keys(&mut model, "d");
-        let target =
-            effects.iter().find_map(|e| if let Effect::Follow(Some(t)) = e { Some(t.clone()) } else { None });
-        let target: Target = target.expect("it is followed");
+        let subject = followed(&effects);
         let writer = |manager: &str, hours: i64, fields: &[&str]| FieldManager {
             manager: manager.to_owned(),
             at: Some(now() - chrono::Duration::hours(hours)),
@@ -90,7 +88,13 @@ fn details_say_who_set_which_fields_and_who_paused() {
                 &["metadata.labels.team", "spec.clusterNetwork.pods", "spec.controlPlaneRef"],
             ),
         ];
-        update(&mut model, Msg::Done(EffectOutcome::Followed { target, subject: Subject::Writers(writers) }));
+        update(
+            &mut model,
+            Msg::Done(EffectOutcome::Read {
+                subject,
+                reading: Reading::Object(ObjectNews::Writers(writers)),
+            }),
+        );
         keys(&mut model, "end");
         golden::screen(name, &text(&mut model));
     }

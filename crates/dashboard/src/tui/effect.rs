@@ -4,19 +4,14 @@ use std::path::PathBuf;
 
 use super::keeping::Waiting;
 use super::keymap::Keymap;
-use super::plans::{PlannedCluster, Reading};
+use super::reads::Reading;
+use super::subject::{PlannedCluster, Subject, SubjectKind};
 use super::theme::Theme;
 use super::turns::Turn;
-use crate::actions::{
-    Ahead, ChangeOrder, ChangePreview, ConfigurationReading, Grant, LockPlace, Preview, Report, Request,
-    Right, Tried,
-};
-use crate::fleet::watch::Subject;
-use crate::fleet::{SourceId, Target};
+use crate::actions::{ChangeOrder, ChangePreview, Preview, Report, Request};
+use crate::fleet::SourceId;
 use capi_forecast::simulate::Remembered;
-use capi_rules::etcd::facts::Facts;
 use capstan_base::toml_file::FileError;
-use leader_migration::look::LockLook;
 
 /// Something only the shell can do.
 #[derive(Clone, Debug)]
@@ -51,38 +46,15 @@ pub enum Effect {
     /// Another server in place of the one that is looked at.
     OpenContext(String),
     LoadKeymap(String),
-    /// Show the full object from now on; `None` stops.
-    Follow(Option<Target>),
-    /// The same of its events.
-    FollowEvents(Option<Target>),
-    /// Read the plans of a cluster, after a rest.
-    Plan {
-        cluster: PlannedCluster,
+    /// Read something for a screen, after a rest; what was read of the same kind before ends.
+    Read {
+        subject: Subject,
         wait_ms: u64,
-        /// How long its Machines took, here and in earlier runs.
+        /// How long Machines of the cluster took, here and in earlier runs, where it is run ahead.
         remembered: Vec<Remembered>,
     },
-    /// Ask the server what this user may do.
-    Rights {
-        source: SourceId,
-        rights: Vec<Right>,
-    },
-    /// Ask the members of a cluster's etcd, after a rest.
-    ReadEtcd {
-        cluster: PlannedCluster,
-        wait_ms: u64,
-    },
-    /// Nothing shows them any more.
-    StopEtcd,
-    /// Watch the locks of a place from now on; `None` stops.
-    FollowLocks(Option<LockSubject>),
-    /// Read what a cluster stores of its kubeadm configuration, after a rest.
-    ReadConfiguration {
-        cluster: PlannedCluster,
-        wait_ms: u64,
-    },
-    /// Nothing shows it any more.
-    StopConfiguration,
+    /// Nothing shows what is being read of this kind any more.
+    StopReading(SubjectKind),
     /// Everything a person must see before a change of a configuration is carried out.
     PreviewChange {
         ticket: u64,
@@ -94,12 +66,6 @@ pub enum Effect {
         ticket: u64,
         cluster: PlannedCluster,
         preview: Box<ChangePreview>,
-    },
-    /// Run a cluster ahead, as it is and with what is tried.
-    Simulate {
-        cluster: PlannedCluster,
-        tried: Tried,
-        remembered: Vec<Remembered>,
     },
     /// Everything a person must see before saying yes.
     Preview {
@@ -115,13 +81,6 @@ pub enum Effect {
     },
 }
 
-/// Whose locks are on the screen.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LockSubject {
-    pub source: SourceId,
-    pub place: LockPlace,
-}
-
 /// What came of an effect. Errors are sentences already: nothing here decides on their kind.
 #[derive(Debug)]
 pub enum EffectOutcome {
@@ -130,29 +89,9 @@ pub enum EffectOutcome {
     Kept(Result<(), String>),
     /// In a sentence.
     HookFailed(String),
-    Followed {
-        target: Target,
+    Read {
         subject: Subject,
-    },
-    Planned {
-        cluster: PlannedCluster,
         reading: Reading,
-    },
-    Rights {
-        source: SourceId,
-        answers: Vec<(Right, Grant)>,
-    },
-    EtcdRead {
-        cluster: PlannedCluster,
-        look: Result<Facts, String>,
-    },
-    Locks {
-        of: LockSubject,
-        look: Result<Box<LockLook>, String>,
-    },
-    ConfigurationRead {
-        cluster: PlannedCluster,
-        read: Result<Box<ConfigurationReading>, String>,
     },
     ChangePreviewed {
         ticket: u64,
@@ -162,11 +101,6 @@ pub enum EffectOutcome {
         ticket: u64,
         cluster: PlannedCluster,
         result: Result<String, String>,
-    },
-    Simulated {
-        cluster: PlannedCluster,
-        tried: Tried,
-        ahead: Result<Box<Ahead>, String>,
     },
     Previewed {
         ticket: u64,

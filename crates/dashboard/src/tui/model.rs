@@ -6,19 +6,20 @@ use std::path::{Path, PathBuf};
 use ratatui::layout::Rect;
 
 use super::cursor::Motion;
-use super::effect::{Effect, LockSubject};
+use super::effect::Effect;
 use super::folds::AllFolds;
 use super::keeping::Keeping;
 use super::keymap::{CheckLine, KeyPress, Keymap, Mode};
 use super::overlay::Overlay;
 use super::plans::Plans;
+use super::reads::Reads;
 use super::rights::Rights;
 use super::screen::fleet::FleetScreen;
 pub use super::screen::header::Session;
 use super::screen::{Context, Screen};
 use super::theme::{Theme, Tier};
 use super::turns::{self, Turns};
-use crate::fleet::{Changes, Explanations, Fleet, Item, Names, RowId, Target};
+use crate::fleet::{Changes, Explanations, Fleet, Item, Names, RowId};
 use capstan_base::time::Timestamp;
 use capstan_base::toml_file::FileError;
 
@@ -83,6 +84,7 @@ pub struct Model {
     pub fleet: Fleet,
     pub plans: Plans,
     pub rights: Rights,
+    pub reads: Reads,
     pub session: Session,
     pub look: Look,
     /// From the first to the open one; the first is the fleet and stays.
@@ -112,18 +114,10 @@ pub struct Model {
     /// Grows with every preview that is asked for, so that a late answer belongs to no open dialog.
     pub ticket: u64,
     pub keeping: Keeping,
-    /// Etcd is being read for a screen.
-    pub reads_etcd: bool,
-    /// A configuration is being read for a screen.
-    pub reads_configuration: bool,
     /// All names, while somebody looks for an object.
     pub names: Option<Names>,
-    /// Whose events are being read for a screen.
-    pub events_of: Option<Target>,
     /// Of the kubeconfig; empty where there is none behind this.
     pub contexts: Vec<String>,
-    /// Whose locks are being watched for a screen.
-    pub locks_of: Option<LockSubject>,
 }
 
 impl Model {
@@ -132,6 +126,7 @@ impl Model {
             fleet: Fleet::explained_by(look.explanations.clone()),
             plans: Plans::default(),
             rights: Rights::default(),
+            reads: Reads::default(),
             session,
             look,
             screens: vec![Screen::Fleet(FleetScreen::default())],
@@ -150,12 +145,8 @@ impl Model {
             touched_at: None,
             ticket: 0,
             keeping: Keeping::default(),
-            reads_etcd: false,
-            reads_configuration: false,
             names: None,
-            events_of: None,
             contexts: Vec::new(),
-            locks_of: None,
         }
     }
 
@@ -189,7 +180,7 @@ impl Model {
         self.screens = vec![Screen::Fleet(FleetScreen::default())];
         self.overlays.clear();
         self.pending.clear();
-        (self.names, self.events_of, self.reads_etcd) = (None, None, false);
+        (self.names, self.reads) = (None, Reads::default());
         // What is at fault when it is listed is not news.
         self.bell = self.bell.take().map(|_| Turns::default());
         if let Some(hook) = &mut self.hook {
@@ -373,13 +364,12 @@ impl Model {
     }
 
     /// Opens a screen on top. Of a long way the first steps are forgotten.
-    pub fn open(&mut self, screen: Screen) -> Vec<Effect> {
+    pub fn open(&mut self, screen: Screen) {
         if self.screens.len() >= SCREENS_MAX {
             self.screens.remove(1);
         }
         self.screens.push(screen);
         self.rights.forget_refusals();
-        self.follow()
     }
 
     /// Leaves the open screen. False on the first one.
@@ -389,26 +379,6 @@ impl Model {
         }
         self.screens.pop();
         true
-    }
-
-    /// What the shell should follow for the open screen: the object whose details are open.
-    pub fn follow(&self) -> Vec<Effect> {
-        vec![Effect::Follow(self.followed().cloned())]
-    }
-
-    pub fn followed(&self) -> Option<&Target> {
-        match self.screen() {
-            Screen::Details(details) => Some(&details.target),
-            Screen::Fleet(_)
-            | Screen::Tree(_)
-            | Screen::Rollout(_)
-            | Screen::Rollouts(_)
-            | Screen::Etcd(_)
-            | Screen::Locks(_)
-            | Screen::Migration(_)
-            | Screen::Change(_)
-            | Screen::Simulation(_) => None,
-        }
     }
 
     pub fn say(&mut self, tone: Tone, text: impl Into<String>) {

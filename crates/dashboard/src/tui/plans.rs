@@ -4,58 +4,26 @@
 
 use rustc_hash::FxHashMap;
 
+use super::subject::{PlannedCluster, Subject, Want};
 use crate::actions::Author;
-use crate::fleet::{Changes, Fleet, Kind, Row, RowId, SourceId, Uid};
+use crate::fleet::{Changes, Fleet, Row};
 use capi_forecast::forecast::{Forecast, ObjectPlan};
 use capi_forecast::simulate::Forecast as Ahead;
-use capi_types::key::ObjectKey;
 
 /// The shortest rest between two readings.
 const REST_MIN_MS: u64 = 3_000;
 /// A reading may take this part of the time.
 const REST_FACTOR: u64 = 10;
 
-/// The lists of a larger cluster are too long to be read for a line under its tree.
-const MACHINES_MAX: usize = 1_000;
-
-/// Whose plans are meant.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PlannedCluster {
-    pub source: SourceId,
-    pub uid: Uid,
-    pub key: ObjectKey,
-}
-
-impl PlannedCluster {
-    pub fn of(fleet: &Fleet, cluster: RowId) -> Option<Self> {
-        let row = fleet.row(cluster)?;
-        Some(Self { source: row.source, uid: row.uid, key: row.key() })
-    }
-
-    /// The same, but for a cluster that is too large to be read unasked.
-    pub fn unless_large(fleet: &Fleet, cluster: RowId) -> Option<Self> {
-        let is_large = fleet.members(cluster, Kind::Machine).len() > MACHINES_MAX;
-        if is_large { None } else { Self::of(fleet, cluster) }
-    }
-}
-
 /// A reading of plans. Text in it is sanitised.
 #[derive(Debug)]
-pub struct Reading {
+pub struct PlanReading {
     pub plans: Result<Forecast, String>,
     /// How the cluster goes on from there; `None` where that was not run ahead.
     pub ahead: Option<Ahead>,
     /// Who asked for what rolls.
     pub authors: Vec<Author>,
     pub took_ms: u64,
-}
-
-/// A reading that is wanted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reread {
-    pub cluster: PlannedCluster,
-    /// How long to rest first.
-    pub wait_ms: u64,
 }
 
 /// What is known of them.
@@ -69,26 +37,27 @@ pub struct Plans {
     places: FxHashMap<String, usize>,
     /// Why what is known may be old, or nothing is.
     trouble: Option<String>,
-    /// A reading is under way.
-    is_asked: bool,
     /// The cluster changed since the last reading began.
     is_stale: bool,
     rest_ms: u64,
 }
 
 impl Plans {
-    /// What to do so that the plans of `wanted` are known; nothing when they are, or when they are being read.
-    pub fn want(&mut self, wanted: Option<PlannedCluster>) -> Option<Reread> {
-        let wanted = wanted?;
-        if self.of.as_ref() != Some(&wanted) {
-            *self = Self { of: Some(wanted.clone()), is_asked: true, ..Self::default() };
-            return Some(Reread { cluster: wanted, wait_ms: 0 });
+    /// What to read so that the plans of a cluster are known; nothing when they are, or when they are being read.
+    pub fn want(&self, cluster: PlannedCluster) -> Option<Want> {
+        if self.of.as_ref() != Some(&cluster) {
+            return Some(Want::now(Subject::Plans(cluster)));
         }
-        if self.is_asked || !self.is_stale {
-            return None;
+        let wait_ms = self.rest_ms.max(REST_MIN_MS);
+        self.is_stale.then(|| Want::after(Subject::Plans(cluster), wait_ms))
+    }
+
+    /// They are being read from now on. Those of another cluster are forgotten.
+    pub fn begin(&mut self, cluster: &PlannedCluster) {
+        self.is_stale = false;
+        if self.of.as_ref() != Some(cluster) {
+            *self = Self { of: Some(cluster.clone()), ..Self::default() };
         }
-        (self.is_asked, self.is_stale) = (true, false);
-        Some(Reread { cluster: wanted, wait_ms: self.rest_ms.max(REST_MIN_MS) })
     }
 
     /// The fleet changed.
@@ -99,11 +68,10 @@ impl Plans {
     }
 
     /// An answer. One about another cluster is late.
-    pub fn take(&mut self, of: &PlannedCluster, reading: Reading) {
+    pub fn take(&mut self, of: &PlannedCluster, reading: PlanReading) {
         if self.of.as_ref() != Some(of) {
             return;
         }
-        self.is_asked = false;
         self.rest_ms = reading.took_ms.saturating_mul(REST_FACTOR);
         match reading.plans {
             Ok(forecast) => {

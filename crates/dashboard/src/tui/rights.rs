@@ -11,22 +11,17 @@ const KNOWN_MAX: usize = 512;
 
 #[derive(Default)]
 pub struct Rights {
-    /// `None` while the answer is on its way.
-    known: FxHashMap<(SourceId, Right), Option<Grant>>,
+    known: FxHashMap<(SourceId, Right), Grant>,
 }
 
 impl Rights {
     /// What to ask so that it is known which actions on `row` are allowed.
-    pub fn want(&mut self, row: &Row) -> Vec<Right> {
+    pub fn unknown(&self, row: &Row) -> Vec<Right> {
         let takers = ACTIONS.iter().filter(|info| info.check_kind(&row.gvk.kind).is_ok());
         let mut verbs: Vec<&'static str> = takers.map(|info| info.access_verb).collect();
         verbs.sort_unstable();
         verbs.dedup();
-        let wanted = verbs.into_iter().filter_map(|verb| self.next(row, verb)).collect::<Vec<_>>();
-        for right in &wanted {
-            self.known.insert((row.source, right.clone()), None);
-        }
-        wanted
+        verbs.into_iter().filter_map(|verb| self.next(row, verb)).collect()
     }
 
     fn next(&self, row: &Row, verb: &'static str) -> Option<Right> {
@@ -45,16 +40,16 @@ impl Rights {
     }
 
     fn answer(&self, source: SourceId, right: &Right) -> Option<&Grant> {
-        self.known.get(&(source, right.clone()))?.as_ref()
+        self.known.get(&(source, right.clone()))
     }
 
     pub fn take(&mut self, source: SourceId, answers: Vec<(Right, Grant)>) {
-        self.known.extend(answers.into_iter().map(|(right, answer)| ((source, right), Some(answer))));
+        self.known.extend(answers.into_iter().map(|(right, answer)| ((source, right), answer)));
     }
 
     /// What was refused or could not be asked is asked again: a right may have been given meanwhile.
     pub fn forget_refusals(&mut self) {
-        self.known.retain(|_, answer| matches!(answer, None | Some(Grant::Allowed)));
+        self.known.retain(|_, answer| *answer == Grant::Allowed);
     }
 
     /// Why the server would refuse `verb` on `row`, as half a sentence; `None` when it would not, or when that is not

@@ -197,42 +197,9 @@ fn on_outcome(model: &mut Model, outcome: EffectOutcome) -> Vec<Effect> {
         EffectOutcome::Theme(Err(error)) | EffectOutcome::Keymap(Err(error)) => {
             model.notice("The file was not taken", format!("{error}\n\nWhat was loaded before stays."));
         }
-        EffectOutcome::Followed { target, subject } => {
-            let now = model.now;
-            let details = model.screens.iter_mut().filter_map(|screen| match screen {
-                Screen::Details(details) if details.target == target => Some(details),
-                _ => None,
-            });
-            details.for_each(|details| details.take(&subject, now));
-        }
         EffectOutcome::Kept(Err(why)) | EffectOutcome::HookFailed(why) => model.say(Tone::Warning, why),
         EffectOutcome::Kept(Ok(())) => {}
-        EffectOutcome::Planned { cluster, reading } => model.plans.take(&cluster, reading),
-        EffectOutcome::Rights { source, answers } => model.rights.take(source, answers),
-        EffectOutcome::EtcdRead { cluster, look } => {
-            let now = model.now;
-            if let Screen::Etcd(etcd) = model.screen_mut() {
-                etcd.take(&cluster, look, now);
-            }
-        }
-        EffectOutcome::Locks { of, look } => {
-            for feed in model.screens.iter_mut().filter_map(Screen::lock_feed_mut) {
-                feed.take(&of, look.as_deref());
-            }
-        }
-        EffectOutcome::ConfigurationRead { cluster, read } => {
-            let now = model.now;
-            if let Screen::Change(change) = model.screen_mut() {
-                change.take(&cluster, read.map(|reading| *reading), now);
-            }
-        }
-        EffectOutcome::Simulated { cluster, tried, ahead } => {
-            for screen in &mut model.screens {
-                if let Screen::Simulation(open) = screen {
-                    open.take(&cluster, &tried, &ahead);
-                }
-            }
-        }
+        EffectOutcome::Read { subject, reading } => model.take(&subject, reading),
         EffectOutcome::ChangePreviewed { ticket, result } => answer_change(model, ticket, result),
         EffectOutcome::ChangeCarriedOut { ticket, cluster, result } => {
             close_preview(model, ticket);

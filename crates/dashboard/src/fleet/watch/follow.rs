@@ -35,7 +35,7 @@ const REDACTED: &str = "(hidden)";
 
 /// News of one followed object. Text is sanitised.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Subject {
+pub enum ObjectNews {
     /// The object as it is now, without managed fields, secret data hidden.
     Object(Box<Value>),
     /// Who set its fields, the last one first; told after the object where it is other than before.
@@ -63,16 +63,16 @@ pub struct EventLine {
 }
 
 /// The object, until the receiver is dropped.
-pub(super) fn object(context: Arc<Context>, target: Target) -> mpsc::Receiver<Subject> {
+pub(super) fn object(context: Arc<Context>, target: Target) -> mpsc::Receiver<ObjectNews> {
     spawn(|news| follow_object(context, target, news))
 }
 
 /// Its events, until the receiver is dropped.
-pub(super) fn events(context: Arc<Context>, target: Target) -> mpsc::Receiver<Subject> {
+pub(super) fn events(context: Arc<Context>, target: Target) -> mpsc::Receiver<ObjectNews> {
     spawn(|news| follow_events(context, target, news))
 }
 
-fn spawn<F>(follow: impl FnOnce(mpsc::Sender<Subject>) -> F) -> mpsc::Receiver<Subject>
+fn spawn<F>(follow: impl FnOnce(mpsc::Sender<ObjectNews>) -> F) -> mpsc::Receiver<ObjectNews>
 where
     F: Future<Output = ()> + Send + 'static,
 {
@@ -93,13 +93,13 @@ fn backoff(context: &Context, what: &str) -> Backoff {
     Backoff::new(context.rng.stream(what))
 }
 
-async fn follow_object(context: Arc<Context>, target: Target, news: mpsc::Sender<Subject>) {
+async fn follow_object(context: Arc<Context>, target: Target, news: mpsc::Sender<ObjectNews>) {
     let mut waits = backoff(&context, "resolve");
     let gvk = loop {
         match context.resolve(&target.group, &target.kind).await {
             Ok(gvk) => break gvk,
             Err(text) => {
-                let _ = news.send(Subject::Failed(sanitize_line(&text))).await;
+                let _ = news.send(ObjectNews::Failed(sanitize_line(&text))).await;
                 tokio::time::sleep(waits.next().unwrap_or(super::ASK_AGAIN)).await;
             }
         }
@@ -116,7 +116,7 @@ async fn follow_object(context: Arc<Context>, target: Target, news: mpsc::Sender
     listing::run(&context, api, Some(selector), backoff(&context, "object"), listener).await;
 }
 
-async fn follow_events(context: Arc<Context>, target: Target, news: mpsc::Sender<Subject>) {
+async fn follow_events(context: Arc<Context>, target: Target, news: mpsc::Sender<ObjectNews>) {
     let api: Api<Event> = if target.namespace.is_empty() {
         Api::all(context.client.clone())
     } else {
@@ -145,17 +145,17 @@ struct ObjectListener {
     seen: bool,
     /// As they were told.
     writers: Vec<FieldManager>,
-    news: mpsc::Sender<Subject>,
+    news: mpsc::Sender<ObjectNews>,
 }
 
 impl ObjectListener {
-    fn report(&mut self, object: DynamicObject, news: &mut Vec<Subject>) {
+    fn report(&mut self, object: DynamicObject, news: &mut Vec<ObjectNews>) {
         self.seen = true;
         let writers = writers(object.metadata.managed_fields.as_deref().unwrap_or_default());
-        news.push(Subject::Object(Box::new(presentable(object, &self.gvk))));
+        news.push(ObjectNews::Object(Box::new(presentable(object, &self.gvk))));
         if writers != self.writers {
             self.writers.clone_from(&writers);
-            news.push(Subject::Writers(writers));
+            news.push(ObjectNews::Writers(writers));
         }
     }
 }
@@ -166,12 +166,12 @@ impl Listener<DynamicObject> for ObjectListener {
         match step {
             Step::Listing => self.seen = false,
             Step::Page(objects) => objects.into_iter().for_each(|o| self.report(o, &mut news)),
-            Step::Listed if !self.seen => news.push(Subject::Gone),
+            Step::Listed if !self.seen => news.push(ObjectNews::Gone),
             Step::Changes(changes) => {
                 for change in changes {
                     match change {
                         WatchEvent::Added(o) | WatchEvent::Modified(o) => self.report(o, &mut news),
-                        WatchEvent::Deleted(_) => news.push(Subject::Gone),
+                        WatchEvent::Deleted(_) => news.push(ObjectNews::Gone),
                         WatchEvent::Bookmark(_) | WatchEvent::Error(_) => {}
                     }
                 }
@@ -187,7 +187,7 @@ struct EventListener {
     server: String,
     events: BTreeMap<String, EventLine>,
     most: usize,
-    news: mpsc::Sender<Subject>,
+    news: mpsc::Sender<ObjectNews>,
 }
 
 impl EventListener {
@@ -204,11 +204,11 @@ impl EventListener {
         }
     }
 
-    fn picture(&self) -> Subject {
+    fn picture(&self) -> ObjectNews {
         let mut lines: Vec<EventLine> = self.events.values().cloned().collect();
         lines.sort_by_key(|l| l.last_seen);
         let surplus = lines.len().saturating_sub(self.most);
-        Subject::Events(lines.split_off(surplus))
+        ObjectNews::Events(lines.split_off(surplus))
     }
 }
 
@@ -256,8 +256,8 @@ fn refused(trouble: &Trouble) -> bool {
 }
 
 async fn send_all(
-    sender: &mpsc::Sender<Subject>,
-    news: impl IntoIterator<Item = Subject>,
+    sender: &mpsc::Sender<ObjectNews>,
+    news: impl IntoIterator<Item = ObjectNews>,
 ) -> Option<Option<Duration>> {
     for subject in news {
         sender.send(subject).await.ok()?;
@@ -265,8 +265,8 @@ async fn send_all(
     Some(None)
 }
 
-fn failed(trouble: &Trouble, server: &str) -> Subject {
-    Subject::Failed(match trouble {
+fn failed(trouble: &Trouble, server: &str) -> ObjectNews {
+    ObjectNews::Failed(match trouble {
         Trouble::Request(error) => sanitize_line(&explain(error, server)),
         Trouble::Outage(outage) => outage.error.to_string(),
         Trouble::Silent => format!("{server} has gone silent: check the network"),

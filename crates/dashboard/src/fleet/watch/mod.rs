@@ -26,7 +26,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::task::AbortOnDropHandle;
 
-pub use follow::{EventLine, Subject, redact};
+pub use follow::{EventLine, ObjectNews, redact};
 pub use recording::Recording;
 pub use rest::nap_while_watches_rest;
 pub use writers::FieldManager;
@@ -115,12 +115,12 @@ impl Source {
     }
 
     /// One object in full, from now until the receiver is dropped.
-    pub fn follow(&self, target: Target) -> mpsc::Receiver<Subject> {
+    pub fn follow(&self, target: Target) -> mpsc::Receiver<ObjectNews> {
         follow::object(self.context.clone(), target)
     }
 
     /// Its events, from now until the receiver is dropped; of what has other objects below it those of its namespace.
-    pub fn follow_events(&self, target: Target) -> mpsc::Receiver<Subject> {
+    pub fn follow_events(&self, target: Target) -> mpsc::Receiver<ObjectNews> {
         follow::events(self.context.clone(), target)
     }
 
@@ -137,7 +137,7 @@ impl Source {
 }
 
 /// One object in full, without watching anything else; see [`Source::follow`].
-pub fn follow_one(connection: &Connection, target: Target, rng: Rng) -> mpsc::Receiver<Subject> {
+pub fn follow_one(connection: &Connection, target: Target, rng: Rng) -> mpsc::Receiver<ObjectNews> {
     // One read needs no watch over its connection: the request's own time-outs end it.
     let (_, outages) = watch::channel(None);
     let context = Context::new(connection, target.source, Scope::default(), Clock::system(), rng, outages);

@@ -9,7 +9,7 @@ use kube::api::DynamicObject;
 use serde_json::Value;
 
 use super::CORE_KINDS;
-use super::follow::{EventLine, Subject, has_below, line, presentable};
+use super::follow::{EventLine, ObjectNews, has_below, line, presentable};
 use super::writers::writers;
 use crate::fleet::decode::{ControlPlaneKinds, Slim};
 use crate::fleet::{Delta, FeedKey, FeedState, Interner, Kind, SourceId, Target};
@@ -96,16 +96,16 @@ impl Recording {
     }
 
     /// What following an object would tell: itself, or that it is not there, and its Events.
-    pub fn subjects(&self, target: &Target) -> Vec<Subject> {
+    pub fn subjects(&self, target: &Target) -> Vec<ObjectNews> {
         let name = (target.kind.clone(), target.namespace.clone(), target.name.clone());
         let of_name = self.objects.get(&name).into_iter().flatten();
         let object = of_name.filter(|object| group(object) == target.group).find_map(|object| {
             let dynamic: DynamicObject = serde_json::from_value(object.clone()).ok()?;
             let writers = writers(dynamic.metadata.managed_fields.as_deref().unwrap_or_default());
-            Some((Subject::Object(Box::new(presentable(dynamic, &gvk_of(object)))), writers))
+            Some((ObjectNews::Object(Box::new(presentable(dynamic, &gvk_of(object)))), writers))
         });
         let (object, writers) = object.unzip();
-        let missing = || Subject::Failed("the files do not have this object".to_owned());
+        let missing = || ObjectNews::Failed("the files do not have this object".to_owned());
         let is_about = |event: &&EventLine| {
             let is_kind = event.kind == target.kind || target.kind == "Machine";
             has_below(&target.kind) || (is_kind && event.name == target.name)
@@ -113,8 +113,8 @@ impl Recording {
         let of_namespace = self.events.get(&target.namespace).into_iter().flatten();
         let mut events: Vec<EventLine> = of_namespace.filter(is_about).cloned().collect();
         events.sort_by_key(|event| event.last_seen);
-        let mut all = vec![object.unwrap_or_else(missing), Subject::Events(events)];
-        all.extend(writers.filter(|writers| !writers.is_empty()).map(Subject::Writers));
+        let mut all = vec![object.unwrap_or_else(missing), ObjectNews::Events(events)];
+        all.extend(writers.filter(|writers| !writers.is_empty()).map(ObjectNews::Writers));
         all
     }
 }
@@ -192,14 +192,14 @@ mod tests {
         fleet.apply(recording.deltas(SourceId(0), "dump", made_at));
         assert_eq!((fleet.clusters().len(), fleet.rows().count()), (1, 2));
         let subjects = recording.subjects(&target("Machine", "m"));
-        let [Subject::Object(object), Subject::Events(events)] = subjects.as_slice() else {
+        let [ObjectNews::Object(object), ObjectNews::Events(events)] = subjects.as_slice() else {
             panic!("{subjects:?}")
         };
         assert_eq!(object["status"]["conditions"][0]["lastTransitionTime"], "2026-11-20T12:00:00Z");
         assert!(object["metadata"]["managedFields"].is_null());
         assert_eq!(events.iter().map(|e| e.reason.as_str()).collect::<Vec<_>>(), ["Drained"]);
         let missing = recording.subjects(&target("Machine", "other"));
-        assert!(matches!(missing.as_slice(), [Subject::Failed(why), _] if why.contains("do not have")));
+        assert!(matches!(missing.as_slice(), [ObjectNews::Failed(why), _] if why.contains("do not have")));
     }
 
     #[test]

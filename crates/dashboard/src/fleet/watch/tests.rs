@@ -488,16 +488,16 @@ async fn one_object_is_followed_and_its_events_are() {
     }
     let object = seen
         .iter()
-        .find_map(|s| if let Subject::Object(o) = s { Some(o) } else { None })
+        .find_map(|s| if let ObjectNews::Object(o) = s { Some(o) } else { None })
         .expect("the object");
     assert_eq!(object["data"]["k"], "(hidden)");
     assert!(object["metadata"].get("managedFields").is_none());
     let events =
-        seen.iter().find_map(|s| if let Subject::Events(e) = s { Some(e) } else { None }).expect("events");
+        seen.iter().find_map(|s| if let ObjectNews::Events(e) = s { Some(e) } else { None }).expect("events");
     assert_eq!((events[0].count, events[0].warning), (3, true));
     assert!(!events[0].message.contains('\u{1b}'));
     script.tell("DELETED", &secret);
-    assert_eq!(timeout(Duration::from_secs(1), news.recv()).await, Ok(Some(Subject::Gone)));
+    assert_eq!(timeout(Duration::from_secs(1), news.recv()).await, Ok(Some(ObjectNews::Gone)));
 }
 
 fn silent(fleet: &Fleet) -> usize {

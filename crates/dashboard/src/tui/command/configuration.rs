@@ -21,7 +21,8 @@ pub fn open(model: &mut Model, name: &str) -> Outcome {
     if !name.is_empty() {
         model.screens.truncate(1);
     }
-    Ok(model.open(Screen::Change(Box::new(screen))))
+    model.open(Screen::Change(Box::new(screen)));
+    Ok(Vec::new())
 }
 
 /// Stages a change of the configuration that is open.

@@ -24,7 +24,8 @@ pub fn find(model: &mut Model, words: &str) -> Outcome {
     let id = exact.or_else(|| found(model, words).into_iter().next());
     let id = id.ok_or_else(|| format!("nothing here is called `{words}`"))?;
     let screen = DetailsScreen::of(&model.fleet, Item::Row(id), Tab::Overview).ok_or("it is gone")?;
-    Ok(model.open(Screen::Details(Box::new(screen))))
+    model.open(Screen::Details(Box::new(screen)));
+    Ok(Vec::new())
 }
 
 /// What may be meant by `words`, with how it is.

@@ -5,7 +5,7 @@ use super::cluster::cluster_meant;
 use crate::actions::LockPlace;
 use crate::fleet::{Item, Relative, RowId};
 use crate::tui::cursor::Motion;
-use crate::tui::effect::{Effect, LockSubject};
+use crate::tui::effect::Effect;
 use crate::tui::layout::layout;
 use crate::tui::model::{Model, Tone};
 use crate::tui::overlay::Overlay;
@@ -23,13 +23,14 @@ use crate::tui::screen::rollouts::RolloutsScreen;
 use crate::tui::screen::simulation::SimulationScreen;
 use crate::tui::screen::tree::{Fold, TreeScreen};
 use crate::tui::screen::{Context, Screen};
+use crate::tui::subject::LockSubject;
 use capstan_base::text::did_you_mean;
 
 const NOTHING: Outcome = Ok(Vec::new());
 
 pub fn clusters(model: &mut Model) -> Outcome {
     model.screens.truncate(1);
-    Ok(model.follow())
+    NOTHING
 }
 
 /// The named cluster, or the one that the selected object belongs to.
@@ -42,7 +43,8 @@ pub fn tree(model: &mut Model, name: &str) -> Outcome {
     if !name.is_empty() {
         model.screens.truncate(1);
     }
-    Ok(model.open(Screen::Tree(Box::new(screen))))
+    model.open(Screen::Tree(Box::new(screen)));
+    NOTHING
 }
 
 /// The rollout of the cluster that the selected object belongs to.
@@ -53,9 +55,9 @@ pub fn rollout(model: &mut Model) -> Outcome {
     let id = model.selected().ok_or("no cluster is selected")?.row();
     let cluster = model.fleet.cluster_of(id).ok_or("the object belongs to no cluster that is known")?;
     let screen = RolloutScreen::of(&model.fleet, cluster).ok_or("the cluster is gone")?;
-    let effects = model.open(Screen::Rollout(Box::new(screen)));
+    model.open(Screen::Rollout(Box::new(screen)));
     model.refresh();
-    Ok(effects)
+    NOTHING
 }
 
 /// The etcd of the named cluster, or of the one that the selected object belongs to.
@@ -68,7 +70,8 @@ pub fn etcd(model: &mut Model, name: &str) -> Outcome {
     if !name.is_empty() {
         model.screens.truncate(1);
     }
-    Ok(model.open(Screen::Etcd(Box::new(screen))))
+    model.open(Screen::Etcd(Box::new(screen)));
+    NOTHING
 }
 
 /// The locks of the named cluster; without a name those of the cluster that the screen is about, in lists of clusters
@@ -78,7 +81,8 @@ pub fn leases(model: &mut Model, name: &str) -> Outcome {
         return NOTHING;
     }
     let feed = lock_feed(model, name)?;
-    Ok(model.open(Screen::Locks(Box::new(LocksScreen::of(feed)))))
+    model.open(Screen::Locks(Box::new(LocksScreen::of(feed))));
+    NOTHING
 }
 
 /// The leader migration of the same place.
@@ -87,7 +91,8 @@ pub fn leader_migration(model: &mut Model, name: &str) -> Outcome {
         return NOTHING;
     }
     let feed = lock_feed(model, name)?;
-    Ok(model.open(Screen::Migration(Box::new(MigrationScreen::of(feed)))))
+    model.open(Screen::Migration(Box::new(MigrationScreen::of(feed))));
+    NOTHING
 }
 
 fn lock_feed(model: &Model, name: &str) -> Result<LockFeed, String> {
@@ -120,7 +125,8 @@ pub fn simulate(model: &mut Model, name: &str) -> Outcome {
     if !name.is_empty() {
         model.screens.truncate(1);
     }
-    Ok(model.open(Screen::Simulation(Box::new(screen))))
+    model.open(Screen::Simulation(Box::new(screen)));
+    NOTHING
 }
 
 /// Tries a change in the open simulation; without one, none.
@@ -146,7 +152,8 @@ pub fn rollouts(model: &mut Model) -> Outcome {
         return NOTHING;
     }
     model.screens.truncate(1);
-    Ok(model.open(Screen::Rollouts(RolloutsScreen::default())))
+    model.open(Screen::Rollouts(RolloutsScreen::default()));
+    NOTHING
 }
 
 /// Details of the selected object; on the details screen, another tab.
@@ -168,7 +175,8 @@ fn open_details(model: &mut Model, item: Item, tab: Tab) -> Outcome {
         return Err(NODE_ELSEWHERE.to_owned());
     }
     let screen = DetailsScreen::of(&model.fleet, item, tab).ok_or("a heading has no details")?;
-    Ok(model.open(Screen::Details(Box::new(screen))))
+    model.open(Screen::Details(Box::new(screen)));
+    NOTHING
 }
 
 pub fn owner(model: &mut Model) -> Outcome {
@@ -198,7 +206,10 @@ pub fn follow(model: &mut Model) -> Outcome {
     let Some(related) = chosen else { return link(model, true) };
     match related.way {
         Way::Item(item) => open_details(model, item, Tab::Overview),
-        Way::Object(target) => Ok(model.open(Screen::Details(Box::new(DetailsScreen::of_target(target))))),
+        Way::Object(target) => {
+            model.open(Screen::Details(Box::new(DetailsScreen::of_target(target))));
+            NOTHING
+        }
         Way::None(why) => Err(why.to_owned()),
     }
 }
@@ -216,7 +227,8 @@ pub fn why(model: &mut Model) -> Outcome {
     if matches!(model.screen(), Screen::Details(_)) && screen.row() == Some(id) {
         return Err("nothing below it explains it better".to_owned());
     }
-    Ok(model.open(Screen::Details(Box::new(screen))))
+    model.open(Screen::Details(Box::new(screen)));
+    NOTHING
 }
 
 /// Another cause in the place of the one that is open; after the last one, the first.
@@ -228,7 +240,8 @@ fn next_cause(model: &mut Model, of: RowId, at: usize) -> Outcome {
     let next = if at < causes { at } else { 0 };
     let screen = DetailsScreen::of_cause(&model.fleet, of, next).ok_or("it is well by now")?;
     model.close_screen();
-    Ok(model.open(Screen::Details(Box::new(screen))))
+    model.open(Screen::Details(Box::new(screen)));
+    NOTHING
 }
 
 /// Every warning whole; the line above the foot has room for one.
@@ -250,11 +263,12 @@ pub fn back(model: &mut Model) -> Outcome {
     if model.screen_mut().chosen_mut().is_some_and(Chosen::clear) {
         return NOTHING;
     }
-    if model.close_screen() { Ok(model.follow()) } else { NOTHING }
+    model.close_screen();
+    NOTHING
 }
 
 pub fn leave(model: &mut Model) -> Outcome {
-    if model.close_screen() { Ok(model.follow()) } else { quit() }
+    if model.close_screen() { NOTHING } else { quit() }
 }
 
 pub fn step(model: &mut Model, motion: Motion) -> Outcome {

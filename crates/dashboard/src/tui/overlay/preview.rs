@@ -19,7 +19,7 @@ use crate::fleet::SourceId;
 use crate::tui::cursor::{Motion, Scroll};
 use crate::tui::effect::Effect;
 use crate::tui::paint::{Paint, put};
-use crate::tui::plans::PlannedCluster;
+use crate::tui::subject::PlannedCluster;
 use crate::tui::theme::Scope;
 use capi_forecast::forecast::in_place::Updates;
 use capstan_base::text;

@@ -10,12 +10,14 @@ use super::moments::Moments;
 use super::related::{Related, Way, related};
 use super::search::Search;
 use super::{Context, foot, plan_text, timeline_text, why};
-use crate::fleet::watch::Subject;
+use crate::fleet::watch::ObjectNews;
 use crate::fleet::{Fleet, Item, ItemKey, Part, RowId, SourceId, Target, Uid};
 use crate::tui::cursor::{Motion, Scroll};
 use crate::tui::layout::{Layout, layout};
 use crate::tui::paint::{Paint, put};
-use crate::tui::plans::{PlannedCluster, Plans};
+use crate::tui::plans::Plans;
+use crate::tui::reads::Reading;
+use crate::tui::subject::{PlannedCluster, Subject, Want};
 use crate::tui::theme::Scope;
 use crate::tui::widget::table::mark;
 use capstan_base::time::Timestamp;
@@ -152,26 +154,37 @@ impl DetailsScreen {
         self.tab = Tab::ALL[at];
     }
 
-    /// Whose plans belong to this screen: none while another tab is open.
-    pub fn planned(&self, fleet: &Fleet) -> Option<PlannedCluster> {
-        let row = self.row().filter(|_| self.tab == Tab::Plan)?;
-        PlannedCluster::of(fleet, fleet.cluster_of(row)?)
+    /// The object in full, and what the open tab shows besides.
+    pub fn wants(&self, fleet: &Fleet, plans: &Plans) -> Vec<Want> {
+        let mut wants = vec![Want::now(Subject::Object(self.target.clone()))];
+        match self.tab {
+            Tab::Plan => wants.extend(self.planned(fleet).and_then(|cluster| plans.want(cluster))),
+            Tab::Events => wants.push(Want::now(Subject::Events(self.target.clone()))),
+            Tab::Overview | Tab::Yaml | Tab::Timeline | Tab::Changes => {}
+        }
+        wants
     }
 
-    pub fn tab(&self) -> Tab {
-        self.tab
+    fn planned(&self, fleet: &Fleet) -> Option<PlannedCluster> {
+        PlannedCluster::of(fleet, fleet.cluster_of(self.row()?)?)
     }
 
     pub fn set_tab(&mut self, tab: Tab) {
         self.tab = tab;
     }
 
-    /// News of the object.
-    pub fn take(&mut self, subject: &Subject, now: Timestamp) {
-        if let Subject::Object(object) = subject {
+    /// News of the object, or of its events.
+    pub fn take(&mut self, of: &Subject, reading: &Reading, now: Timestamp) {
+        let (Subject::Object(target) | Subject::Events(target), Reading::Object(news)) = (of, reading) else {
+            return;
+        };
+        if *target != self.target {
+            return;
+        }
+        if let ObjectNews::Object(object) = news {
             self.moments.take(object, now);
         }
-        self.full.take(subject);
+        self.full.take(news);
     }
 
     /// The YAML while its tab is open, for the clipboard.

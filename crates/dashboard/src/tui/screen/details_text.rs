@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::related::{Related, Way};
 use super::{spec_text, timeline_text};
-use crate::fleet::watch::{EventLine, FieldManager, Subject};
+use crate::fleet::watch::{EventLine, FieldManager, ObjectNews};
 use crate::fleet::{
     Cell, ConditionLine, Details, Fleet, Item, Reader, Row, RowId, Severity, Target, Tone, condition_lines,
 };
@@ -36,17 +36,17 @@ pub struct Full {
 }
 
 impl Full {
-    pub fn take(&mut self, subject: &Subject) {
-        match subject {
-            Subject::Object(object) => {
+    pub fn take(&mut self, news: &ObjectNews) {
+        match news {
+            ObjectNews::Object(object) => {
                 self.yaml = Some(to_yaml(object).lines().map(str::to_owned).collect());
                 self.object = Some(object.clone());
                 self.trouble = None;
             }
-            Subject::Writers(writers) => self.writers.clone_from(writers),
-            Subject::Events(events) => self.events = Some(events.clone()),
-            Subject::Gone => self.trouble = Some("the object does not exist any more".to_owned()),
-            Subject::Failed(why) => self.trouble = Some(why.clone()),
+            ObjectNews::Writers(writers) => self.writers.clone_from(writers),
+            ObjectNews::Events(events) => self.events = Some(events.clone()),
+            ObjectNews::Gone => self.trouble = Some("the object does not exist any more".to_owned()),
+            ObjectNews::Failed(why) => self.trouble = Some(why.clone()),
         }
     }
 

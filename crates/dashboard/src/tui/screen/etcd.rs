@@ -11,7 +11,8 @@ use crate::fleet::{Fleet, Item, Kind, RowId};
 use crate::tui::cursor::Motion;
 use crate::tui::layout::Layout;
 use crate::tui::paint::{Paint, put, put_ends};
-use crate::tui::plans::PlannedCluster;
+use crate::tui::reads::Reading;
+use crate::tui::subject::{Subject, Want};
 use crate::tui::theme::Scope;
 use crate::tui::widget::table::{self, Align, Column, Placed};
 use capi_rules::etcd::facts::Facts;
@@ -57,18 +58,14 @@ impl EtcdScreen {
         &self.readings.cluster.key
     }
 
-    /// The reading that is due, and how long to rest before it; none while one is under way.
-    pub fn want(&mut self) -> Option<(PlannedCluster, u64)> {
-        self.readings.want(if self.is_doubtful { SECOND_LOOK_MS } else { REST_MS })
-    }
-
-    /// The screen is left: nothing is read for it any more.
-    pub fn forget_asked(&mut self) {
-        self.readings.forget_asked();
+    /// The next reading.
+    pub fn want(&self) -> Want {
+        self.readings.want(Subject::Etcd, if self.is_doubtful { SECOND_LOOK_MS } else { REST_MS })
     }
 
     /// An answer. One about another cluster is not for this screen.
-    pub fn take(&mut self, of: &PlannedCluster, look: Result<Facts, String>, now: Timestamp) {
+    pub fn take(&mut self, of: &Subject, reading: &Reading, now: Timestamp) {
+        let (Subject::Etcd(of), Reading::Etcd(look)) = (of, reading) else { return };
         let Some(facts) = self.readings.take(of, look, now) else { return };
         let report = Report::of(&facts, self.previous.as_ref());
         self.is_doubtful = report.may_pass() && !self.is_doubtful;

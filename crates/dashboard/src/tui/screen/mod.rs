@@ -36,6 +36,8 @@ use super::keymap::Keymap;
 use super::layout::Layout;
 use super::paint::Paint;
 use super::plans::Plans;
+use super::reads::Reading;
+use super::subject::{PlannedCluster, Subject, Want};
 use super::theme::Theme;
 use crate::fleet::{Changes, Fleet, Item, RowId};
 use capstan_base::time::Timestamp;
@@ -83,6 +85,36 @@ impl Screen {
             Self::Locks(_) | Self::Migration(_) => {}
             Self::Change(s) => s.refresh(context),
             Self::Simulation(_) => {}
+        }
+    }
+
+    /// What is read for it while it is the open one.
+    pub fn wants(&self, fleet: &Fleet, plans: &Plans) -> Vec<Want> {
+        let plans_of = |cluster: Option<PlannedCluster>| cluster.and_then(|cluster| plans.want(cluster));
+        match self {
+            Self::Fleet(_) | Self::Rollouts(_) => Vec::new(),
+            Self::Tree(s) => plans_of(s.planned(fleet)).into_iter().collect(),
+            Self::Details(s) => s.wants(fleet, plans),
+            Self::Rollout(s) => plans_of(s.planned(fleet)).into_iter().collect(),
+            Self::Etcd(s) => vec![s.want()],
+            Self::Locks(s) => vec![s.feed.want()],
+            Self::Migration(s) => vec![s.feed.want()],
+            Self::Change(s) => vec![s.want()],
+            Self::Simulation(s) => s.want().into_iter().collect(),
+        }
+    }
+
+    /// Something was read, for it or for another screen.
+    pub fn take(&mut self, of: &Subject, reading: &Reading, now: Timestamp) {
+        match self {
+            Self::Details(s) => s.take(of, reading, now),
+            Self::Etcd(s) => s.take(of, reading, now),
+            Self::Locks(s) => s.feed.take(of, reading),
+            Self::Migration(s) => s.feed.take(of, reading),
+            Self::Change(s) => s.take(of, reading, now),
+            Self::Simulation(s) => s.take(of, reading),
+            // What they show of plans is the model's.
+            Self::Fleet(_) | Self::Tree(_) | Self::Rollout(_) | Self::Rollouts(_) => {}
         }
     }
 
@@ -229,14 +261,6 @@ impl Screen {
         match self {
             Self::Locks(s) => Some(&s.feed),
             Self::Migration(s) => Some(&s.feed),
-            _ => None,
-        }
-    }
-
-    pub fn lock_feed_mut(&mut self) -> Option<&mut locks::LockFeed> {
-        match self {
-            Self::Locks(s) => Some(&mut s.feed),
-            Self::Migration(s) => Some(&mut s.feed),
             _ => None,
         }
     }

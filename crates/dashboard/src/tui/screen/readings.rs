@@ -1,11 +1,11 @@
-//! The readings of one cluster that a screen asks for again and again: which one is due, how old the last is, and why the one after it
+//! The readings of one cluster that a screen asks for again and again: how urgent the next is, how old the last is, and why the one after it
 //! failed. Must not know what is read.
 
 use ratatui::text::Span;
 
 use crate::fleet::{Fleet, Item, RowId};
 use crate::tui::paint::Paint;
-use crate::tui::plans::PlannedCluster;
+use crate::tui::subject::{PlannedCluster, Subject, Want};
 use crate::tui::theme::Scope;
 use capstan_base::text::sanitize_line;
 use capstan_base::time::Timestamp;
@@ -15,50 +15,47 @@ pub struct Readings {
     /// Why the last one failed; what was read before stays.
     trouble: Option<String>,
     read_at: Option<Timestamp>,
-    /// One is under way, or at rest before it.
-    is_asked: bool,
     /// The next one does not wait.
     is_urgent: bool,
+    /// How often what was under way came to be of no use.
+    version: u64,
 }
 
 impl Readings {
     pub fn of(fleet: &Fleet, cluster: RowId) -> Option<Self> {
         let cluster = PlannedCluster::of(fleet, cluster)?;
-        Some(Self { cluster, trouble: None, read_at: None, is_asked: false, is_urgent: true })
+        Some(Self { cluster, trouble: None, read_at: None, is_urgent: true, version: 0 })
     }
 
-    /// The one that is due, and how long to rest before it; none while one is under way.
-    pub fn want(&mut self, rest_ms: u64) -> Option<(PlannedCluster, u64)> {
-        if std::mem::replace(&mut self.is_asked, true) {
-            return None;
-        }
-        let rest_ms = if std::mem::take(&mut self.is_urgent) { 0 } else { rest_ms };
-        Some((self.cluster.clone(), rest_ms))
+    /// The next one, and how long to rest before it.
+    pub fn want(&self, subject: impl FnOnce(PlannedCluster) -> Subject, rest_ms: u64) -> Want {
+        let wait_ms = if self.is_urgent { 0 } else { rest_ms };
+        Want { subject: subject(self.cluster.clone()), version: self.version, wait_ms }
     }
 
     /// The cluster was changed: it is read again at once.
     pub fn hurry(&mut self) {
-        (self.is_asked, self.is_urgent) = (false, true);
-    }
-
-    /// The screen is left: nothing is read for it any more.
-    pub fn forget_asked(&mut self) {
-        self.is_asked = false;
+        (self.version, self.is_urgent) = (self.version + 1, true);
     }
 
     /// What was read, if it is about this cluster and did not fail.
-    pub fn take<T>(&mut self, of: &PlannedCluster, read: Result<T, String>, now: Timestamp) -> Option<T> {
+    pub fn take<T: Clone>(
+        &mut self,
+        of: &PlannedCluster,
+        read: &Result<T, String>,
+        now: Timestamp,
+    ) -> Option<T> {
         if self.cluster != *of {
             return None;
         }
-        self.is_asked = false;
+        self.is_urgent = false;
         match read {
             Ok(read) => {
                 (self.trouble, self.read_at) = (None, Some(now));
-                Some(read)
+                Some(read.clone())
             }
             Err(why) => {
-                self.trouble = Some(sanitize_line(&why));
+                self.trouble = Some(sanitize_line(why));
                 None
             }
         }

@@ -17,8 +17,9 @@ use super::readings::Readings;
 use crate::actions::{ChangeOrder, ConfigurationReading, Underway};
 use crate::fleet::{Fleet, Item, RowId};
 use crate::tui::cursor::Motion;
-use crate::tui::plans::PlannedCluster;
+use crate::tui::reads::Reading;
 use crate::tui::screen::tree::Fold;
+use crate::tui::subject::{PlannedCluster, Subject, Want};
 use capi_types::key::ObjectKey;
 use capstan_base::text::sanitize_line;
 use capstan_base::time::Timestamp;
@@ -109,22 +110,18 @@ impl ChangeScreen {
         &self.readings.cluster
     }
 
-    /// The reading that is due, and how long to rest before it; none while one is under way.
-    pub fn want(&mut self) -> Option<(PlannedCluster, u64)> {
+    /// The next reading.
+    pub fn want(&self) -> Want {
         let rest_ms = if self.underway().is_some() { REST_UNDERWAY_MS } else { REST_MS };
-        self.readings.want(rest_ms)
-    }
-
-    /// The screen is left: nothing is read for it any more.
-    pub fn forget_asked(&mut self) {
-        self.readings.forget_asked();
+        self.readings.want(Subject::Configuration, rest_ms)
     }
 
     /// An answer. One about another cluster is not for this screen.
-    pub fn take(&mut self, of: &PlannedCluster, read: Result<ConfigurationReading, String>, now: Timestamp) {
+    pub fn take(&mut self, of: &Subject, reading: &Reading, now: Timestamp) {
+        let (Subject::Configuration(of), Reading::Configuration(read)) = (of, reading) else { return };
         let Some(reading) = self.readings.take(of, read, now) else { return };
         self.facts = ClusterFacts::read(&reading.inputs);
-        self.reading = Some(reading);
+        self.reading = Some(*reading);
         self.judge();
     }
 

@@ -1,7 +1,8 @@
 //! What is known of the locks of one place, for whichever screen shows it.
 
 use crate::actions::LockPlace;
-use crate::tui::effect::LockSubject;
+use crate::tui::reads::Reading;
+use crate::tui::subject::{LockSubject, Subject, Want};
 use capstan_base::text::sanitize_line;
 use leader_migration::look::{LockLook, MigrationScope};
 
@@ -19,6 +20,10 @@ impl LockFeed {
         Self { subject, scope: MigrationScope::default(), look: None, trouble: None }
     }
 
+    pub fn want(&self) -> Want {
+        Want::now(Subject::Locks(self.subject.clone()))
+    }
+
     /// Whose locks they are, for headings.
     pub fn name(&self) -> String {
         match &self.subject.place {
@@ -28,14 +33,15 @@ impl LockFeed {
     }
 
     /// A look. One at another place is late.
-    pub fn take(&mut self, of: &LockSubject, look: Result<&LockLook, &String>) {
+    pub fn take(&mut self, of: &Subject, reading: &Reading) {
+        let (Subject::Locks(of), Reading::Locks(look)) = (of, reading) else { return };
         if self.subject != *of {
             return;
         }
         match look {
             Ok(look) => {
                 self.trouble.clone_from(&look.trouble);
-                self.look = Some(Box::new(look.clone()));
+                self.look = Some(look.clone());
             }
             Err(why) => self.trouble = Some(sanitize_line(why)),
         }

@@ -27,7 +27,8 @@ use crate::fleet::{Changes, Fleet, Happened, Item, Kind, Rollout, RowId, SourceI
 use crate::tui::cursor::{Cursor, Motion};
 use crate::tui::layout::{Layout, layout};
 use crate::tui::paint::{Paint, put};
-use crate::tui::plans::{PlannedCluster, Plans};
+use crate::tui::plans::Plans;
+use crate::tui::subject::PlannedCluster;
 use crate::tui::theme::Scope;
 use crate::tui::widget::table;
 

@@ -14,7 +14,8 @@ use crate::fleet::{Fleet, Item, RowId};
 use crate::tui::cursor::Motion;
 use crate::tui::layout::Layout;
 use crate::tui::paint::{Paint, put};
-use crate::tui::plans::PlannedCluster;
+use crate::tui::reads::Reading;
+use crate::tui::subject::{PlannedCluster, Subject, Want};
 use crate::tui::theme::Scope;
 use capi_forecast::simulate::Forecast;
 
@@ -28,10 +29,10 @@ pub struct SimulationScreen {
     words: Vec<String>,
     ahead: Option<Ahead>,
     trouble: Option<String>,
-    /// It has to be run ahead.
+    /// It has to be run ahead, or that is under way.
     is_wanted: bool,
-    /// That is under way.
-    is_asked: bool,
+    /// How often somebody asked for it.
+    runs: u64,
     /// The chart and the steps are those of the cluster as it is, although something is tried.
     shows_plain: bool,
     step: usize,
@@ -48,7 +49,7 @@ impl SimulationScreen {
             ahead: None,
             trouble: None,
             is_wanted: true,
-            is_asked: false,
+            runs: 0,
             shows_plain: false,
             step: 0,
         })
@@ -58,29 +59,27 @@ impl SimulationScreen {
         format!("simulation {}", self.cluster.key.name)
     }
 
-    /// What is to be run ahead now; `None` while that is under way, or done.
-    pub fn want(&mut self) -> Option<(PlannedCluster, Tried)> {
-        if self.is_asked || !std::mem::take(&mut self.is_wanted) {
-            return None;
-        }
-        self.is_asked = true;
-        Some((self.cluster.clone(), self.tried.clone()))
+    /// What is to be run ahead; `None` once that is done.
+    pub fn want(&self) -> Option<Want> {
+        let (cluster, tried) = (self.cluster.clone(), self.tried.clone());
+        let subject = Subject::Simulation { cluster, tried };
+        self.is_wanted.then(|| Want { version: self.runs, ..Want::now(subject) })
     }
 
     /// From the objects as they are now.
     pub fn run_again(&mut self) {
-        self.is_wanted = true;
+        (self.is_wanted, self.runs) = (true, self.runs + 1);
     }
 
     /// An answer. One about another cluster is not for this screen, one about other edits is late.
-    pub fn take(&mut self, of: &PlannedCluster, tried: &Tried, ahead: &Result<Box<Ahead>, String>) {
-        if self.cluster != *of {
+    pub fn take(&mut self, of: &Subject, reading: &Reading) {
+        let (Subject::Simulation { cluster, tried }, Reading::Simulation(ahead)) = (of, reading) else {
+            return;
+        };
+        if self.cluster != *cluster || self.tried != *tried {
             return;
         }
-        self.is_asked = false;
-        if self.tried != *tried {
-            return;
-        }
+        self.is_wanted = false;
         match ahead {
             Ok(ahead) => {
                 (self.ahead, self.trouble) = (Some(ahead.as_ref().clone()), None);

@@ -1,0 +1,240 @@
+//! Performs effects that take time and answers with outcomes. Owns the tasks; calls the executor of actions and the sources. Must
+//! not know the screen.
+
+mod reading;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::stream::StreamExt as _;
+use tokio::sync::mpsc;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::effect::{Effect, EffectOutcome};
+use super::keeping::Waiting;
+use super::keymap::Keymap;
+use super::subject::{PlannedCluster, Subject, SubjectKind};
+use super::theme::{Theme, Tier};
+use super::turns::Turn;
+use crate::actions::{ChangeOrder, ChangePreview, ConfigurationReader, Executor, Preview, Request};
+use crate::fleet::SourceId;
+use crate::fleet::watch::{Recording, Source};
+use capi_forecast::simulate::Remembered;
+
+/// One management cluster as the runner reaches it. What is missing cannot be done there: a dump
+/// has neither.
+#[derive(Default)]
+pub struct SourceHandle {
+    pub source: Option<Source>,
+    /// In place of a server.
+    pub recording: Option<Recording>,
+    pub executor: Option<Executor>,
+}
+
+/// What is needed to load another theme.
+#[derive(Clone)]
+pub struct Loading {
+    pub tier: Tier,
+    pub ascii: bool,
+    pub config_dir: Option<PathBuf>,
+}
+
+pub struct Runner {
+    handles: BTreeMap<SourceId, Arc<SourceHandle>>,
+    loading: Loading,
+    outcomes: mpsc::Sender<EffectOutcome>,
+    /// What is being read for the screens: one task of each kind.
+    reading: BTreeMap<SubjectKind, AbortOnDropHandle<()>>,
+}
+
+impl Runner {
+    pub fn new(
+        handles: BTreeMap<SourceId, SourceHandle>,
+        loading: Loading,
+        outcomes: mpsc::Sender<EffectOutcome>,
+    ) -> Self {
+        let handles = handles.into_iter().map(|(id, handle)| (id, Arc::new(handle))).collect();
+        Self { handles, loading, outcomes, reading: BTreeMap::new() }
+    }
+
+    /// Looks at other servers from now on; what was begun at those before ends.
+    pub fn look_at(&mut self, handles: BTreeMap<SourceId, SourceHandle>) {
+        *self = Self::new(handles, self.loading.clone(), self.outcomes.clone());
+    }
+
+    /// Starts one effect. Those that belong to the terminal are the loop's.
+    pub fn start(&mut self, effect: Effect) {
+        match effect {
+            Effect::LoadTheme(name) => self.load_theme(name),
+            Effect::LoadKeymap(name) => self.load_keymap(name),
+            Effect::Keep(waiting) => self.keep(waiting),
+            Effect::Read { subject, wait_ms, remembered } => self.read(subject, wait_ms, remembered),
+            Effect::StopReading(kind) => drop(self.reading.remove(&kind)),
+            Effect::Preview { ticket, source, request } => self.preview(ticket, source, request),
+            Effect::Hook { command, turn } => self.run_hook(command, turn),
+            Effect::PreviewChange { ticket, cluster, order } => self.preview_change(ticket, cluster, order),
+            Effect::CarryOutChange { ticket, cluster, preview } => {
+                self.carry_out_change(ticket, cluster, preview);
+            }
+            Effect::Perform { ticket, source, preview } => self.perform(ticket, source, preview),
+            Effect::Quit
+            | Effect::OpenContext(_)
+            | Effect::Suspend
+            | Effect::Retake
+            | Effect::Redraw
+            | Effect::Resize
+            | Effect::Mouse(_)
+            | Effect::Bell
+            | Effect::Copy(_)
+            | Effect::Write { .. }
+            | Effect::Screenshot(_) => {}
+        }
+    }
+
+    /// Without the terminal, which is ours; whether it succeeded is said where it did not.
+    fn run_hook(&self, command: String, turn: Turn) {
+        let outcomes = self.outcomes.clone();
+        tokio::task::spawn_blocking(move || {
+            let mut shell = Command::new("sh");
+            shell.arg("-c").arg(&command).envs(turn.environment());
+            shell.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            let why = match shell.status() {
+                Ok(status) if status.success() => return,
+                Ok(status) => format!("the command for {} failed: {status}", turn.name),
+                Err(error) => format!("the command for {} could not be run: {error}", turn.name),
+            };
+            let _ = outcomes.blocking_send(EffectOutcome::HookFailed(why));
+        });
+    }
+
+    /// What was being read of the same kind ends.
+    fn read(&mut self, subject: Subject, wait_ms: u64, remembered: Vec<Remembered>) {
+        let (handle, outcomes) = (self.handles.get(&subject.source()).cloned(), self.outcomes.clone());
+        let kind = subject.kind();
+        let task = tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_millis(wait_ms)).await;
+            let mut readings = reading::readings(handle, subject.clone(), remembered);
+            while let Some(reading) = readings.next().await {
+                let outcome = EffectOutcome::Read { subject: subject.clone(), reading };
+                if outcomes.send(outcome).await.is_err() {
+                    return;
+                }
+            }
+        });
+        self.reading.insert(kind, AbortOnDropHandle::new(task));
+    }
+
+    fn preview(&self, ticket: u64, source: SourceId, request: Request) {
+        let (handle, outcomes) = (self.handles.get(&source).cloned(), self.outcomes.clone());
+        tokio::spawn(async move {
+            let result = match executor_of(handle.as_deref()) {
+                Ok(executor) => executor.preview(&request).await.map(Box::new).map_err(|e| e.to_string()),
+                Err(why) => Err(why),
+            };
+            let _ = outcomes.send(EffectOutcome::Previewed { ticket, result }).await;
+        });
+    }
+
+    fn perform(&self, ticket: u64, source: SourceId, preview: Box<Preview>) {
+        let (handle, outcomes) = (self.handles.get(&source).cloned(), self.outcomes.clone());
+        tokio::spawn(async move {
+            let result = match executor_of(handle.as_deref()) {
+                Ok(executor) => executor.perform(&preview).await.map_err(|e| e.to_string()),
+                Err(why) => Err(why),
+            };
+            let _ = outcomes.send(EffectOutcome::Performed { ticket, result }).await;
+        });
+    }
+
+    fn preview_change(&self, ticket: u64, cluster: PlannedCluster, order: ChangeOrder) {
+        let (handle, outcomes) = (self.handles.get(&cluster.source).cloned(), self.outcomes.clone());
+        tokio::spawn(async move {
+            let result = match reader_of(handle.as_deref()) {
+                Ok(reader) => reader.preview(&cluster.key, &order).await.map(Box::new),
+                Err(why) => Err(why),
+            };
+            let _ = outcomes.send(EffectOutcome::ChangePreviewed { ticket, result }).await;
+        });
+    }
+
+    fn carry_out_change(&self, ticket: u64, cluster: PlannedCluster, preview: Box<ChangePreview>) {
+        let (handle, outcomes) = (self.handles.get(&cluster.source).cloned(), self.outcomes.clone());
+        tokio::spawn(async move {
+            let result = match reader_of(handle.as_deref()) {
+                Ok(reader) => reader.carry_out(&cluster.key, &preview).await,
+                Err(why) => Err(why),
+            };
+            let _ = outcomes.send(EffectOutcome::ChangeCarriedOut { ticket, cluster, result }).await;
+        });
+    }
+
+    /// Files are read aside: a configuration folder may be on a slow disk.
+    fn load_theme(&self, name: String) {
+        let (loading, outcomes) = (self.loading.clone(), self.outcomes.clone());
+        tokio::task::spawn_blocking(move || {
+            let theme = Theme::load(&name, loading.config_dir.as_deref(), loading.tier, loading.ascii);
+            let _ = outcomes.blocking_send(EffectOutcome::Theme(theme.map(Box::new)));
+        });
+    }
+
+    fn load_keymap(&self, name: String) {
+        let (loading, outcomes) = (self.loading.clone(), self.outcomes.clone());
+        tokio::task::spawn_blocking(move || {
+            let keymap = Keymap::load(&name, loading.config_dir.as_deref(), super::command::check);
+            let _ = outcomes.blocking_send(EffectOutcome::Keymap(keymap.map(Box::new)));
+        });
+    }
+
+    fn keep(&self, waiting: Waiting) {
+        let outcomes = self.outcomes.clone();
+        tokio::task::spawn_blocking(move || {
+            let _ = outcomes.blocking_send(EffectOutcome::Kept(waiting.write()));
+        });
+    }
+}
+
+fn executor_of(handle: Option<&SourceHandle>) -> Result<&Executor, String> {
+    handle
+        .and_then(|handle| handle.executor.as_ref())
+        .ok_or_else(|| "there is no server behind this object; what is shown is a recording".to_owned())
+}
+
+fn reader_of(handle: Option<&SourceHandle>) -> Result<&dyn ConfigurationReader, String> {
+    let reader = executor_of(handle)?.configuration();
+    reader.ok_or_else(|| "nothing here reads workload clusters".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::turns::Turn;
+    use super::*;
+    use crate::fleet::Verdict;
+
+    #[tokio::test]
+    async fn the_command_of_a_turn_is_told_what_turned_and_its_failure_is_said() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("told");
+        let (tell, mut outcomes) = mpsc::channel(1);
+        let loading = Loading { tier: Tier::None, ascii: true, config_dir: None };
+        let mut runner = Runner::new(BTreeMap::new(), loading, tell);
+        let command = format!(
+            "printf '%s' \"$CAPSTAN_CLUSTER $CAPSTAN_VERDICT $CAPSTAN_WHY\" > '{}'; exit 3",
+            path.display()
+        );
+        let turn = Turn {
+            namespace: "prod".to_owned(),
+            name: "edge-7".to_owned(),
+            before: Verdict::Ok,
+            after: Verdict::Blocked,
+            why: "$(touch /nowhere); it's held".to_owned(),
+        };
+        runner.start(Effect::Hook { command, turn });
+        let Some(EffectOutcome::HookFailed(why)) = outcomes.recv().await else { panic!("it failed") };
+        assert_eq!(why, "the command for edge-7 failed: exit status: 3");
+        let told = std::fs::read_to_string(path).expect("it ran");
+        assert_eq!(told, "edge-7 blocked $(touch /nowhere); it's held");
+    }
+}
