@@ -103,6 +103,7 @@ mod takeover;
 mod terminal;
 mod tidy;
 mod tidy_layers;
+mod tidy_matches;
 mod tidy_names;
 mod tidy_prose;
 mod tidy_sources;

@@ -40,55 +40,23 @@ fn leave_word(model: &Model) -> &'static str {
     if model.screens.len() > 1 { "leave" } else { "quit" }
 }
 
-fn here(model: &Model) -> Vec<(&'static str, &'static str)> {
-    let mut all: Vec<(&str, &str)> = match model.screen() {
-        Screen::Fleet(_) if !foot::warnings(&model.fleet).is_empty() => {
-            vec![("notices", "notices"), ("tree", "tree")]
-        }
-        Screen::Fleet(_) => vec![("tree", "tree")],
-        Screen::Tree(_) => vec![("details", "details"), ("toggle", "fold")],
-        Screen::Rollout(_) | Screen::Etcd(_) => vec![("details", "details")],
-        // They are about no object of the fleet.
-        Screen::Locks(_) => {
-            return vec![("page-down", "page"), ("leader-migration", "migration"), ("prompt", "command")];
-        }
-        Screen::Migration(_) => {
-            return vec![
-                ("page-down", "page"),
-                ("copy", "copy edits"),
-                ("leases", "locks"),
-                ("prompt", "command"),
-            ];
-        }
-        Screen::Simulation(_) => vec![("prompt what-if", "what if"), ("other-forecast", "other")],
-        Screen::Rollouts(_) => vec![("rollout", "rollout")],
-        Screen::Change(_) => {
-            return vec![
-                ("next-tab", "next page"),
-                ("prompt set", "set"),
-                ("prompt unset", "unset"),
-                ("apply", "carry out"),
-                ("copy", "copy"),
-                ("toggle", "fold"),
-                ("prompt", "command"),
-            ];
-        }
-        Screen::Details(_) if model.screen().filter().is_empty() => {
-            vec![("next-tab", "next tab"), ("follow", "related")]
-        }
-        Screen::Details(_) => vec![("find-next", "next"), ("find-previous", "previous")],
-    };
+type Lines = Vec<(&'static str, &'static str)>;
+
+fn here(model: &Model) -> Lines {
+    if let Some(all) = about_no_object(model.screen()) {
+        return all;
+    }
+    let mut all = of_screen(model);
     let row = model.selected_row();
     if row.is_some_and(|id| model.fleet.verdict(id) != Verdict::Ok) {
         all.push(("why", "why"));
     }
     let cluster = row.and_then(|id| model.fleet.cluster_of(id)).filter(|id| model.fleet.may_roll(*id));
-    if cluster.is_some() && matches!(model.screen(), Screen::Fleet(_) | Screen::Tree(_)) {
+    if cluster.is_some() && model.screen().as_list().is_some() {
         all.push(("rollout", "rollout"));
     }
-    let is_text = matches!(model.screen(), Screen::Details(_));
-    if !matches!(model.screen(), Screen::Rollout(_) | Screen::Etcd(_) | Screen::Simulation(_)) {
-        all.push(("filter", if is_text { "search" } else { "filter" }));
+    if model.screen().searched().is_some() {
+        all.push(("filter", if model.screen().is_text() { "search" } else { "filter" }));
     }
     let is_paused = row.and_then(|id| model.fleet.row(id)).is_some_and(|row| row.paused);
     all.extend([
@@ -102,8 +70,64 @@ fn here(model: &Model) -> Vec<(&'static str, &'static str)> {
         Screen::Fleet(_) => [("details", "details"), ("faults", "faults")],
         Screen::Tree(_) => [("objects", "objects"), ("plan", "plan")],
         Screen::Details(_) => [("owner", "owner"), ("copy", "copy")],
-        _ => [("plan", "plan"), ("tree", "tree")],
+        Screen::Rollout(_)
+        | Screen::Rollouts(_)
+        | Screen::Etcd(_)
+        | Screen::Locks(_)
+        | Screen::Migration(_)
+        | Screen::Change(_)
+        | Screen::Simulation(_) => [("plan", "plan"), ("tree", "tree")],
     });
     all.push(("prompt", "command"));
     all
+}
+
+/// All lines of screens that are about no object of the fleet, or that have orders of their own.
+fn about_no_object(screen: &Screen) -> Option<Lines> {
+    match screen {
+        Screen::Locks(_) => {
+            Some(vec![("page-down", "page"), ("leader-migration", "migration"), ("prompt", "command")])
+        }
+        Screen::Migration(_) => Some(vec![
+            ("page-down", "page"),
+            ("copy", "copy edits"),
+            ("leases", "locks"),
+            ("prompt", "command"),
+        ]),
+        Screen::Change(_) => Some(vec![
+            ("next-tab", "next page"),
+            ("prompt set", "set"),
+            ("prompt unset", "unset"),
+            ("apply", "carry out"),
+            ("copy", "copy"),
+            ("toggle", "fold"),
+            ("prompt", "command"),
+        ]),
+        Screen::Fleet(_)
+        | Screen::Tree(_)
+        | Screen::Details(_)
+        | Screen::Rollout(_)
+        | Screen::Rollouts(_)
+        | Screen::Etcd(_)
+        | Screen::Simulation(_) => None,
+    }
+}
+
+/// The first lines of the other screens.
+fn of_screen(model: &Model) -> Lines {
+    match model.screen() {
+        Screen::Fleet(_) if !foot::warnings(&model.fleet).is_empty() => {
+            vec![("notices", "notices"), ("tree", "tree")]
+        }
+        Screen::Fleet(_) => vec![("tree", "tree")],
+        Screen::Tree(_) => vec![("details", "details"), ("toggle", "fold")],
+        Screen::Rollout(_) | Screen::Etcd(_) => vec![("details", "details")],
+        Screen::Rollouts(_) => vec![("rollout", "rollout")],
+        Screen::Simulation(_) => vec![("prompt what-if", "what if"), ("other-forecast", "other")],
+        Screen::Details(_) if model.screen().filter().is_empty() => {
+            vec![("next-tab", "next tab"), ("follow", "related")]
+        }
+        Screen::Details(_) => vec![("find-next", "next"), ("find-previous", "previous")],
+        Screen::Locks(_) | Screen::Migration(_) | Screen::Change(_) => Vec::new(),
+    }
 }

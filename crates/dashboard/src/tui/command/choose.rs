@@ -17,7 +17,7 @@ pub fn mark(model: &mut Model) -> Outcome {
 
 /// Marks every object that the list shows, or takes all their marks away.
 pub fn mark_all(model: &mut Model) -> Outcome {
-    let listed = model.screen().listed();
+    let listed = model.screen().as_list().ok_or(NO_LIST)?.listed();
     let rows: Vec<_> = listed.into_iter().filter_map(|id| model.fleet.row(id)).cloned().collect();
     model.screen_mut().chosen_mut().ok_or(NO_LIST)?.toggle_all(rows.iter().map(AsRef::as_ref));
     let marked = model.chosen().len();

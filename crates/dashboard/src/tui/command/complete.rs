@@ -106,10 +106,13 @@ fn candidates(model: &Model, kind: Kind) -> Vec<String> {
         }
         Kind::Condition => condition::types(model).into_iter().collect(),
         Kind::Grouping => groups::keys(model).into_iter().collect(),
-        Kind::Attribute => match model.screen() {
-            Screen::Change(change) => change.paths(),
-            _ => Vec::new(),
-        },
+        Kind::Attribute => {
+            if let Screen::Change(change) = model.screen() {
+                change.paths()
+            } else {
+                Vec::new()
+            }
+        }
         Kind::Column => sorts(true).map(|(word, _)| word).collect(),
         Kind::Theme => theme::library(config).names(),
         Kind::Keymap => keymap::library(config).names(),

@@ -9,7 +9,6 @@ use super::Outcome;
 use crate::fleet::{Condition, Kind, Row, RowId, Tone};
 use crate::tui::model::Model;
 use crate::tui::paint::Paint;
-use crate::tui::screen::Screen;
 use capi_types::condition::Status;
 use capstan_base::text::{counted, did_you_mean};
 
@@ -50,9 +49,10 @@ pub fn types(model: &Model) -> BTreeSet<String> {
 
 /// Of the cluster whose tree or object is open; of all on other screens.
 fn machines(model: &Model) -> impl Iterator<Item = &Row> {
-    let open: Option<RowId> = match model.screen() {
-        Screen::Fleet(_) | Screen::Rollouts(_) => None,
-        _ => model.selected().and_then(|item| model.fleet.cluster_of(item.row())),
+    let open: Option<RowId> = if model.screen().is_of_all_clusters() {
+        None
+    } else {
+        model.selected().and_then(|item| model.fleet.cluster_of(item.row()))
     };
     let clusters = open.map_or_else(|| model.fleet.clusters().to_vec(), |cluster| vec![cluster]);
     let members = clusters.into_iter().flat_map(|cluster| model.fleet.members(cluster, Kind::Machine));

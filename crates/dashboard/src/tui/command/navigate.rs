@@ -12,6 +12,7 @@ use crate::tui::overlay::Overlay;
 use crate::tui::overlay::help::Help;
 use crate::tui::overlay::prompt::Prompt;
 use crate::tui::overlay::refusal::Refusal;
+use crate::tui::screen::Screen;
 use crate::tui::screen::chosen::Chosen;
 use crate::tui::screen::details::{DetailsScreen, Tab};
 use crate::tui::screen::etcd::EtcdScreen;
@@ -22,7 +23,6 @@ use crate::tui::screen::rollout::RolloutScreen;
 use crate::tui::screen::rollouts::RolloutsScreen;
 use crate::tui::screen::simulation::SimulationScreen;
 use crate::tui::screen::tree::{Fold, TreeScreen};
-use crate::tui::screen::{Context, Screen};
 use crate::tui::subject::LockSubject;
 use capstan_base::text::did_you_mean;
 
@@ -99,8 +99,7 @@ fn lock_feed(model: &Model, name: &str) -> Result<LockFeed, String> {
     if let Some(feed) = model.screen().lock_feed().filter(|_| name.is_empty()) {
         return Ok(feed.clone());
     }
-    let is_list = matches!(model.screen(), Screen::Fleet(_) | Screen::Rollouts(_));
-    if is_list && name.is_empty() {
+    if model.screen().is_of_all_clusters() && name.is_empty() {
         let of_row = model.selected_row().and_then(|id| model.fleet.row(id)).map(|row| row.source);
         let source = of_row.or_else(|| model.fleet.sources().next().map(|(id, _)| id));
         let source = source.ok_or("nothing is connected yet")?;
@@ -190,20 +189,18 @@ pub fn owner(model: &mut Model) -> Outcome {
 
 /// To the next related object, or the one before.
 pub fn link(model: &mut Model, forward: bool) -> Outcome {
-    let is_chosen = model.on_screen(|screen, context| match screen {
-        Screen::Details(open) => open.choose_link(context.fleet, forward),
-        _ => false,
+    let is_chosen = model.on_screen(|screen, context| {
+        if let Screen::Details(open) = screen { open.choose_link(context.fleet, forward) } else { false }
     });
     if is_chosen { NOTHING } else { Err("nothing is known that it is related to".to_owned()) }
 }
 
 /// Opens the related object that is chosen; chooses the first one where none is.
 pub fn follow(model: &mut Model) -> Outcome {
-    let chosen = match model.screen() {
-        Screen::Details(open) => open.chosen_link(&model.fleet),
-        _ => None,
+    let open = if let Screen::Details(open) = model.screen() { Some(open) } else { None };
+    let Some(related) = open.and_then(|open| open.chosen_link(&model.fleet)) else {
+        return link(model, true);
     };
-    let Some(related) = chosen else { return link(model, true) };
     match related.way {
         Way::Item(item) => open_details(model, item, Tab::Overview),
         Way::Object(target) => {
@@ -278,21 +275,15 @@ pub fn step(model: &mut Model, motion: Motion) -> Outcome {
 
 /// With words: narrows a list to them, finds them in a text. Without: opens the line for them.
 pub fn filter(model: &mut Model, words: &str) -> Outcome {
-    let (before, hint) = match model.overlays.last() {
-        None if matches!(
-            model.screen(),
-            Screen::Rollout(_) | Screen::Locks(_) | Screen::Migration(_) | Screen::Change(_)
-        ) =>
-        {
-            refuse(model, "there is nothing to search here".to_owned());
-            return NOTHING;
-        }
-        None => (model.screen().filter().to_owned(), hint_of(model.screen())),
-        Some(Overlay::Help(help)) => (help.filter().to_owned(), ""),
-        Some(_) => {
-            refuse(model, "there is nothing to search here".to_owned());
-            return NOTHING;
-        }
+    let searched = model.screen().searched().map(|searched| (searched.words.to_owned(), searched.hint));
+    let searched = match model.overlays.last() {
+        None => searched,
+        Some(Overlay::Help(help)) => Some((help.filter().to_owned(), "")),
+        Some(_) => None,
+    };
+    let Some((before, hint)) = searched else {
+        refuse(model, "there is nothing to search here".to_owned());
+        return NOTHING;
     };
     if words.is_empty() {
         model.overlays.push(Overlay::Prompt(Prompt::filter(&before, hint)));
@@ -300,15 +291,6 @@ pub fn filter(model: &mut Model, words: &str) -> Outcome {
         model.set_filter(words);
     }
     NOTHING
-}
-
-/// What may be typed besides words, for lists of objects.
-fn hint_of(screen: &Screen) -> &'static str {
-    match screen {
-        Screen::Fleet(_) => "!word  ~regex  version:1.34  l:key=value  Available=False>10m  age<2h",
-        Screen::Tree(_) => "!word  ~regex  version:1.34  l:key=value  NodeReady=False>10m  age<2h",
-        _ => "",
-    }
 }
 
 /// A line in place of a prompt: the letters that follow act no more than they would in the prompt.
@@ -364,11 +346,8 @@ fn with_fleet(model: &mut Model, change: impl FnOnce(&mut crate::fleet::Sort)) -
 pub fn wide(model: &mut Model) -> Outcome {
     model.wide = !model.wide;
     model.refresh();
-    let shown = layout(model.area).is_none_or(|parts| match model.screen() {
-        Screen::Fleet(fleet) => fleet.shows_wide(parts.body),
-        Screen::Tree(tree) => tree.shows_wide(parts.body),
-        _ => false,
-    });
+    let list = model.screen().as_list();
+    let shown = layout(model.area).is_none_or(|parts| list.is_some_and(|list| list.shows_wide(parts.body)));
     if model.wide && !shown {
         model.say(Tone::Info, "there is no room for more columns here; the details have them all");
     }
@@ -376,22 +355,14 @@ pub fn wide(model: &mut Model) -> Outcome {
 }
 
 pub fn faults(model: &mut Model) -> Outcome {
-    match model.screen_mut() {
-        Screen::Fleet(fleet) => {
-            fleet.toggle_faults();
-        }
-        Screen::Tree(tree) => tree.toggle_faults(),
-        _ => {}
+    if let Some(list) = model.screen_mut().as_list_mut() {
+        list.toggle_faults();
     }
     NOTHING
 }
 
-fn with_tree(model: &mut Model, change: impl FnOnce(&mut TreeScreen, &Context<'_>)) -> Outcome {
-    model.on_screen(|screen, context| {
-        if let Screen::Tree(tree) = screen {
-            change(tree, context);
-        }
-    });
+/// What was opened and closed in a tree is known when it is opened again.
+fn keep_folds(model: &mut Model) -> Outcome {
     if let Screen::Tree(tree) = model.screen() {
         let (cluster, folds) = (tree.cluster().1, tree.folds().clone());
         model.folds.insert(cluster, folds.touched(model.now.timestamp()));
@@ -401,66 +372,45 @@ fn with_tree(model: &mut Model, change: impl FnOnce(&mut TreeScreen, &Context<'_
 
 /// To the next row or part that is at fault, or the one before; round at the end.
 pub fn fault(model: &mut Model, forward: bool) -> Outcome {
-    let is_found = model.on_screen(|screen, context| match screen {
-        Screen::Fleet(fleet) => fleet.go_to_fault(context, forward),
-        Screen::Tree(tree) => tree.go_to_fault(context, forward),
-        _ => false,
+    let is_found = model.on_screen(|screen, context| {
+        screen.as_list_mut().is_some_and(|list| list.go_to_fault(context, forward))
     });
     if is_found { NOTHING } else { Err("nothing here is at fault".to_owned()) }
 }
 
 pub fn fold(model: &mut Model, fold: Fold) -> Outcome {
-    if let Screen::Change(change) = model.screen_mut() {
-        change.fold(fold);
-        return NOTHING;
-    }
-    with_tree(model, |tree, context| tree.fold(context, fold))
+    model.on_screen(|screen, context| screen.fold(context, fold));
+    keep_folds(model)
 }
 
 pub fn fold_all(model: &mut Model, open: bool) -> Outcome {
-    if let Screen::Change(change) = model.screen_mut() {
-        change.fold_all(open);
-        return NOTHING;
-    }
-    with_tree(model, |tree, context| tree.fold_all(context.fleet, open))
+    model.on_screen(|screen, context| screen.fold_all(context, open));
+    keep_folds(model)
 }
 
 pub fn objects(model: &mut Model) -> Outcome {
-    with_tree(model, |tree, _| {
+    if let Screen::Tree(tree) = model.screen_mut() {
         tree.toggle_references();
-    })
+    }
+    keep_folds(model)
 }
 
 pub fn turn(model: &mut Model, step: isize) -> Outcome {
-    match model.screen_mut() {
-        Screen::Details(details) => details.turn(step),
-        Screen::Change(change) => change.turn(step),
-        _ => {}
-    }
+    model.screen_mut().turn(step);
     NOTHING
 }
 
 /// The YAML or the edits when they are open, else the name of what is selected.
 pub fn copy(model: &mut Model) -> Outcome {
-    if let Screen::Migration(migration) = model.screen() {
-        let edits = migration.edits(model.now).ok_or("this stage has no edits to copy")?;
-        model.say(Tone::Info, "the edits were sent to the terminal's clipboard");
-        return Ok(vec![Effect::Copy(edits)]);
-    }
-    let text = match model.screen() {
-        Screen::Details(details) => details.open_yaml().map(|yaml| ("the YAML".to_owned(), yaml)),
-        Screen::Change(change) => change.copied().map(|text| (text.clone(), text)),
-        _ => None,
-    };
-    let (what, text) = match text {
+    let (what, text) = match model.screen().copied(model.now)? {
         Some(copied) => copied,
         None => {
             let id = model.selected().ok_or("nothing is selected")?;
             let name = model.fleet.line(id).map(|line| line.name.to_owned()).ok_or("the object is gone")?;
-            (name.clone(), name)
+            (format!("{name} was"), name)
         }
     };
-    model.say(Tone::Info, format!("{what} was sent to the terminal's clipboard"));
+    model.say(Tone::Info, format!("{what} sent to the terminal's clipboard"));
     Ok(vec![Effect::Copy(text)])
 }
 

@@ -19,22 +19,28 @@ pub fn named(name: &str) -> Option<&'static Command> {
 
 /// Why it would do nothing, as half a sentence; `None` when nothing speaks against it.
 pub fn refusal(model: &Model, command: &Command) -> Option<String> {
-    let is_here = match command.on {
-        ScreenKind::Any => true,
-        ScreenKind::Fleet => matches!(model.screen(), Screen::Fleet(_)),
-        ScreenKind::Tree => matches!(model.screen(), Screen::Tree(_)),
-        ScreenKind::List => matches!(model.screen(), Screen::Fleet(_) | Screen::Tree(_)),
-        ScreenKind::Details => matches!(model.screen(), Screen::Details(_)),
-        ScreenKind::Change => matches!(model.screen(), Screen::Change(_)),
-        ScreenKind::Folds => matches!(model.screen(), Screen::Tree(_) | Screen::Change(_)),
-        ScreenKind::Pages => matches!(model.screen(), Screen::Details(_) | Screen::Change(_)),
-        ScreenKind::Simulation => matches!(model.screen(), Screen::Simulation(_)),
-    };
+    let is_here = command.on == ScreenKind::Any || kinds(model.screen()).contains(&command.on);
     match command.run {
         _ if !is_here => Some(command.on.words().to_owned()),
         Run::Screen(_) => None,
         Run::Order(_) => act::refused_as_read_only(model),
         Run::Action(info) => act::refusal(model, info),
+    }
+}
+
+/// Which kinds of screen an open one is.
+fn kinds(screen: &Screen) -> &'static [ScreenKind] {
+    match screen {
+        Screen::Fleet(_) => &[ScreenKind::Fleet, ScreenKind::List],
+        Screen::Tree(_) => &[ScreenKind::Tree, ScreenKind::List, ScreenKind::Folds],
+        Screen::Details(_) => &[ScreenKind::Details, ScreenKind::Pages],
+        Screen::Change(_) => &[ScreenKind::Change, ScreenKind::Folds, ScreenKind::Pages],
+        Screen::Simulation(_) => &[ScreenKind::Simulation],
+        Screen::Rollout(_)
+        | Screen::Rollouts(_)
+        | Screen::Etcd(_)
+        | Screen::Locks(_)
+        | Screen::Migration(_) => &[],
     }
 }
 

@@ -152,7 +152,7 @@ impl Columns {
                 let cell = self.printed(name).map_or(Cell::Nothing, |printed| printed.read(row));
                 value(cell, name, room, paint)
             }
-            _ => Line::default(),
+            Id::Verdict | Id::Name | Id::Have(_) | Id::Version | Id::Since | Id::Why => Line::default(),
         }
     }
 }

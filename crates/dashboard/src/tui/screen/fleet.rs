@@ -8,6 +8,7 @@ use ratatui::text::{Line, Span};
 
 use super::chosen::Chosen;
 use super::columns::{Columns, Id, List, mark_verdict, since, verdict};
+use super::list::ObjectList;
 use super::order::Order;
 use super::parts::{counter, counters_of, is_mark, mark_words};
 use super::{Context, foot};
@@ -27,6 +28,9 @@ use capi_types::condition::Status;
 const BELOW_NAME: u16 = 5;
 /// So many more lines a long reason has where lines are free.
 const MORE_LINES_MAX: usize = 2;
+
+/// What may be typed behind `/` besides words.
+pub(super) const FILTER_HINT: &str = "!word  ~regex  version:1.34  l:key=value  Available=False>10m  age<2h";
 
 /// What the screen keeps: ids and positions.
 pub struct FleetScreen {
@@ -77,26 +81,6 @@ impl FleetScreen {
         self.order.ask();
     }
 
-    /// Shows everything, or only what is not well. Answers which.
-    pub fn toggle_faults(&mut self) -> bool {
-        let only = self.query.at_least.0 == Verdict::Ok;
-        self.query.at_least.0 = if only { Verdict::Unknown } else { Verdict::Ok };
-        self.order.ask();
-        only
-    }
-
-    pub fn chosen(&self) -> &Chosen {
-        &self.chosen
-    }
-
-    pub fn chosen_mut(&mut self) -> &mut Chosen {
-        &mut self.chosen
-    }
-
-    pub fn listed(&self) -> Vec<RowId> {
-        self.order.iter().copied().collect()
-    }
-
     /// How many clusters are listed, after the filter.
     pub fn count(&self) -> usize {
         self.order.len()
@@ -109,11 +93,6 @@ impl FleetScreen {
     pub fn selected(&self, fleet: &Fleet) -> Option<Item> {
         let (source, uid) = self.cursor.key?;
         fleet.find(source, uid).map(Item::Row)
-    }
-
-    /// Wide columns need the room of the pane.
-    pub fn arrange(&self, layout: Layout) -> Layout {
-        if self.columns.is_wide() { layout } else { layout.with_pane() }
     }
 
     /// The rows of a page on this screen.
@@ -159,29 +138,10 @@ impl FleetScreen {
         cursor.settle(order.len(), page, find, |at| key_of(fleet, *order.get(at)?));
     }
 
-    /// Has any wide column a place?
-    pub fn shows_wide(&self, body: Rect) -> bool {
-        self.columns.shows_wide(body)
-    }
-
     pub fn step(&mut self, context: &Context<'_>, motion: Motion) {
         let page = self.page(context.area);
         let Self { cursor, order, .. } = self;
         cursor.step(motion, order.len(), page, |at| key_of(context.fleet, *order.get(at)?));
-    }
-
-    /// Goes to the next cluster that is at fault, or the one before. False when there is none.
-    pub fn go_to_fault(&mut self, context: &Context<'_>, forward: bool) -> bool {
-        let fleet = context.fleet;
-        let page = self.page(context.area);
-        let Self { cursor, order, .. } = self;
-        let (here, len) = (cursor.index, order.len());
-        let nth = |step: usize| if forward { (here + step) % len } else { (here + len - step) % len };
-        let is_fault =
-            |at: &usize| fleet.verdict(order[*at]) > Verdict::Progressing && fleet.mark(order[*at]).is_none();
-        let Some(at) = (1..=len).map(nth).find(is_fault) else { return false };
-        cursor.go(at, len, page, |at| key_of(fleet, *order.get(at)?));
-        true
     }
 
     /// The cursor stays on its row from now on.
@@ -294,14 +254,19 @@ impl FleetScreen {
         let facts = row.cluster_facts();
         for column in placed {
             let room = usize::from(column.width);
-            let cell = match (column.id, facts) {
-                (Id::Name, _) => self.name(fleet, row, room, paint),
-                (Id::Have("CP"), Some(facts)) => counters::have_want(facts.control_plane, room, paint),
-                (Id::Have(_), Some(facts)) => counters::have_want(facts.workers, room, paint),
-                (Id::Version, _) => Line::from(paint.span(Scope::Text, versions(fleet, id, room))),
-                (Id::Since, _) => since(fleet.since(id), paint),
-                (Id::Why, _) => Line::from(paint.span(scope, shown.lines[0].as_str())),
-                _ => self.columns.cell(column.id, row, room, paint),
+            let cell = match column.id {
+                // Stands in front of the row.
+                Id::Verdict => continue,
+                Id::Name => self.name(fleet, row, room, paint),
+                Id::Have(prefix) => match facts {
+                    Some(facts) if prefix == "CP" => counters::have_want(facts.control_plane, room, paint),
+                    Some(facts) => counters::have_want(facts.workers, room, paint),
+                    None => continue,
+                },
+                Id::Version => Line::from(paint.span(Scope::Text, versions(fleet, id, room))),
+                Id::Since => since(fleet.since(id), paint),
+                Id::Why => Line::from(paint.span(scope, shown.lines[0].as_str())),
+                Id::Counters(_) | Id::Printed(_) => self.columns.cell(column.id, row, room, paint),
             };
             table::cell(column, line.y, &cell, buffer);
         }
@@ -350,6 +315,47 @@ impl FleetScreen {
         for (y, line) in (body.y + 2..body.bottom()).zip(lines) {
             put(buffer, body.x + 2, y, &Line::from(paint.span(scope, line)), body.width);
         }
+    }
+}
+
+impl ObjectList for FleetScreen {
+    fn toggle_faults(&mut self) {
+        let only = self.query.at_least.0 == Verdict::Ok;
+        self.query.at_least.0 = if only { Verdict::Unknown } else { Verdict::Ok };
+        self.order.ask();
+    }
+
+    fn chosen(&self) -> &Chosen {
+        &self.chosen
+    }
+
+    fn chosen_mut(&mut self) -> &mut Chosen {
+        &mut self.chosen
+    }
+
+    fn listed(&self) -> Vec<RowId> {
+        self.order.iter().copied().collect()
+    }
+
+    fn arrange(&self, layout: Layout) -> Layout {
+        if self.columns.is_wide() { layout } else { layout.with_pane() }
+    }
+
+    fn shows_wide(&self, body: Rect) -> bool {
+        self.columns.shows_wide(body)
+    }
+
+    fn go_to_fault(&mut self, context: &Context<'_>, forward: bool) -> bool {
+        let fleet = context.fleet;
+        let page = self.page(context.area);
+        let Self { cursor, order, .. } = self;
+        let (here, len) = (cursor.index, order.len());
+        let nth = |step: usize| if forward { (here + step) % len } else { (here + len - step) % len };
+        let is_fault =
+            |at: &usize| fleet.verdict(order[*at]) > Verdict::Progressing && fleet.mark(order[*at]).is_none();
+        let Some(at) = (1..=len).map(nth).find(is_fault) else { return false };
+        cursor.go(at, len, page, |at| key_of(fleet, *order.get(at)?));
+        true
     }
 }
 

@@ -161,7 +161,7 @@ fn name_of(screen: &Screen, fleet: &Fleet) -> String {
 fn view_state(header: Header<'_>, paint: &Paint<'_>) -> Vec<Span<'static>> {
     let Some(screen) = header.screens.last() else { return Vec::new() };
     let mut spans = Vec::new();
-    if header.wide && !matches!(screen, Screen::Details(_)) {
+    if header.wide && !screen.is_text() {
         spans.push(paint.span(Scope::Match, "wide"));
         spans.push(Span::raw("  "));
     }
@@ -170,13 +170,13 @@ fn view_state(header: Header<'_>, paint: &Paint<'_>) -> Vec<Span<'static>> {
         spans.push(paint.span(Scope::Match, format!("{} {chosen} marked", paint.glyphs().chosen)));
         spans.push(Span::raw("  "));
     }
-    if !screen.filter().is_empty() {
-        let (word, standing) = match screen {
-            Screen::Details(details) => ("find ", format!(" {}", details.search().standing())),
-            _ => ("filter ", String::new()),
+    if let Some(searched) = screen.searched().filter(|searched| !searched.words.is_empty()) {
+        let (word, standing) = match searched.in_text {
+            Some(search) => ("find ", format!(" {}", search.standing())),
+            None => ("filter ", String::new()),
         };
         spans.push(paint.span(Scope::Muted, word));
-        spans.push(paint.span(Scope::Match, paint.cut(screen.filter(), 24)));
+        spans.push(paint.span(Scope::Match, paint.cut(searched.words, 24)));
         spans.push(paint.span(Scope::Muted, standing));
         spans.push(Span::raw("  "));
     }

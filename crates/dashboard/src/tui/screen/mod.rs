@@ -1,6 +1,7 @@
 //! The screens: each keeps ids and positions, never rows. This file routes; what a screen shows is
 //! in its own file.
 
+mod abilities;
 pub mod change;
 pub mod chosen;
 pub mod columns;
@@ -10,6 +11,7 @@ pub mod etcd;
 pub mod fleet;
 pub mod foot;
 pub mod header;
+pub mod list;
 pub mod locks;
 pub mod moments;
 pub mod order;
@@ -39,7 +41,8 @@ use super::plans::Plans;
 use super::reads::Reading;
 use super::subject::{PlannedCluster, Subject, Want};
 use super::theme::Theme;
-use crate::fleet::{Changes, Fleet, Item, RowId};
+use crate::fleet::{Changes, Fleet, Item};
+pub use abilities::Searched;
 use capstan_base::time::Timestamp;
 use chosen::Chosen;
 
@@ -139,44 +142,50 @@ impl Screen {
         match self {
             Self::Fleet(s) => s.shows(changes, area),
             Self::Tree(s) => changes.overview || changes.verdicts || s.is_stale(),
-            _ => true,
+            Self::Details(_)
+            | Self::Rollout(_)
+            | Self::Rollouts(_)
+            | Self::Etcd(_)
+            | Self::Locks(_)
+            | Self::Migration(_)
+            | Self::Change(_)
+            | Self::Simulation(_) => true,
+        }
+    }
+
+    /// The list of clusters.
+    pub fn as_fleet(&self) -> Option<&fleet::FleetScreen> {
+        match self {
+            Self::Fleet(s) => Some(s),
+            Self::Tree(_)
+            | Self::Details(_)
+            | Self::Rollout(_)
+            | Self::Rollouts(_)
+            | Self::Etcd(_)
+            | Self::Locks(_)
+            | Self::Migration(_)
+            | Self::Change(_)
+            | Self::Simulation(_) => None,
         }
     }
 
     /// Rows have other places as soon as nobody is at the keys.
     pub fn is_waiting(&self, now_s: u32) -> bool {
-        if let Self::Fleet(s) = self { s.is_waiting(now_s) } else { false }
+        self.as_fleet().is_some_and(|fleet| fleet.is_waiting(now_s))
     }
 
     /// When a row that improved takes its place, seconds since the epoch.
     pub fn kept_until_s(&self) -> Option<u32> {
-        if let Self::Fleet(s) = self { s.kept_until_s() } else { None }
+        self.as_fleet()?.kept_until_s()
     }
 
     /// The marks of a list; `None` for screens that are not a list of objects.
     pub fn chosen(&self) -> Option<&Chosen> {
-        match self {
-            Self::Fleet(s) => Some(s.chosen()),
-            Self::Tree(s) => Some(s.chosen()),
-            _ => None,
-        }
+        self.as_list().map(|list| list.chosen())
     }
 
     pub fn chosen_mut(&mut self) -> Option<&mut Chosen> {
-        match self {
-            Self::Fleet(s) => Some(s.chosen_mut()),
-            Self::Tree(s) => Some(s.chosen_mut()),
-            _ => None,
-        }
-    }
-
-    /// The objects of a list, on the screen or not.
-    pub fn listed(&self) -> Vec<RowId> {
-        match self {
-            Self::Fleet(s) => s.listed(),
-            Self::Tree(s) => s.listed(),
-            _ => Vec::new(),
-        }
+        self.as_list_mut().map(|list| list.chosen_mut())
     }
 
     pub fn step(&mut self, context: &Context<'_>, motion: Motion) {
@@ -209,37 +218,6 @@ impl Screen {
         }
     }
 
-    /// The text that a list is narrowed to, or that is looked for in a text.
-    pub fn filter(&self) -> &str {
-        match self {
-            Self::Fleet(s) => s.filter(),
-            Self::Tree(s) => s.filter(),
-            Self::Details(s) => s.search().words(),
-            Self::Rollout(_)
-            | Self::Etcd(_)
-            | Self::Locks(_)
-            | Self::Migration(_)
-            | Self::Change(_)
-            | Self::Simulation(_) => "",
-            Self::Rollouts(s) => s.filter(),
-        }
-    }
-
-    pub fn set_filter(&mut self, text: &str) {
-        match self {
-            Self::Fleet(s) => s.set_filter(text),
-            Self::Tree(s) => s.set_filter(text),
-            Self::Details(s) => s.set_search(text),
-            Self::Rollout(_)
-            | Self::Etcd(_)
-            | Self::Locks(_)
-            | Self::Migration(_)
-            | Self::Change(_)
-            | Self::Simulation(_) => {}
-            Self::Rollouts(s) => s.set_filter(text),
-        }
-    }
-
     /// Somebody does something with what is selected: it stays selected from now on.
     pub fn choose(&mut self) {
         match self {
@@ -261,17 +239,20 @@ impl Screen {
         match self {
             Self::Locks(s) => Some(&s.feed),
             Self::Migration(s) => Some(&s.feed),
-            _ => None,
+            Self::Fleet(_)
+            | Self::Tree(_)
+            | Self::Details(_)
+            | Self::Rollout(_)
+            | Self::Rollouts(_)
+            | Self::Etcd(_)
+            | Self::Change(_)
+            | Self::Simulation(_) => None,
         }
     }
 
     /// Where the parts of this screen go: lists have a pane or a higher foot where there is room.
     pub fn arrange(&self, layout: Layout) -> Layout {
-        match self {
-            Self::Fleet(s) => s.arrange(layout),
-            Self::Tree(s) => s.arrange(layout),
-            _ => layout,
-        }
+        self.as_list().map_or(layout, |list| list.arrange(layout))
     }
 
     /// A click on a line of the body.

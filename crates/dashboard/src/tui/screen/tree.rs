@@ -9,6 +9,7 @@ use rustc_hash::FxHashSet;
 
 use super::chosen::Chosen;
 use super::columns::{Columns, Id, List, since, verdict};
+use super::list::ObjectList;
 use super::tree_line::TreeLine;
 use super::{Context, foot};
 use crate::fleet::Verdict;
@@ -25,6 +26,9 @@ use crate::tui::subject::PlannedCluster;
 use crate::tui::theme::Scope;
 use crate::tui::widget::tree::{Shape, draw};
 use crate::tui::widget::{counters, table};
+
+/// What may be typed behind `/` besides words.
+pub(super) const FILTER_HINT: &str = "!word  ~regex  version:1.34  l:key=value  NodeReady=False>10m  age<2h";
 
 /// What the screen keeps.
 pub struct TreeScreen {
@@ -119,12 +123,6 @@ impl TreeScreen {
         self.stale = true;
     }
 
-    /// Shows everything, or only what is at fault.
-    pub fn toggle_faults(&mut self) {
-        self.is_faults_only = !self.is_faults_only;
-        self.stale = true;
-    }
-
     pub fn shows_faults_only(&self) -> bool {
         self.is_faults_only
     }
@@ -187,12 +185,6 @@ impl TreeScreen {
         let Self { cursor, tree, visible, .. } = self;
         let key_at = |line: usize| fleet.item_key(tree.nodes.get(*visible.get(line)? as usize)?.item);
         cursor.settle(visible.len(), page, |_| found, key_at);
-    }
-
-    /// Wide columns need the room of the pane.
-    pub fn arrange(&self, layout: Layout) -> Layout {
-        let with_pane = if self.columns.is_wide() { layout } else { layout.with_pane() };
-        if with_pane == layout { layout.with_high_foot(self.visible.len()) } else { with_pane }
     }
 
     /// The rows of a page on this screen.
@@ -281,30 +273,11 @@ impl TreeScreen {
         is_always_open || node.verdict != Verdict::Ok || self.shown.contains(&key)
     }
 
-    /// Has any wide column a place?
-    pub fn shows_wide(&self, body: Rect) -> bool {
-        self.columns.shows_wide(body)
-    }
-
     pub fn step(&mut self, context: &Context<'_>, motion: Motion) {
         let page = self.page(context.area);
         let Self { cursor, tree, visible, .. } = self;
         let key_at = |line: usize| context.fleet.item_key(tree.nodes.get(*visible.get(line)? as usize)?.item);
         cursor.step(motion, visible.len(), page, key_at);
-    }
-
-    pub fn chosen(&self) -> &Chosen {
-        &self.chosen
-    }
-
-    pub fn chosen_mut(&mut self) -> &mut Chosen {
-        &mut self.chosen
-    }
-
-    /// The objects in lines that are not folded away.
-    pub fn listed(&self) -> Vec<RowId> {
-        let nodes = self.visible.iter().filter_map(|at| self.tree.nodes.get(*at as usize));
-        nodes.filter_map(|node| if let Item::Row(id) = node.item { Some(id) } else { None }).collect()
     }
 
     /// The cursor stays on its row from now on.
@@ -367,41 +340,6 @@ impl TreeScreen {
         let parents = self.tree.nodes.iter().filter(|node| node.size > 1 && (open || node.depth > 0));
         self.folds = Folds::all(parents.filter_map(|node| fleet.item_key(node.item)).collect(), open);
         self.stale = true;
-    }
-
-    /// Goes to the next part that is at fault itself, or the one before, and opens what it is closed under. False when
-    /// there is none.
-    pub fn go_to_fault(&mut self, context: &Context<'_>, forward: bool) -> bool {
-        let fleet = context.fleet;
-        let nodes = &self.tree.nodes;
-        let is_fault = |at: usize| {
-            let of_parts = || self.tree.children(at).any(|child| nodes[child].verdict > Verdict::Progressing);
-            let is_quiet = matches!(nodes[at].item, Item::Row(id) if fleet.mark(id).is_some());
-            nodes[at].verdict > Verdict::Progressing && !is_quiet && !of_parts()
-        };
-        let here = self.visible.get(self.cursor.index).map_or(0, |at| *at as usize);
-        let len = nodes.len();
-        let nth = |step: usize| if forward { (here + step) % len } else { (here + len - step) % len };
-        let Some(at) = (1..=len).map(nth).find(|at| is_fault(*at)) else { return false };
-        let key = fleet.item_key(nodes[at].item);
-        let mut above = nodes[at].parent as usize;
-        let mut closed = Vec::new();
-        loop {
-            let node = &nodes[above];
-            if !self.is_open(fleet, node) {
-                closed.extend(fleet.item_key(node.item));
-            }
-            if node.parent as usize == above {
-                break;
-            }
-            above = node.parent as usize;
-        }
-        closed.into_iter().for_each(|key| self.folds.open(key));
-        self.build(fleet);
-        if let Some(line) = key.and_then(|key| self.line_of(fleet, key)) {
-            self.go(context, line);
-        }
-        true
     }
 
     pub fn view(
@@ -527,5 +465,70 @@ impl TreeScreen {
             };
             table::cell(column, line.y, &cell, buffer);
         }
+    }
+}
+
+impl ObjectList for TreeScreen {
+    fn toggle_faults(&mut self) {
+        self.is_faults_only = !self.is_faults_only;
+        self.stale = true;
+    }
+
+    fn arrange(&self, layout: Layout) -> Layout {
+        let with_pane = if self.columns.is_wide() { layout } else { layout.with_pane() };
+        if with_pane == layout { layout.with_high_foot(self.visible.len()) } else { with_pane }
+    }
+
+    fn shows_wide(&self, body: Rect) -> bool {
+        self.columns.shows_wide(body)
+    }
+
+    fn chosen(&self) -> &Chosen {
+        &self.chosen
+    }
+
+    fn chosen_mut(&mut self) -> &mut Chosen {
+        &mut self.chosen
+    }
+
+    /// The objects in lines that are not folded away.
+    fn listed(&self) -> Vec<RowId> {
+        let nodes = self.visible.iter().filter_map(|at| self.tree.nodes.get(*at as usize));
+        nodes.filter_map(|node| if let Item::Row(id) = node.item { Some(id) } else { None }).collect()
+    }
+
+    /// Goes to the next part that is at fault itself, or the one before, and opens what it is closed under. False when
+    /// there is none.
+    fn go_to_fault(&mut self, context: &Context<'_>, forward: bool) -> bool {
+        let fleet = context.fleet;
+        let nodes = &self.tree.nodes;
+        let is_fault = |at: usize| {
+            let of_parts = || self.tree.children(at).any(|child| nodes[child].verdict > Verdict::Progressing);
+            let is_quiet = matches!(nodes[at].item, Item::Row(id) if fleet.mark(id).is_some());
+            nodes[at].verdict > Verdict::Progressing && !is_quiet && !of_parts()
+        };
+        let here = self.visible.get(self.cursor.index).map_or(0, |at| *at as usize);
+        let len = nodes.len();
+        let nth = |step: usize| if forward { (here + step) % len } else { (here + len - step) % len };
+        let Some(at) = (1..=len).map(nth).find(|at| is_fault(*at)) else { return false };
+        let key = fleet.item_key(nodes[at].item);
+        let mut above = nodes[at].parent as usize;
+        let mut closed = Vec::new();
+        loop {
+            let node = &nodes[above];
+            if !self.is_open(fleet, node) {
+                closed.extend(fleet.item_key(node.item));
+            }
+            if node.parent as usize == above {
+                break;
+            }
+            above = node.parent as usize;
+        }
+        closed.into_iter().for_each(|key| self.folds.open(key));
+        self.build(fleet);
+        if let Some(line) = key.and_then(|key| self.line_of(fleet, key)) {
+            self.go(context, line);
+        }
+        true
     }
 }
