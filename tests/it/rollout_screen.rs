@@ -362,7 +362,7 @@ fn picture(deltas: Vec<Delta>) -> (Vec<OwnerStage>, RolloutOutlook, Vec<String>)
     open(&mut model, Err("no plan here".to_owned()));
     let fleet = &model.fleet;
     let rollout = fleet.rollout(fleet.clusters()[0]).expect("a Cluster");
-    let outlook = outlook(fleet, &rollout, &model.plans);
+    let outlook = outlook(fleet, &rollout, &model.known.plans);
     let names = outlook.acting.iter().filter_map(|acting| Some(fleet.row(acting.id)?.name.to_string()));
     let names = names.collect();
     (rollout.owners.into_iter().map(|owner| owner.stage).collect(), outlook, names)

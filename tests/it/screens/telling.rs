@@ -42,13 +42,13 @@ fn a_command_is_told_of_every_cluster_that_turns() {
         effects.iter().filter_map(turn).collect::<Vec<_>>()
     };
     let mut model = sample(PLAIN);
-    model.hook = hook();
+    model.preferences.hook = hook();
     assert!(
         turned(&told(&mut model, Msg::Fleet(fixture::node_lost("prod-eu-1")))).is_empty(),
         "the first look"
     );
     let mut model = sample(PLAIN);
-    model.hook = hook();
+    model.preferences.hook = hook();
     told(&mut model, Msg::Fleet(fixture::sample()));
     let mut effects = told(&mut model, Msg::Fleet(fixture::node_lost("prod-eu-1")));
     model.now += chrono::Duration::minutes(2);

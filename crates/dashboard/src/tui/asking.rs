@@ -11,13 +11,13 @@ use capi_forecast::simulate::Remembered;
 impl Model {
     /// What the shell should read, or read no more.
     pub fn ask(&mut self) -> Vec<Effect> {
-        let mut wants = self.screen().wants(&self.fleet, &self.plans);
+        let mut wants = self.screen().wants(&self.fleet, &self.known.plans);
         wants.extend(self.wanted_rights());
-        let turn = self.reads.turn_to(wants);
+        let turn = self.known.reads.turn_to(wants);
         let mut effects: Vec<Effect> = turn.stopped.into_iter().map(Effect::StopReading).collect();
         for Want { subject, wait_ms, .. } in turn.begun {
             if let Subject::Plans(cluster) = &subject {
-                self.plans.begin(cluster);
+                self.known.plans.begin(cluster);
             }
             let remembered = self.remembered(&subject);
             effects.push(Effect::Read { subject, wait_ms, remembered });
@@ -29,16 +29,18 @@ impl Model {
     fn wanted_rights(&self) -> Option<Want> {
         let row = self.selected_row().filter(|_| !self.session.read_only);
         let row = self.fleet.row(row?)?;
-        let rights = self.rights.unknown(row);
+        let rights = self.known.rights.unknown(row);
         (!rights.is_empty()).then(|| Want::now(Subject::Rights { source: row.source, rights }))
     }
 
     /// What was read.
     pub fn take(&mut self, subject: &Subject, reading: Reading) {
-        self.reads.answered(subject);
+        self.known.reads.answered(subject);
         match (subject, reading) {
-            (Subject::Plans(cluster), Reading::Plans(reading)) => self.plans.take(cluster, reading),
-            (Subject::Rights { source, .. }, Reading::Rights(answers)) => self.rights.take(*source, answers),
+            (Subject::Plans(cluster), Reading::Plans(reading)) => self.known.plans.take(cluster, reading),
+            (Subject::Rights { source, .. }, Reading::Rights(answers)) => {
+                self.known.rights.take(*source, answers)
+            }
             (_, reading) => {
                 let now = self.now;
                 self.screens.iter_mut().for_each(|screen| screen.take(subject, &reading, now));

@@ -25,9 +25,11 @@ pub struct Keeping {
     marks: Option<PathBuf>,
     usual_times: Option<PathBuf>,
     past: Option<PathBuf>,
-    folds: Option<PathBuf>,
-    /// Folds as they were read.
-    folded: AllFolds,
+    folds_file: Option<PathBuf>,
+    /// What was opened and closed in the trees of clusters.
+    pub folds: AllFolds,
+    /// The same when the program began.
+    folds_read: AllFolds,
     /// When something was written last that is written now and then, seconds since the epoch.
     written_s: u32,
     waiting: Waiting,
@@ -67,10 +69,14 @@ impl Keeping {
         let past = usable("history.jsonl", &mut |path| {
             read(path, |source| kept::read_past(source).map(|past| fleet.set_past(past)))
         });
-        let mut folded = AllFolds::default();
-        let folds = usable("folds.json", &mut |path| folds::load(path).map(|known| folded = known));
+        let mut folds = AllFolds::default();
+        let folds_file = usable("folds.json", &mut |path| folds::load(path).map(|known| folds = known));
         let folder = Some(folder.to_owned());
-        (Self { folder, marks, usual_times, past, folds, folded, ..Self::default() }, troubles)
+        let folds_read = folds.clone();
+        (
+            Self { folder, marks, usual_times, past, folds_file, folds, folds_read, ..Self::default() },
+            troubles,
+        )
     }
 
     /// Where all of it is.
@@ -78,19 +84,14 @@ impl Keeping {
         self.folder.as_deref()
     }
 
-    /// What was opened and closed in trees when the program began.
-    pub fn folded(&self) -> &AllFolds {
-        &self.folded
-    }
-
     /// Writes which trees were folded otherwise than when the program began.
     ///
     /// # Errors
     /// A sentence: the file could not be written, and why.
-    pub fn save_folds(&self, now: &AllFolds) -> Result<(), String> {
-        let changed = now.iter().filter(|(uid, folds)| self.folded.get(uid) != Some(folds));
+    pub fn save_folds(&self) -> Result<(), String> {
+        let changed = self.folds.iter().filter(|(uid, folds)| self.folds_read.get(uid) != Some(folds));
         let changed: AllFolds = changed.map(|(uid, folds)| (*uid, folds.clone())).collect();
-        match &self.folds {
+        match &self.folds_file {
             Some(path) if !changed.is_empty() => folds::save(path, &changed),
             _ => Ok(()),
         }
@@ -212,7 +213,8 @@ mod tests {
             let [trouble] = &troubles[..] else { panic!("{troubles:?}") };
             assert!(trouble.contains(&format!("{name}:")), "{trouble}");
             assert!(!keeping.collect(&mut fleet, true));
-            assert_eq!(keeping.save_folds(&folded(7)), Ok(()));
+            keeping.folds = folded(7);
+            assert_eq!(keeping.save_folds(), Ok(()));
             assert_eq!(std::fs::read_to_string(&path).expect("the file"), text);
             std::fs::remove_file(&path).expect("removed");
         }
@@ -227,10 +229,10 @@ mod tests {
     fn folds_that_changed_are_written() {
         let folder = tempfile::tempdir().expect("a folder");
         let open = || Keeping::open(Some(folder.path()), &mut Fleet::new()).0;
-        assert_eq!(open().save_folds(&AllFolds::default()), Ok(()));
+        assert_eq!(open().save_folds(), Ok(()));
         assert!(!folder.path().join("folds.json").exists(), "nothing to write");
-        assert_eq!(open().save_folds(&folded(7)), Ok(()));
-        assert_eq!(open().folded(), &folded(7));
+        assert_eq!(Keeping { folds: folded(7), ..open() }.save_folds(), Ok(()));
+        assert_eq!(open().folds, folded(7));
     }
 
     #[test]

@@ -103,7 +103,7 @@ pub async fn run(
     )?;
     let mut model = Model::new(options.session, look, Rect::new(0, 0, 80, 24), options.clock.now());
     model.keep_in(options.state_dir.as_deref());
-    model.hook = options.hook.map(|command| Hook { command, turns: Turns::default() });
+    model.preferences.hook = options.hook.map(|command| Hook { command, turns: Turns::default() });
     model.contexts = options.contexts.as_ref().map(|contexts| contexts.names()).unwrap_or_default();
     let exit = {
         let frame_min = options.frame_min.unwrap_or(event_loop::FRAME_MIN);

@@ -7,7 +7,6 @@ use ratatui::layout::Rect;
 
 use super::cursor::Motion;
 use super::effect::Effect;
-use super::folds::AllFolds;
 use super::keeping::Keeping;
 use super::keymap::{CheckLine, KeyPress, Keymap, Mode};
 use super::overlay::Overlay;
@@ -79,81 +78,103 @@ pub struct Hook {
     pub turns: Turns,
 }
 
-/// The whole state.
-pub struct Model {
-    pub fleet: Fleet,
+/// What was read besides the fleet, and what is being read.
+#[derive(Default)]
+pub struct Known {
     pub plans: Plans,
     pub rights: Rights,
     pub reads: Reads,
-    pub session: Session,
-    pub look: Look,
-    /// From the first to the open one; the first is the fleet and stays.
-    pub screens: Vec<Screen>,
-    /// The last one gets keys first.
-    pub overlays: Vec<Overlay>,
-    /// Keys of a chord that has begun.
-    pub pending: Vec<KeyPress>,
-    pub toast: Option<Toast>,
-    /// Command lines that were run, oldest first.
-    pub history: Vec<String>,
-    pub area: Rect,
-    pub now: Timestamp,
+    /// All names, while somebody looks for an object.
+    pub names: Option<Names>,
+}
+
+/// What a person switched on or off.
+#[derive(Default)]
+pub struct Preferences {
     pub mouse: bool,
+    /// Lists have upstream's wide columns too.
+    pub wide: bool,
     /// Rings when a cluster comes to be at fault, where that was asked for.
     pub bell: Option<Turns>,
     /// A command of the person's own that is run whenever a cluster turns.
     pub hook: Option<Hook>,
-    /// Lists have upstream's wide columns too.
-    pub wide: bool,
-    /// What was opened and closed in the trees of clusters.
-    pub folds: AllFolds,
-    /// What is drawn is no longer what there is to show.
-    pub needs_frame: bool,
+}
+
+impl Preferences {
+    /// What is at fault when it is listed is not news.
+    fn begin_again(&mut self) {
+        self.bell = self.bell.take().map(|_| Turns::default());
+        if let Some(hook) = &mut self.hook {
+            hook.turns = Turns::default();
+        }
+    }
+}
+
+/// What a person typed.
+#[derive(Default)]
+pub struct Typing {
+    /// Keys of a chord that has begun.
+    pub pending: Vec<KeyPress>,
+    /// Command lines that were run, oldest first.
+    pub history: Vec<String>,
     /// When somebody was at the keys last.
     pub touched_at: Option<Timestamp>,
-    /// Grows with every preview that is asked for, so that a late answer belongs to no open dialog.
-    pub ticket: u64,
-    pub keeping: Keeping,
-    /// All names, while somebody looks for an object.
-    pub names: Option<Names>,
+}
+
+/// The whole state.
+pub struct Model {
+    pub fleet: Fleet,
+    pub known: Known,
+    pub session: Session,
     /// Of the kubeconfig; empty where there is none behind this.
     pub contexts: Vec<String>,
+    pub look: Look,
+    pub preferences: Preferences,
+    /// From the first to the open one; the first is the fleet and stays.
+    pub screens: Vec<Screen>,
+    /// The last one gets keys first.
+    pub overlays: Vec<Overlay>,
+    pub toast: Option<Toast>,
+    pub typing: Typing,
+    pub area: Rect,
+    pub now: Timestamp,
+    /// What is drawn is no longer what there is to show.
+    pub needs_frame: bool,
+    pub keeping: Keeping,
+    /// Of the last preview that was asked for.
+    ticket: u64,
 }
 
 impl Model {
     pub fn new(session: Session, look: Look, area: Rect, now: Timestamp) -> Self {
         Self {
             fleet: Fleet::explained_by(look.explanations.clone()),
-            plans: Plans::default(),
-            rights: Rights::default(),
-            reads: Reads::default(),
+            known: Known::default(),
             session,
+            contexts: Vec::new(),
             look,
+            preferences: Preferences::default(),
             screens: vec![Screen::Fleet(FleetScreen::default())],
             overlays: Vec::new(),
-            pending: Vec::new(),
             toast: None,
-            history: Vec::new(),
+            typing: Typing::default(),
             area,
             now,
-            mouse: false,
-            bell: None,
-            hook: None,
-            wide: false,
-            folds: AllFolds::default(),
             needs_frame: true,
-            touched_at: None,
-            ticket: 0,
             keeping: Keeping::default(),
-            names: None,
-            contexts: Vec::new(),
+            ticket: 0,
         }
+    }
+
+    /// The number of the preview that is asked for next: a late answer to another one belongs to no open dialog.
+    pub fn next_ticket(&mut self) -> u64 {
+        self.ticket += 1;
+        self.ticket
     }
 
     /// Takes in what an earlier run left in a folder, and leaves there what this one learns.
     pub fn keep_in(&mut self, folder: Option<&Path>) {
         let (keeping, troubles) = Keeping::open(folder, &mut self.fleet);
-        self.folds.clone_from(keeping.folded());
         self.keeping = keeping;
         if !troubles.is_empty() {
             self.notice("A file could not be used", troubles.join("\n\n"));
@@ -164,7 +185,7 @@ impl Model {
     pub fn keep_last(&mut self) {
         self.keeping.collect(&mut self.fleet, true);
         // The person leaves, and does not need to read that something could not be kept.
-        let written = [self.keeping.waiting().write(), self.keeping.save_folds(&self.folds)];
+        let written = [self.keeping.waiting().write(), self.keeping.save_folds()];
         for why in written.into_iter().filter_map(Result::err) {
             tracing::warn!(%why, "what was learnt is not kept");
         }
@@ -175,17 +196,12 @@ impl Model {
         self.keep_last();
         let folder = self.keeping.folder().map(Path::to_path_buf);
         self.fleet = Fleet::explained_by(self.look.explanations.clone());
-        (self.plans, self.rights) = (Plans::default(), Rights::default());
+        self.known = Known::default();
         self.session = session;
         self.screens = vec![Screen::Fleet(FleetScreen::default())];
         self.overlays.clear();
-        self.pending.clear();
-        (self.names, self.reads) = (None, Reads::default());
-        // What is at fault when it is listed is not news.
-        self.bell = self.bell.take().map(|_| Turns::default());
-        if let Some(hook) = &mut self.hook {
-            hook.turns = Turns::default();
-        }
+        self.typing.pending.clear();
+        self.preferences.begin_again();
         self.keep_in(folder.as_deref());
         self.needs_frame = true;
     }
@@ -215,13 +231,13 @@ impl Model {
     pub fn on_screen<T>(&mut self, act: impl FnOnce(&mut Screen, &Context<'_>) -> T) -> T {
         let context = Context {
             fleet: &self.fleet,
-            plans: &self.plans,
+            plans: &self.known.plans,
             area: self.area,
             now: self.now,
             theme: &self.look.theme,
             keymap: &self.look.keymap,
             is_read_only: self.session.read_only,
-            wide: self.wide,
+            wide: self.preferences.wide,
             is_held: self.held_s().is_some(),
         };
         let last = self.screens.len() - 1;
@@ -240,7 +256,7 @@ impl Model {
     pub fn note(&mut self, changes: &Changes) {
         if !changes.is_empty() {
             self.screens.iter_mut().for_each(|screen| screen.note(&self.fleet, changes));
-            self.plans.note(&self.fleet, changes);
+            self.known.plans.note(&self.fleet, changes);
             let is_seen = !self.overlays.is_empty() || self.screen().shows(changes, self.area);
             self.needs_frame |= is_seen || changes.is_replaced;
         }
@@ -250,13 +266,13 @@ impl Model {
     /// person's command.
     pub fn tell_turns(&mut self) -> Vec<Effect> {
         let mut effects = Vec::new();
-        let alarm = self.bell.as_mut().and_then(|bell| turns::alarm(&bell.look(&self.fleet)));
+        let alarm = self.preferences.bell.as_mut().and_then(|bell| turns::alarm(&bell.look(&self.fleet)));
         if let Some(words) = alarm {
             self.say(Tone::Warning, words);
             self.needs_frame = true;
             effects.push(Effect::Bell);
         }
-        if let Some(hook) = &mut self.hook {
+        if let Some(hook) = &mut self.preferences.hook {
             let turned = hook.turns.look(&self.fleet).into_iter();
             effects.extend(turned.map(|turn| Effect::Hook { command: hook.command.clone(), turn }));
         }
@@ -265,7 +281,7 @@ impl Model {
 
     /// For so many seconds more rows keep their places, because somebody was at the keys; `None`: they move.
     fn held_s(&self) -> Option<i64> {
-        let passed_s = (self.now - self.touched_at?).num_seconds();
+        let passed_s = (self.now - self.typing.touched_at?).num_seconds();
         Some(HELD_S - passed_s).filter(|left_s| *left_s > 0)
     }
 
@@ -369,7 +385,7 @@ impl Model {
             self.screens.remove(1);
         }
         self.screens.push(screen);
-        self.rights.forget_refusals();
+        self.known.rights.forget_refusals();
     }
 
     /// Leaves the open screen. False on the first one.

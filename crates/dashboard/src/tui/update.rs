@@ -29,7 +29,7 @@ fn changed(model: &mut Model, msg: Msg) -> Vec<Effect> {
     // What a person does and what was asked for is drawn in any case, news of the fleet where they are seen.
     model.needs_frame |= !matches!(msg, Msg::Fleet(_) | Msg::Tick);
     if matches!(msg, Msg::Key(_) | Msg::Mouse(_)) {
-        model.touched_at = Some(model.now);
+        model.typing.touched_at = Some(model.now);
     }
     match msg {
         Msg::Key(event) if event.kind == KeyEventKind::Release => Vec::new(),
@@ -88,19 +88,19 @@ fn judge_again(model: &mut Model) -> bool {
 fn on_key(model: &mut Model, event: KeyEvent) -> Vec<Effect> {
     let had_toast = model.toast.take().is_some();
     if let Some(overlay) = model.overlays.last_mut()
-        && let Some(answer) = overlay.on_key(event, &model.history)
+        && let Some(answer) = overlay.on_key(event, &model.typing.history)
     {
         return on_answer(model, answer);
     }
-    model.pending.push(KeyPress::from(event));
-    match model.look.keymap.lookup(model.mode(), &model.pending) {
+    model.typing.pending.push(KeyPress::from(event));
+    match model.look.keymap.lookup(model.mode(), &model.typing.pending) {
         Lookup::Pending(_) => Vec::new(),
         Lookup::Unbound => {
-            model.pending.clear();
+            model.typing.pending.clear();
             Vec::new()
         }
         Lookup::Run(line) => {
-            model.pending.clear();
+            model.typing.pending.clear();
             let only_closes_toast = had_toast && line == "back" && model.overlays.is_empty();
             if only_closes_toast { Vec::new() } else { run_line(model, &line) }
         }
@@ -142,8 +142,8 @@ fn on_answer(model: &mut Model, answer: Answer) -> Vec<Effect> {
         }
         Answer::Run(line) => {
             model.overlays.pop();
-            if model.history.last() != Some(&line) {
-                model.history.push(line.clone());
+            if model.typing.history.last() != Some(&line) {
+                model.typing.history.push(line.clone());
             }
             model.refresh();
             return run_line(model, &line);
@@ -192,7 +192,7 @@ fn on_outcome(model: &mut Model, outcome: EffectOutcome) -> Vec<Effect> {
         EffectOutcome::Keymap(Ok(keymap)) => {
             model.say(Tone::Info, format!("keymap {}", keymap.name));
             model.look.keymap = *keymap;
-            model.pending.clear();
+            model.typing.pending.clear();
         }
         EffectOutcome::Theme(Err(error)) | EffectOutcome::Keymap(Err(error)) => {
             model.notice("The file was not taken", format!("{error}\n\nWhat was loaded before stays."));

@@ -33,11 +33,15 @@ pub fn view(model: &Model, area: Rect, buffer: &mut Buffer) -> Drawn {
         too_small(&paint, area, buffer);
         return Drawn::default();
     };
-    let shown =
-        Header { fleet: &model.fleet, session: &model.session, screens: &model.screens, wide: model.wide };
+    let shown = Header {
+        fleet: &model.fleet,
+        session: &model.session,
+        screens: &model.screens,
+        wide: model.preferences.wide,
+    };
     header::view(shown, &paint, &parts, buffer);
     let parts = model.screen().arrange(parts);
-    model.screen().view(&model.fleet, &model.plans, &paint, &parts, buffer);
+    model.screen().view(&model.fleet, &model.known.plans, &paint, &parts, buffer);
     beside(model, &paint, &parts, buffer);
     footer(model, &paint, parts.footer, buffer);
     let mut cursor = None;
@@ -49,7 +53,7 @@ pub fn view(model: &Model, area: Rect, buffer: &mut Buffer) -> Drawn {
 
 /// The pane that follows the cursor: beside a list, or in a higher foot.
 fn beside(model: &Model, paint: &Paint<'_>, parts: &Layout, buffer: &mut Buffer) {
-    let (fleet, plans, item) = (&model.fleet, &model.plans, model.selected());
+    let (fleet, plans, item) = (&model.fleet, &model.known.plans, model.selected());
     if parts.has_high_foot() {
         let area = Rect { x: parts.foot.x + 2, width: parts.foot.width.saturating_sub(4), ..parts.foot };
         pane::view(Pane { fleet, plans, item, keys: &[] }, paint, area, buffer);
@@ -93,10 +97,10 @@ fn footer(model: &Model, paint: &Paint<'_>, area: Rect, buffer: &mut Buffer) {
         return;
     }
     let mut spans = Vec::new();
-    if let Lookup::Pending(follow) = model.look.keymap.lookup(model.mode(), &model.pending)
-        && !model.pending.is_empty()
+    if let Lookup::Pending(follow) = model.look.keymap.lookup(model.mode(), &model.typing.pending)
+        && !model.typing.pending.is_empty()
     {
-        let begun = super::keymap::chord_text(&model.pending);
+        let begun = super::keymap::chord_text(&model.typing.pending);
         for (keys, line) in follow {
             hint(&mut spans, &format!("{begun} {keys}"), &line, paint, area.width);
         }

@@ -1,5 +1,7 @@
 //! Commands that act on the selected object: each opens a preview and writes nothing.
 
+use std::sync::Arc;
+
 use super::Outcome;
 use crate::actions::{Action, ActionInfo, Request};
 use crate::fleet::{Row, RowId};
@@ -19,8 +21,7 @@ pub fn preview(model: &mut Model, info: &ActionInfo, argument: &str) -> Outcome 
     let id = about.first().copied().ok_or(NOTHING_SELECTED)?;
     let row = model.fleet.row(id).ok_or("the object does not exist any more")?;
     let (source, request) = (row.source, Request::new(row.object_ref(), action));
-    model.ticket += 1;
-    let ticket = model.ticket;
+    let ticket = model.next_ticket();
     model.overlays.push(Overlay::Preview(Box::new(PreviewBox::new(ticket, source, request.clone()))));
     Ok(vec![Effect::Preview { ticket, source, request }])
 }
@@ -32,13 +33,13 @@ fn preview_many(model: &mut Model, about: &[RowId], action: &Action) -> Outcome 
     }
     let mut rows: Vec<_> = about.iter().filter_map(|id| model.fleet.row(*id)).collect();
     rows.sort_by_key(|row| (row.kind, &row.namespace, &row.name));
-    let mut objects = Vec::new();
-    for row in rows {
-        model.ticket += 1;
+    let of = |row: &Arc<Row>| {
         let is_member = row.machine().is_some_and(|machine| machine.control_plane);
-        let request = Request::new(row.object_ref(), action.clone());
-        objects.push((model.ticket, row.source, request, is_member));
-    }
+        (row.source, Request::new(row.object_ref(), action.clone()), is_member)
+    };
+    let all: Vec<_> = rows.into_iter().map(of).collect();
+    let with_ticket = |(source, request, is_member)| (model.next_ticket(), source, request, is_member);
+    let objects: Vec<_> = all.into_iter().map(with_ticket).collect();
     let many = ManyBox::new(format!("{action} of {} objects", objects.len()), objects);
     let effects = many.begin();
     model.overlays.push(Overlay::Many(Box::new(many)));
@@ -78,13 +79,11 @@ pub fn refusal(model: &Model, info: &ActionInfo) -> Option<String> {
 
 /// The open preview once more, with what extensions say to it.
 pub fn ask_extensions(model: &mut Model) -> Outcome {
-    let ticket = model.ticket + 1;
+    let ticket = model.next_ticket();
     let Some(Overlay::Preview(preview)) = model.overlays.last_mut() else {
         return Err("extensions are asked from the preview of an action".to_owned());
     };
-    let effects = preview.ask_extensions(ticket)?;
-    model.ticket = ticket;
-    Ok(effects)
+    preview.ask_extensions(ticket)
 }
 
 /// The confirmation of the open dialog by key, or that a notice was read.

@@ -16,13 +16,17 @@ const NAMES_MAX: usize = 50;
 pub fn complete_prompt(model: &mut Model) {
     judge_draft(model);
     let Some(Overlay::Prompt(prompt)) = model.overlays.last() else {
-        model.names = None;
+        model.known.names = None;
         return;
     };
     let Some(line) = prompt.wants_completions() else { return };
     let is_looking = line.trim_start().starts_with(find::LINE);
-    model.names =
-        model.names.take().filter(|_| is_looking).or_else(|| is_looking.then(|| Names::of(&model.fleet)));
+    model.known.names = model
+        .known
+        .names
+        .take()
+        .filter(|_| is_looking)
+        .or_else(|| is_looking.then(|| Names::of(&model.fleet)));
     let completions = complete(model, line);
     if let Some(Overlay::Prompt(prompt)) = model.overlays.last_mut() {
         prompt.set_completions(completions);

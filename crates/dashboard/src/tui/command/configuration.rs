@@ -68,8 +68,7 @@ fn preview(
 ) -> Outcome {
     let Screen::Change(change) = model.screen() else { return Ok(Vec::new()) };
     let (cluster, order) = (change.cluster().clone(), order_of(change)?);
-    model.ticket += 1;
-    let ticket = model.ticket;
+    let ticket = model.next_ticket();
     let open = PreviewBox::of_change(ticket, cluster.clone(), order.clone());
     model.overlays.push(Overlay::Preview(Box::new(open)));
     Ok(vec![Effect::PreviewChange { ticket, cluster, order }])

@@ -51,7 +51,7 @@ fn written(row: &Row) -> String {
 fn found(model: &Model, words: &str) -> Vec<RowId> {
     // A kind in front was completed from here.
     let words = words.split_once('/').map_or(words, |(_, rest)| rest);
-    match &model.names {
+    match &model.known.names {
         Some(names) => names.find(words, OF_KIND_MAX),
         None => Names::of(&model.fleet).find(words, OF_KIND_MAX),
     }

@@ -37,7 +37,7 @@ pub fn clusters(model: &mut Model) -> Outcome {
 pub fn tree(model: &mut Model, name: &str) -> Outcome {
     let cluster = cluster_meant(model, name)?;
     let mut screen = TreeScreen::of(&model.fleet, cluster).ok_or("the cluster is gone")?;
-    if let Some(folds) = model.folds.get(&screen.cluster().1) {
+    if let Some(folds) = model.keeping.folds.get(&screen.cluster().1) {
         screen.set_folds(folds.clone());
     }
     if !name.is_empty() {
@@ -323,7 +323,7 @@ pub fn sort_next(model: &mut Model) -> Outcome {
         tree.sort_next();
         return NOTHING;
     }
-    let all: Vec<_> = sorts(model.wide).map(|(_, by)| by).collect();
+    let all: Vec<_> = sorts(model.preferences.wide).map(|(_, by)| by).collect();
     with_fleet(model, |sort| {
         let next = all.iter().position(|by| *by == sort.by).map_or(0, |at| at + 1);
         sort.by = all[next % all.len()];
@@ -344,11 +344,11 @@ fn with_fleet(model: &mut Model, change: impl FnOnce(&mut crate::fleet::Sort)) -
 
 /// Upstream's wide columns in every list, or its default ones.
 pub fn wide(model: &mut Model) -> Outcome {
-    model.wide = !model.wide;
+    model.preferences.wide = !model.preferences.wide;
     model.refresh();
     let list = model.screen().as_list();
     let shown = layout(model.area).is_none_or(|parts| list.is_some_and(|list| list.shows_wide(parts.body)));
-    if model.wide && !shown {
+    if model.preferences.wide && !shown {
         model.say(Tone::Info, "there is no room for more columns here; the details have them all");
     }
     NOTHING
@@ -365,7 +365,7 @@ pub fn faults(model: &mut Model) -> Outcome {
 fn keep_folds(model: &mut Model) -> Outcome {
     if let Screen::Tree(tree) = model.screen() {
         let (cluster, folds) = (tree.cluster().1, tree.folds().clone());
-        model.folds.insert(cluster, folds.touched(model.now.timestamp()));
+        model.keeping.folds.insert(cluster, folds.touched(model.now.timestamp()));
     }
     NOTHING
 }

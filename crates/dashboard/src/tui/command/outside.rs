@@ -8,8 +8,8 @@ use crate::tui::report;
 use crate::tui::turns::Turns;
 
 pub fn bell(model: &mut Model, wanted: &str) -> Outcome {
-    let on = on_or_off(wanted, model.bell.is_some())?;
-    model.bell = on.then(|| Turns::since_now(&model.fleet));
+    let on = on_or_off(wanted, model.preferences.bell.is_some())?;
+    model.preferences.bell = on.then(|| Turns::since_now(&model.fleet));
     model.say(Tone::Info, if on { "it rings when a cluster comes to be at fault" } else { "no bell" });
     Ok(Vec::new())
 }
@@ -25,10 +25,10 @@ fn on_or_off(wanted: &str, is_on: bool) -> Result<bool, String> {
 }
 
 pub fn mouse(model: &mut Model, wanted: &str) -> Outcome {
-    model.mouse = on_or_off(wanted, model.mouse)?;
-    let word = if model.mouse { "mouse on; hold shift to select text" } else { "mouse off" };
+    model.preferences.mouse = on_or_off(wanted, model.preferences.mouse)?;
+    let word = if model.preferences.mouse { "mouse on; hold shift to select text" } else { "mouse off" };
     model.say(Tone::Info, word);
-    Ok(vec![Effect::Mouse(model.mouse)])
+    Ok(vec![Effect::Mouse(model.preferences.mouse)])
 }
 
 pub fn screenshot(path: &str) -> Outcome {

@@ -50,6 +50,6 @@ pub fn discouraged(model: &Model, command: &Command) -> Option<String> {
     refusal(model, command).or_else(|| {
         let Run::Action(info) = command.run else { return None };
         let row = model.fleet.row(model.selected_row()?)?;
-        model.rights.refusal(row, info.access_verb)
+        model.known.rights.refusal(row, info.access_verb)
     })
 }
