@@ -3,14 +3,13 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use kube::Api;
 use kube::api::WatchEvent;
 use tokio::sync::mpsc;
 
 use super::history::Epoch;
-use super::listing::{self, Listener, Step, Trouble};
+use super::listing::{self, AfterStep, Listener, Step, Trouble};
 use super::{ASK_AGAIN, Context};
 use crate::fleet::decode::{Decoder, Slim};
 use crate::fleet::row::{GroupKind, Uid};
@@ -127,8 +126,8 @@ impl Feed {
 }
 
 impl Listener<Slim> for Feed {
-    async fn step(&mut self, step: Step<Slim>) -> Option<Option<Duration>> {
-        let mut wait = None;
+    async fn step(&mut self, step: Step<Slim>) -> AfterStep {
+        let mut after = AfterStep::GoOn;
         let batch = match step {
             Step::Listing => {
                 self.listed.clear();
@@ -144,7 +143,9 @@ impl Listener<Slim> for Feed {
             Step::Failed(trouble) => {
                 let state = self.trouble(&trouble);
                 let is_refused = matches!(state, FeedState::NoAccess { .. } | FeedState::NotServed { .. });
-                wait = is_refused.then_some(ASK_AGAIN);
+                if is_refused {
+                    after = AfterStep::RetryAfter(ASK_AGAIN);
+                }
                 tracing::warn!(feed = %self.key, ?state, "feed is interrupted");
                 let since = if let Trouble::Outage(outage) = &trouble { Some(outage.since) } else { None };
                 let at = since.unwrap_or_else(|| self.context.clock.now());
@@ -157,9 +158,11 @@ impl Listener<Slim> for Feed {
             }
         };
         if batch.is_empty() {
-            return Some(None);
+            return after;
         }
-        self.ask_for_control_planes(&batch).await?;
-        self.batches.send(batch).await.ok().map(|()| wait)
+        if self.ask_for_control_planes(&batch).await.is_none() || self.batches.send(batch).await.is_err() {
+            return AfterStep::Stop;
+        }
+        after
     }
 }

@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 
 use super::Context;
-use super::listing::{self, Listener, Step, Trouble};
+use super::listing::{self, AfterStep, Listener, Step, Trouble};
 use super::writers::{FieldManager, writers};
 use crate::fleet::Target;
 use capi_types::key::Gvk;
@@ -161,7 +161,7 @@ impl ObjectListener {
 }
 
 impl Listener<DynamicObject> for ObjectListener {
-    async fn step(&mut self, step: Step<DynamicObject>) -> Option<Option<Duration>> {
+    async fn step(&mut self, step: Step<DynamicObject>) -> AfterStep {
         let mut news = Vec::new();
         match step {
             Step::Listing => self.seen = false,
@@ -213,7 +213,7 @@ impl EventListener {
 }
 
 impl Listener<Event> for EventListener {
-    async fn step(&mut self, step: Step<Event>) -> Option<Option<Duration>> {
+    async fn step(&mut self, step: Step<Event>) -> AfterStep {
         let news = match step {
             Step::Listing => {
                 self.events.clear();
@@ -244,7 +244,11 @@ impl Listener<Event> for EventListener {
                 if let Trouble::Request(error) = &trouble {
                     tracing::debug!("events: {}", explain(error, &self.server));
                 }
-                return Some(Some(super::ASK_AGAIN).filter(|_| refused(&trouble)));
+                return if refused(&trouble) {
+                    AfterStep::RetryAfter(super::ASK_AGAIN)
+                } else {
+                    AfterStep::GoOn
+                };
             }
         };
         send_all(&self.news, news).await
@@ -258,11 +262,13 @@ fn refused(trouble: &Trouble) -> bool {
 async fn send_all(
     sender: &mpsc::Sender<ObjectNews>,
     news: impl IntoIterator<Item = ObjectNews>,
-) -> Option<Option<Duration>> {
+) -> AfterStep {
     for subject in news {
-        sender.send(subject).await.ok()?;
+        if sender.send(subject).await.is_err() {
+            return AfterStep::Stop;
+        }
     }
-    Some(None)
+    AfterStep::GoOn
 }
 
 fn failed(trouble: &Trouble, server: &str) -> ObjectNews {

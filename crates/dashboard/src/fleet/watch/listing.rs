@@ -77,10 +77,26 @@ pub(super) enum Trouble {
     Closed,
 }
 
-/// Who takes the steps. `None` ends it all; a duration is how long to wait before trying again after a
-/// failure, if not the usual.
+/// Who takes the steps.
 pub(super) trait Listener<K>: Send {
-    fn step(&mut self, step: Step<K>) -> impl Future<Output = Option<Option<Duration>>> + Send;
+    fn step(&mut self, step: Step<K>) -> impl Future<Output = AfterStep> + Send;
+}
+
+/// What follows a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AfterStep {
+    /// The next one; after a failure, with the usual wait before it is tried again.
+    GoOn,
+    /// The same after a failure, with this wait.
+    RetryAfter(Duration),
+    /// Nothing any more: nobody listens.
+    Stop,
+}
+
+impl AfterStep {
+    fn is_stop(self) -> bool {
+        self == Self::Stop
+    }
 }
 
 /// Runs until the listener ends it.
@@ -106,12 +122,13 @@ pub(super) async fn run<K, L>(
             End::Continue(from) => version = from,
             End::Failed(trouble, from) => {
                 let is_outage = matches!(trouble, Trouble::Outage(_));
-                let Some(wait) = listener.step(Step::Failed(trouble)).await else { return };
-                if is_outage {
-                    reader.outage_is_over().await;
-                } else {
-                    let wait = wait.or_else(|| reader.backoff.next()).unwrap_or(SILENCE_MAX);
-                    tokio::time::sleep(wait).await;
+                match listener.step(Step::Failed(trouble)).await {
+                    AfterStep::Stop => return,
+                    AfterStep::GoOn | AfterStep::RetryAfter(_) if is_outage => reader.outage_is_over().await,
+                    AfterStep::RetryAfter(wait) => tokio::time::sleep(wait).await,
+                    AfterStep::GoOn => {
+                        tokio::time::sleep(reader.backoff.next().unwrap_or(SILENCE_MAX)).await;
+                    }
                 }
                 version = reader.resume(from).await;
             }
@@ -124,6 +141,13 @@ enum End {
     Closed,
     Continue(Option<String>),
     Failed(Trouble, Option<String>),
+}
+
+/// What came of reading a list.
+enum Pages {
+    /// All of it, with its version where the server states one.
+    Listed(Option<String>),
+    Stopped,
 }
 
 /// Reads one collection.
@@ -156,19 +180,19 @@ where
             // Versions of a history that is known to be gone say nothing about this one.
             self.newest = 0;
         }
-        if listener.step(Step::Listing).await.is_none() {
+        if listener.step(Step::Listing).await.is_stop() {
             return End::Closed;
         }
         let _under_way = ListUnderWay::begin();
         match self.pages(listener).await {
-            Ok(Some(version)) => End::Continue(self.listed(version, began_in)),
-            Ok(None) => End::Closed,
+            Ok(Pages::Listed(version)) => End::Continue(self.listed(version, began_in)),
+            Ok(Pages::Stopped) => End::Closed,
             Err(trouble) => End::Failed(trouble, None),
         }
     }
 
-    /// Hands all pages on. Answers the version of the list; `None`: the listener ends it all.
-    async fn pages<L: Listener<K>>(&mut self, listener: &mut L) -> Result<Option<Option<String>>, Trouble> {
+    /// Hands all pages on.
+    async fn pages<L: Listener<K>>(&mut self, listener: &mut L) -> Result<Pages, Trouble> {
         let mut limit = PAGE_MIN;
         let mut asked = self.ask(limit, None)?;
         loop {
@@ -184,8 +208,8 @@ where
                         head = found;
                     }
                     Piece::Objects(objects) => {
-                        if listener.step(Step::Page(objects)).await.is_none() {
-                            return Ok(None);
+                        if listener.step(Step::Page(objects)).await.is_stop() {
+                            return Ok(Pages::Stopped);
                         }
                     }
                     Piece::End => break,
@@ -193,7 +217,8 @@ where
             }
             match next {
                 Some(next) => asked = next,
-                None => return Ok(listener.step(Step::Listed).await.map(|_| head.resource_version)),
+                None if listener.step(Step::Listed).await.is_stop() => return Ok(Pages::Stopped),
+                None => return Ok(Pages::Listed(head.resource_version)),
             }
         }
     }
@@ -248,7 +273,7 @@ where
             Ok(stream) => stream,
             Err(trouble) => return failed(trouble, version),
         };
-        if listener.step(Step::Live).await.is_none() {
+        if listener.step(Step::Live).await.is_stop() {
             return End::Closed;
         }
         let mut chunks = Box::pin(stream.ready_chunks(CHUNK_MAX).fuse());
@@ -276,7 +301,7 @@ where
             }
             let (changes, end) = self.sift(chunk, &mut version);
             let rests = !changes.is_empty() && !is_full && end.is_none();
-            if !changes.is_empty() && listener.step(Step::Changes(changes)).await.is_none() {
+            if !changes.is_empty() && listener.step(Step::Changes(changes)).await.is_stop() {
                 return End::Closed;
             }
             match end {
