@@ -11,6 +11,7 @@ use regex::Regex;
 use super::action_args::ActionArgs;
 use super::change::args::ChangeCommand;
 pub use super::engine_args::{EngineCommand, EngineStatusArgs};
+use super::exit_code;
 use super::gates::{GateArgs, HandlersArg};
 use super::leader_migration::args::LeaderMigrationCommand;
 use super::listen_args::ListenArgs;
@@ -27,11 +28,7 @@ use capstan_worlds::extension::Cover;
 /// Without a command: the dashboard over the current kubeconfig context.
 #[derive(Debug, Parser)]
 #[command(name = "capstan", version, max_term_width = 110, propagate_version = true)]
-#[command(
-    after_help = "Exit codes: 0 fine, 1 failed, 2 wrong usage. `describe --exit-status` and `wait --exit-status` add \
-                        10 progressing, 11 degraded, 12 blocked, 13 unknown. `status compute --diff`: 0 the same, 1 differs, 2 failed. `change`: 0 nothing to do or done, \
-                        2 changes pending, 3 blocked, 4 needs acknowledgement, 5 a check failed."
-)]
+#[command(after_help = exit_code::help())]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Option<Command>,
@@ -523,7 +520,7 @@ pub struct StatusComputeArgs {
     /// A stream of documents, or one List
     #[arg(short, long, default_value = "yaml")]
     pub output: StatusOutputArg,
-    /// Print what differs from the status that each object came with; exit 1 when something does
+    /// Print what differs from the status that each object came with; exit 1 when something does, 3 when it failed
     #[arg(long, conflicts_with = "output")]
     pub diff: bool,
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
 
+use super::exit_code::WrongUsage;
 use capi_rules::observe::dump::document::{Document, Origin};
 use capi_rules::observe::dump::text::{flatten, parse};
 use capi_types::key::ObjectKey;
@@ -43,7 +44,9 @@ fn parse_workload(text: &str) -> anyhow::Result<(ObjectKey, &str)> {
         Some(((namespace, name), file)) if !namespace.is_empty() && !name.is_empty() && !file.is_empty() => {
             Ok((ObjectKey::new(namespace, name), file))
         }
-        _ => bail!("--workload {text}: expected NAMESPACE/NAME=FILE, such as default/prod=nodes.yaml"),
+        _ => bail!(WrongUsage(format!(
+            "--workload {text}: expected NAMESPACE/NAME=FILE, such as default/prod=nodes.yaml"
+        ))),
     }
 }
 

@@ -7,6 +7,7 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::Directive;
 
 use super::args::LogArgs;
+use super::exit_code::WrongUsage;
 use capstan_base::private_file;
 
 /// Whether lines may go to stderr when no file is named.
@@ -24,10 +25,10 @@ pub enum Terminal {
 /// A filter that does not parse, or a file that cannot be opened.
 pub fn start(args: &LogArgs, terminal: Terminal) -> anyhow::Result<Option<WorkerGuard>> {
     let filter = EnvFilter::try_new(&args.log_level).with_context(|| {
-        format!(
+        WrongUsage(format!(
             "--log-level {}: expected error, warn, info, debug, trace or a filter such as capstan=debug",
             args.log_level
-        )
+        ))
     })?;
     let filter = filter.add_directive(once_per_request()?);
     let (writer, guard) = match (&args.log_file, terminal) {

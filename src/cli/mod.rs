@@ -15,6 +15,7 @@ pub mod engine_args;
 pub mod engine_status;
 #[cfg(feature = "etcd")]
 pub mod etcd;
+pub mod exit_code;
 pub mod extension;
 mod gates;
 pub mod get;
@@ -41,10 +42,8 @@ pub mod store;
 pub mod target;
 pub mod wait;
 
-use std::process::ExitCode;
-
 use anyhow::Context as _;
-use clap::{CommandFactory as _, Parser as _};
+use clap::{CommandFactory as _, FromArgMatches as _};
 
 use action_args::ActionArgs;
 use args::{
@@ -57,10 +56,12 @@ use capstan_base::rng::Rng;
 use capstan_base::time::{Clock, parse_moment};
 use capstan_dashboard::actions::journal::Journal;
 use capstan_dashboard::actions::{Executor, Request};
+use capstan_dashboard::fleet::Verdict;
 use capstan_dashboard::fleet::watch::nap_while_watches_rest;
 use capstan_dashboard::tui::{Exit, Tier};
 use capstan_engine::client::connect::prepare;
 use capstan_engine::client::{ConnectOptions, Connection, connect};
+use exit_code::{ExitCode, WrongUsage};
 use leader_migration::args::{LeaderMigrationCommand, WalkthroughArgs};
 use leader_migration::walkthrough::Extent;
 use log::Terminal;
@@ -68,9 +69,20 @@ use output::Style;
 use simulate::args::SimulateArgs;
 use wait::Waited;
 
-/// Parses, runs, prints the error chain once. Exit codes are listed in `--help`.
-pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+/// Parses, runs, prints the error chain once.
+pub fn main() -> std::process::ExitCode {
+    let matches = Cli::command().get_matches();
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    let code = end(&cli).unwrap_or_else(|error| output::fail(&error, ExitCode::Failure));
+    if cfg!(debug_assertions) {
+        let command = exit_code::command_of(&matches);
+        assert!(exit_code::is_listed(&command, code), "`{command}` may not end with {code:?}");
+    }
+    code.into()
+}
+
+/// Runs a command to its end.
+fn end(cli: &Cli) -> anyhow::Result<ExitCode> {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     builder.enable_all();
     if is_only_a_reader(cli.command.as_ref()) {
@@ -81,17 +93,11 @@ pub fn main() -> ExitCode {
     } else {
         builder.on_thread_park(memory::give_back_when_idle);
     }
-    let runtime = match builder.build() {
-        Ok(runtime) => runtime,
-        Err(error) => return output::fail(&format!("cannot start the async runtime: {error}")),
-    };
-    let result = runtime.block_on(run(&cli));
+    let runtime = builder.build().context("cannot start the async runtime")?;
+    let result = runtime.block_on(run(cli));
     // Blocking work that is left (a slow name lookup) must not hold the exit up.
     runtime.shutdown_background();
-    match result {
-        Ok(code) => code,
-        Err(error) => output::fail(&output::sentence(&error)),
-    }
+    result
 }
 
 /// Threads of a dashboard over somebody else's server, besides the one that draws. A connection hands every change that it
@@ -127,9 +133,12 @@ async fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Act(args) => return act_on(cli, args).await,
         Command::Backup(args) => backup(cli, args).await?,
         Command::Restore(args) => backup::restore(args, &Clock::system()).await?,
-        Command::Status(StatusCommand::Compute(args)) => return Ok(status_compute(cli, args)),
+        Command::Status(StatusCommand::Compute(args)) => return status_compute(cli, args),
         #[cfg(feature = "etcd")]
         Command::Etcd(args::EtcdCommand::Status(args)) => return etcd_status(cli, args).await,
+        Command::Change(command @ change::args::ChangeCommand::Diff(_)) => {
+            return Ok(comparison(change_configuration(cli, command).await));
+        }
         Command::Change(command) => return change_configuration(cli, command).await,
         Command::Leases(args) => {
             let namespace = match (&cli.connect.namespace, cli.connect.all_namespaces) {
@@ -147,7 +156,7 @@ async fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
             let connection = connect(&options(&cli.connect)).await?;
             return Ok(after(extension::serve(&connection, args).await?));
         }
-        Command::SimulatedSsh(args) => return Ok(ExitCode::from(simulated_ssh::run(args).await?)),
+        Command::SimulatedSsh(args) => return Ok(ExitCode::OfHost(simulated_ssh::run(args).await?)),
         Command::Crds => output::print(&crds::render()?)?,
         Command::Completions { shell } => {
             let mut script = Vec::new();
@@ -155,7 +164,7 @@ async fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
             output::print(&String::from_utf8_lossy(&script))?;
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(ExitCode::Success)
 }
 
 /// The dashboard over the server of the kubeconfig.
@@ -201,7 +210,7 @@ fn terminal(command: Option<&Command>) -> Terminal {
 async fn standalone(cli: &Cli, args: &StandaloneArgs) -> anyhow::Result<ExitCode> {
     if args.check || args.repair {
         output::print(&store::upkeep(args, &Clock::system())?)?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(ExitCode::Success);
     }
     Ok(after(server::standalone(cli, args).await?))
 }
@@ -214,15 +223,19 @@ async fn backup(cli: &Cli, args: &BackupArgs) -> anyhow::Result<()> {
     backup::backup(args, &connect(&options(&cli.connect)).await?, &clock).await
 }
 
-/// Exit codes as kubectl diff has them: 0 nothing differs, 1 something does, 2 it failed.
-fn status_compute(cli: &Cli, args: &StatusComputeArgs) -> ExitCode {
-    match computed(args, style(cli)) {
-        Ok(differs) => ExitCode::from(u8::from(args.diff && differs)),
-        Err(error) => output::wrong_usage(&output::sentence(&error)),
-    }
+/// A failure of a command that says by 1 that something differs.
+fn comparison(result: anyhow::Result<ExitCode>) -> ExitCode {
+    result.unwrap_or_else(|error| output::fail(&error, ExitCode::ComparisonFailed))
 }
 
-/// Exit codes: 0 nothing or success, 2 changes pending, 3 blocked, 4 needs acknowledgement, 5 a failed check; 1 it failed.
+fn status_compute(cli: &Cli, args: &StatusComputeArgs) -> anyhow::Result<ExitCode> {
+    let differs = computed(args, style(cli));
+    if !args.diff {
+        return differs.map(|_| ExitCode::Success);
+    }
+    Ok(comparison(differs.map(|differs| if differs { ExitCode::Differs } else { ExitCode::Success })))
+}
+
 async fn change_configuration(cli: &Cli, command: &change::args::ChangeCommand) -> anyhow::Result<ExitCode> {
     let reach = change::source::Reach::Options(options(&cli.connect));
     let session = change::Session {
@@ -237,7 +250,7 @@ async fn change_configuration(cli: &Cli, command: &change::args::ChangeCommand) 
     let answer = change::run(command, &session, &mut out, &mut answers).await?;
     output::print(&answer.document)?;
     answer.remarks.iter().for_each(|remark| output::remark(remark));
-    Ok(ExitCode::from(answer.exit_code))
+    Ok(answer.exit_code)
 }
 
 /// Prints the answer; does anything differ?
@@ -245,9 +258,9 @@ fn computed(args: &StatusComputeArgs, style: Style) -> anyhow::Result<bool> {
     let clock = Clock::system();
     let now = match &args.now {
         Some(text) => parse_moment(text, clock.now()).with_context(|| {
-            format!(
+            WrongUsage(format!(
                 "--now {text}: expected a moment such as 2026-11-20T10:00:00Z, or one from now such as +2h"
-            )
+            ))
         })?,
         None => clock.now(),
     };
@@ -290,7 +303,7 @@ async fn describe(on: &OneShot, args: &DescribeArgs) -> anyhow::Result<ExitCode>
     let described = describe::describe(&on.connection, args, &on.namespace, now, on.style).await?;
     output::print(&described.document)?;
     described.remarks.iter().for_each(|remark| output::remark(remark));
-    Ok(ExitCode::from(if args.exit_status { output::exit_code(described.verdict) } else { 0 }))
+    Ok(if args.exit_status { ExitCode::of_verdict(described.verdict) } else { ExitCode::Success })
 }
 
 async fn plan(cli: &Cli, args: &PlanArgs) -> anyhow::Result<()> {
@@ -329,7 +342,7 @@ async fn etcd_status(cli: &Cli, args: &args::EtcdStatusArgs) -> anyhow::Result<E
         None => etcd::of_addresses(args, style(cli)).await?,
     };
     output::print(&answer.document)?;
-    Ok(ExitCode::from(if args.exit_status { answer.exit_code } else { 0 }))
+    Ok(if args.exit_status { answer.exit_code } else { ExitCode::Success })
 }
 
 async fn walkthrough(
@@ -370,41 +383,46 @@ async fn migrate_leaders(cli: &Cli, command: &LeaderMigrationCommand) -> anyhow:
     };
     output::print(&printed.document)?;
     printed.remarks.iter().for_each(|remark| output::remark(remark));
-    Ok(ExitCode::from(u8::from(!printed.is_fine)))
+    Ok(if printed.is_fine { ExitCode::Success } else { not_fine(command) })
+}
+
+/// How a command about a migration ends that found something to put right.
+fn not_fine(command: &LeaderMigrationCommand) -> ExitCode {
+    match command {
+        LeaderMigrationCommand::Status(_)
+        | LeaderMigrationCommand::Next(_)
+        | LeaderMigrationCommand::Plan(_) => ExitCode::Blocked,
+        _ => ExitCode::FailedCheck,
+    }
 }
 
 async fn wait(on: OneShot, args: &WaitArgs) -> anyhow::Result<ExitCode> {
     match wait::wait(&on.connection, args, &on.namespace, on.clock, Rng::from_entropy()).await? {
         Waited::Reached { remark } => {
             remark.iter().for_each(|remark| output::remark(remark));
-            Ok(ExitCode::SUCCESS)
+            Ok(ExitCode::Success)
         }
         Waited::TimedOut { last, verdict } => {
             output::remark(&last);
             // An object that is ok and still not what was waited for has failed, too.
-            let code = output::exit_code(verdict).max(1);
-            Ok(ExitCode::from(if args.exit_status { code } else { 1 }))
+            let is_of_verdict = args.exit_status && verdict != Verdict::Ok;
+            Ok(if is_of_verdict { ExitCode::of_verdict(verdict) } else { ExitCode::Failure })
         }
     }
 }
 
 async fn act_on(cli: &Cli, args: &ActionArgs) -> anyhow::Result<ExitCode> {
     let clock = Clock::system();
-    let action = match args.action(clock.now()) {
-        Ok(action) => action,
-        Err(error) => return Ok(output::wrong_usage(&error.to_string())),
-    };
+    let action = args.action(clock.now()).map_err(|error| WrongUsage(error.to_string()))?;
     let connection = connect(&options(&cli.connect)).await?;
-    let later = match args.later(clock.now()) {
-        Ok(at) => at.map(|at| act::Later { at, clock: clock.clone() }),
-        Err(error) => return Ok(output::wrong_usage(&error.to_string())),
-    };
+    let later = args.later(clock.now()).map_err(|error| WrongUsage(error.to_string()))?;
+    let later = later.map(|at| act::Later { at, clock: clock.clone() });
     let target = target::parse(&args.target, &connection.namespace)?;
     let request = Request { target, action, asks_extensions: args.confirm.ask_extensions };
     let executor = executor(connection, clock)?;
     let (mut out, mut answers) = (std::io::stdout(), std::io::stdin().lock());
     act::act(&executor, request, &args.confirm, later.as_ref(), &mut out, &mut answers).await?;
-    Ok(ExitCode::SUCCESS)
+    Ok(ExitCode::Success)
 }
 
 /// What previews and performs actions on the server of `connection`.
@@ -436,8 +454,8 @@ fn options(args: &ConnectArgs) -> ConnectOptions {
 /// Leaving is success; a signal exits as shells expect, 128 and its number.
 fn after(exit: Exit) -> ExitCode {
     match exit {
-        Exit::Quit => ExitCode::SUCCESS,
-        Exit::Signal(number) => ExitCode::from(u8::try_from(128 + number).unwrap_or(1)),
-        Exit::Hangup => ExitCode::from(129),
+        Exit::Quit => ExitCode::Success,
+        Exit::Signal(number) => ExitCode::Signal(u8::try_from(number).unwrap_or(u8::MAX)),
+        Exit::Hangup => ExitCode::Signal(1),
     }
 }

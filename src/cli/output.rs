@@ -1,11 +1,10 @@
-//! The output of one-shot commands: where it goes, whether a person reads it, and how a verdict becomes an
-//! exit code. Owns standard output; must not know what is printed.
+//! The output of one-shot commands: where it goes, and whether a person reads it. Owns standard output; must not know what is
+//! printed.
 
 use std::io::{self, IsTerminal as _, Write};
-use std::process::ExitCode;
 
+use super::exit_code::ExitCode;
 use capstan_base::text;
-use capstan_dashboard::fleet::Verdict;
 
 /// Colours of the terminal's own palette, for text that is printed once. The dashboard's are in `tui::theme`.
 pub mod colour {
@@ -73,27 +72,11 @@ pub fn sentence(error: &anyhow::Error) -> String {
     })
 }
 
-/// Prints why a command failed.
-pub fn fail(message: &str) -> ExitCode {
+/// Prints why a command failed. It ends with `code`, unless its arguments were not understood.
+pub fn fail(error: &anyhow::Error, code: ExitCode) -> ExitCode {
+    let message = sentence(error);
     let _ = writeln!(io::stderr().lock(), "capstan: {}", text::sanitize_block(message.trim_end()));
-    ExitCode::FAILURE
-}
-
-/// The same for arguments that cannot be understood.
-pub fn wrong_usage(message: &str) -> ExitCode {
-    let _ = fail(message);
-    ExitCode::from(2)
-}
-
-/// The exit code of `--exit-status`.
-pub fn exit_code(verdict: Verdict) -> u8 {
-    match verdict {
-        Verdict::Ok => 0,
-        Verdict::Progressing => 10,
-        Verdict::Degraded => 11,
-        Verdict::Blocked => 12,
-        Verdict::Unknown => 13,
-    }
+    ExitCode::of_error(error, code)
 }
 
 /// Rows in columns, two blanks between them, none at the ends of lines. Every row has as many cells as the first.

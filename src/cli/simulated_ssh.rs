@@ -9,6 +9,7 @@ use anyhow::{Context as _, bail};
 use clap::Args;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::exit_code::WrongUsage;
 use super::output;
 use capstan_base::private_file;
 use capstan_worlds::standalone::stack::Stack;
@@ -36,7 +37,7 @@ const READS_INPUT: &str = "/dev/stdin";
 /// No host or line, or nobody takes commands at the socket.
 pub async fn run(args: &SimulatedSshArgs) -> anyhow::Result<u8> {
     let Some((host, line)) = host_and_line(&args.words) else {
-        bail!("simulated-ssh: expected HOST COMMAND after the options of ssh");
+        bail!(WrongUsage("simulated-ssh: expected HOST COMMAND after the options of ssh".to_owned()));
     };
     let mut input = String::new();
     if line.contains(READS_INPUT) {

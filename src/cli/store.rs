@@ -8,6 +8,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 
 use super::args::{StandaloneArgs, StoreArgs};
+use super::exit_code::WrongUsage;
 use super::paths;
 use capstan_apiserver::{is_whole, plain_form};
 #[cfg(feature = "etcd")]
@@ -39,7 +40,9 @@ impl StoreLocation {
             "disk" => Ok(Self::Disk(data_dir(args)?)),
             other => match other.strip_prefix(ETCD_SCHEME) {
                 Some(addresses) => etcd(args, addresses).with_context(|| format!("--store {other}")),
-                None => bail!("--store {other}: expected disk, memory or etcd://HOST:PORT"),
+                None => {
+                    bail!(WrongUsage(format!("--store {other}: expected disk, memory or etcd://HOST:PORT")))
+                }
             },
         }
     }
@@ -173,12 +176,12 @@ fn etcd(args: &StoreArgs, addresses: &str) -> anyhow::Result<StoreLocation> {
             .rsplit_once(':')
             .and_then(|(host, port)| port.parse::<u16>().ok().filter(|_| !host.is_empty()));
         if port.is_none() || endpoint.contains('/') {
-            bail!("\"{endpoint}\" is not HOST:PORT");
+            bail!(WrongUsage(format!("\"{endpoint}\" is not HOST:PORT")));
         }
     }
     let prefix = args.etcd_prefix.trim_end_matches('/').to_owned();
     if !prefix.starts_with('/') {
-        bail!("--etcd-prefix {}: expected a path such as /registry", args.etcd_prefix);
+        bail!(WrongUsage(format!("--etcd-prefix {}: expected a path such as /registry", args.etcd_prefix)));
     }
     let identity = match (&args.etcd_cert, &args.etcd_key) {
         (Some(certificate), Some(key)) => Some((read(certificate)?, read(key)?)),

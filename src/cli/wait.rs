@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
-use anyhow::{anyhow, bail};
+use anyhow::bail;
 use serde_json::Value;
 
 use super::args::WaitArgs;
+use super::exit_code::WrongUsage;
 use super::target;
 use capstan_base::rng::Rng;
 use capstan_base::time::Clock;
@@ -36,11 +37,11 @@ pub enum Waited {
 
 /// # Errors
 /// A sentence with what was expected.
-pub fn parse(text: &str) -> anyhow::Result<Until> {
+pub fn parse(text: &str) -> Result<Until, WrongUsage> {
     let expected = || {
-        anyhow!(
+        WrongUsage(format!(
             "--for={text} is not understood; expected condition=TYPE, condition=TYPE=STATUS, verdict=ok or delete"
-        )
+        ))
     };
     if text == "delete" {
         return Ok(Until::Delete);
@@ -49,8 +50,9 @@ pub fn parse(text: &str) -> anyhow::Result<Until> {
         ("condition", rest) => {
             let (type_, status) = rest.split_once('=').unwrap_or((rest, "True"));
             let known = ["True", "False", "Unknown"].into_iter().find(|s| s.eq_ignore_ascii_case(status));
-            let status =
-                known.ok_or_else(|| anyhow!("a condition is True, False or Unknown, never `{status}`"))?;
+            let status = known.ok_or_else(|| {
+                WrongUsage(format!("a condition is True, False or Unknown, never `{status}`"))
+            })?;
             if type_.is_empty() {
                 return Err(expected());
             }
@@ -61,7 +63,7 @@ pub fn parse(text: &str) -> anyhow::Result<Until> {
             let verdict = Verdict::ALL.into_iter().find(|h| h.word() == word);
             verdict
                 .map(Until::Verdict)
-                .ok_or_else(|| anyhow!("there is no verdict `{word}`; verdicts are {words}"))
+                .ok_or_else(|| WrongUsage(format!("there is no verdict `{word}`; verdicts are {words}")))
         }
         _ => Err(expected()),
     }
@@ -81,7 +83,7 @@ pub async fn wait(
     let until = parse(&args.condition)?;
     let object = target::parse(&args.target, namespace)?;
     if matches!(until, Until::Verdict(_)) && object.gvk.kind != "Cluster" {
-        bail!("only a cluster has a verdict: wait for a condition of {object} instead");
+        bail!(WrongUsage(format!("only a cluster has a verdict: wait for a condition of {object} instead")));
     }
     let target = Target {
         source: SourceId(0),

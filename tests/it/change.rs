@@ -3,6 +3,7 @@
 use capstan::cli::args::{Cli, Command};
 use capstan::cli::change::source::Reach;
 use capstan::cli::change::{ChangeAnswer, Session, run};
+use capstan::cli::exit_code::ExitCode;
 use capstan::cli::output::Style;
 use capstan_base::time::Clock;
 use capstan_dashboard::actions::journal::Journal;
@@ -45,18 +46,21 @@ fn validate_names_what_kubeadm_would_ignore() {
     let found = answer(&sound, &["validate"]).expect("an answer");
     assert_eq!(
         (found.document.as_str(), found.exit_code),
-        ("ClusterConfiguration v1beta4, KubeletConfiguration v1beta1: 0 errors, 0 warnings\n", 0)
+        (
+            "ClusterConfiguration v1beta4, KubeletConfiguration v1beta1: 0 errors, 0 warnings\n",
+            ExitCode::Success
+        )
     );
     let typo = folder(&[("a.yaml", &CLUSTER.replace("certSANs", "certSans"))]);
     let found = answer(&typo, &["validate"]).expect("an answer");
     assert!(found.document.contains("a.yaml:6:3: apiServer.certSans is not a field"), "{}", found.document);
-    assert_eq!(found.exit_code, 0, "a warning");
+    assert_eq!(found.exit_code, ExitCode::Success, "a warning");
     let wrong = folder(&[("a.yaml", &CLUSTER.replace("\"false\"", "off"))]);
     let found = answer(&wrong, &["validate", "-o", "json"]).expect("an answer");
     let value: Value = serde_json::from_str(&found.document).expect("JSON");
     assert_eq!(
         (value["findings"][0]["path"].as_str(), found.exit_code),
-        (Some("apiServer.extraArgs[profiling].value"), 5)
+        (Some("apiServer.extraArgs[profiling].value"), ExitCode::FailedCheck)
     );
 }
 
@@ -72,9 +76,9 @@ fn diff_shows_fields_and_lines() {
         "{}",
         found.document
     );
-    assert_eq!(found.exit_code, 2);
+    assert_eq!(found.exit_code, ExitCode::Differs);
     let nothing = answer(&stored, &["diff", "--set", "maxPods=110"]).expect("an answer");
-    assert_eq!((nothing.document.as_str(), nothing.exit_code), ("nothing differs\n", 0));
+    assert_eq!((nothing.document.as_str(), nothing.exit_code), ("nothing differs\n", ExitCode::Success));
 }
 
 #[test]
@@ -160,7 +164,11 @@ fn the_edit_of_a_leader_migration_is_planned() {
         let asked = folder(&[("patch.yaml", &edit.text)]);
         let patch = asked.path().join("patch.yaml").display().to_string();
         let planned = answer(&stored, &["plan", "--patch-type", "merge", "-f", &patch]).expect("a plan");
-        assert!([2, 4].contains(&planned.exit_code), "{}", planned.document);
+        assert!(
+            [ExitCode::Pending, ExitCode::NeedsAcknowledgement].contains(&planned.exit_code),
+            "{}",
+            planned.document
+        );
         assert!(planned.document.contains("kube-controller-manager"), "{}", planned.document);
         // What it comes to on the node.
         let mut merged: Value = serde_saphyr::from_str(&stored_text).expect("YAML");

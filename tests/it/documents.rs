@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use capstan::cli::exit_code;
 use capstan_dashboard::tui::reference;
 
 fn check(name: &str, expected: &str) {
@@ -18,10 +19,11 @@ fn check(name: &str, expected: &str) {
 }
 
 #[test]
-fn commands_keys_and_scopes_are_up_to_date() {
+fn what_is_generated_is_up_to_date() {
     check("commands.md", &reference::commands());
     check("keys.md", &reference::keys().expect("shipped keymaps load"));
     check("scopes.md", &reference::scopes().expect("shipped themes load"));
+    check("exit-codes.md", &exit_code::reference());
 }
 
 /// The head of `docs/features.md` has the counts of its rows, and every row has one of the three marks.

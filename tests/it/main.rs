@@ -41,6 +41,7 @@ mod etcd_screen;
 mod etcd_status;
 #[cfg(feature = "etcd")]
 mod etcd_workload;
+mod exit_codes;
 mod extensions;
 mod external_etcd;
 mod fences;

@@ -254,7 +254,7 @@ fn bad_input_gets_one_sentence_and_the_documented_code() {
         ),
         (
             vec!["standalone".into(), "--store".into(), "floppy".into()],
-            1,
+            2,
             "expected disk, memory or etcd://HOST:PORT",
         ),
         (

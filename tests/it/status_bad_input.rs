@@ -218,14 +218,16 @@ fn exit_codes_are_those_of_kubectl_diff() {
     assert_eq!(code, Some(0), "without --diff it only prints");
     let printed: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(printed["items"].as_array().map(Vec::len), Some(12));
-    for (args, why) in [
-        (vec!["-f", "no/such/file", "--diff"], "capstan: cannot read no/such/file: "),
-        (vec!["-f", calm, "--now", "noon"], "capstan: --now noon: expected a moment such as "),
-        (vec!["-f", calm, "--diff", "-o", "json"], "error: the argument '--diff' cannot be used with"),
-        (vec![], "error: the following required arguments were not provided"),
+    for (args, expected, why) in [
+        (vec!["-f", "no/such/file", "--diff"], 3, "capstan: cannot read no/such/file: "),
+        (vec!["-f", "no/such/file"], 1, "capstan: cannot read no/such/file: "),
+        (vec!["-f", calm, "--now", "noon"], 2, "capstan: --now noon: expected a moment such as "),
+        (vec!["-f", calm, "--now", "noon", "--diff"], 2, "capstan: --now noon: expected a moment such as "),
+        (vec!["-f", calm, "--diff", "-o", "json"], 2, "error: the argument '--diff' cannot be used with"),
+        (vec![], 2, "error: the following required arguments were not provided"),
     ] {
         let (code, out, err) = program(&args);
-        assert_eq!((code, out.as_str()), (Some(2), ""), "{args:?}");
+        assert_eq!((code, out.as_str()), (Some(expected), ""), "{args:?}");
         assert!(err.starts_with(why), "{err}");
     }
 }

@@ -11,7 +11,8 @@ use super::args::{CarryOutArgs, ExecutorArg, RequestArgs, RollbackArgs, SshHostA
 use super::journal::Said;
 use super::plan::{exit_code, planned, shown};
 use super::source::{LiveCluster, SourceReading, machine_hosts};
-use super::{ChangeAnswer, FAILED_CHECK, PENDING, Session, changes, managed, runbook, status, target};
+use super::{ChangeAnswer, Session, changes, managed, runbook, status, target};
+use crate::cli::exit_code::ExitCode;
 use capstan_base::private_file;
 use capstan_base::text;
 use capstan_base::time;
@@ -171,7 +172,7 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
                 "\nonly planned, nothing was written: missing right: {}\n",
                 missing.join(", ")
             ));
-            return Ok(ChangeAnswer::of(document, FAILED_CHECK));
+            return Ok(ChangeAnswer::of(document, ExitCode::FailedCheck));
         }
         self.print(&document)?;
         self.confirm(&live.server)?;
@@ -183,7 +184,7 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
         self.journal(live, action, &record, "asked", None)?;
         if let Err(error) = write::begin(&writer, &found.reading, &record).await {
             self.journal(live, action, &record, "failed", Some(&error.to_string()))?;
-            return Ok(ChangeAnswer::of(format!("{error}\n"), FAILED_CHECK));
+            return Ok(ChangeAnswer::of(format!("{error}\n"), ExitCode::FailedCheck));
         }
         for map in record.after.keys().filter(|map| record.before.get(*map) != record.after.get(*map)) {
             self.say(&format!("wrote ConfigMap kube-system/{map}"))?;
@@ -233,11 +234,11 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
         match managed::patch(of_fleet, patch, MANAGER).await {
             Ok(words) => {
                 self.append(&Entry { outcome: "done", ..entry })?;
-                Ok(ChangeAnswer::of(words, PENDING))
+                Ok(ChangeAnswer::of(words, ExitCode::Pending))
             }
             Err(words) => {
                 self.append(&Entry { outcome: "failed", error: Some(&words), ..entry })?;
-                Ok(ChangeAnswer::of(format!("{words}\n"), FAILED_CHECK))
+                Ok(ChangeAnswer::of(format!("{words}\n"), ExitCode::FailedCheck))
             }
         }
     }
@@ -322,17 +323,17 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
                 self.journal(live, action, record, "done", None)?;
                 let mut text = status::table(&items) + &format!("\nchange {} is complete\n", record.id);
                 text.push_str(&left_for_people(&items));
-                Ok(ChangeAnswer::of(style.block(text), 0))
+                Ok(ChangeAnswer::of(style.block(text), ExitCode::Success))
             }
             Ok(Applied::ForPeople { plan, items, next, texts }) => {
                 let text = status::table(&items) + &runbook::text(&plan, &items, next, &texts);
-                Ok(ChangeAnswer::of(style.block(text), PENDING))
+                Ok(ChangeAnswer::of(style.block(text), ExitCode::Pending))
             }
             Err(error) => {
                 let words = error.to_string();
                 self.journal(live, action, record, "failed", Some(&words))?;
                 let text = format!("{words}\nwhat was done stays; {}\n", ways_on(record));
-                Ok(ChangeAnswer::of(style.block(text), FAILED_CHECK))
+                Ok(ChangeAnswer::of(style.block(text), ExitCode::FailedCheck))
             }
         }
     }

@@ -11,26 +11,26 @@ use capstan_base::time::parse_duration;
 pub enum ChangeCommand {
     /// Check stored configuration: unknown fields, which kubeadm ignores in silence, wrong types, traps of YAML
     ///
-    /// Exits 0 when there is nothing to say about it or only warnings, 5 when there are errors.
+    /// Exits 0 when there is nothing to say about it or only warnings, 11 when there are errors.
     Validate(ValidateArgs),
     /// What a request makes of the stored configuration, field by field
     ///
-    /// Exits 0 when nothing differs, 2 when something does.
+    /// Exits 0 when nothing differs, 1 when something does, 3 when it failed.
     Diff(DiffArgs),
     /// What a request means: verdicts, what follows, components and nodes, steps in order; nothing is written
     ///
-    /// Exits 0 when there is nothing to do, 2 when the plan is ready, 3 when a change must not be made, 4 when something
-    /// has to be acknowledged, 5 when the documents that are asked for are wrong.
+    /// Exits 0 when there is nothing to do, 10 when the plan is ready, 11 when the documents that are asked for are wrong,
+    /// 12 when a change must not be made, 14 when something has to be acknowledged.
     Plan(PlanChangeArgs),
     /// Carry a request out: ConfigMaps and add-ons first, then node by node; every step is checked before the next one
     ///
     /// Interrupted at any point, the same command goes on where the cluster is: nothing is remembered here. Without a request
-    /// it goes on with the change that was begun. Exits 0 when it is complete, 2 when steps for people are left, 3 when a
-    /// change must not be made, 4 when something has to be acknowledged, 5 when a check failed.
+    /// it goes on with the change that was begun. Exits 0 when it is complete, 10 when steps for people are left, 11 when a
+    /// check failed, 12 when a change must not be made, 14 when something has to be acknowledged.
     Apply(ApplyArgs),
     /// How far a change is, node by node and component by component, and what runs otherwise than stored
     ///
-    /// Exits 0 when nothing is left, 2 when something is pending, 5 when something failed or runs otherwise.
+    /// Exits 0 when nothing is left, 10 when something is pending, 11 when something failed or runs otherwise.
     Status(ChangeStatusArgs),
     /// Take the last change back: a plan from what is stored to what was stored before, carried out like any other
     Rollback(RollbackArgs),
@@ -68,7 +68,7 @@ pub struct RequestArgs {
     #[arg(long = "to", value_name = "FILE")]
     pub to: Vec<PathBuf>,
     /// One value, such as maxPods=50 or apiServer.extraArgs[audit-log-maxage]=30; null takes it away
-    #[arg(long = "set", value_name = "PATH=VALUE")]
+    #[arg(long = "set", value_name = "PATH=VALUE", value_parser = assignment)]
     pub set: Vec<String>,
 }
 
@@ -207,6 +207,10 @@ pub struct CarryOutArgs {
     /// Pass blocks of rules that allow it; never one that can lose data
     #[arg(long)]
     pub force: bool,
+}
+
+fn assignment(text: &str) -> Result<String, &'static str> {
+    if text.contains('=') { Ok(text.to_owned()) } else { Err("expected PATH=VALUE, such as maxPods=50") }
 }
 
 fn duration(text: &str) -> Result<Duration, String> {

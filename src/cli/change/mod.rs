@@ -20,6 +20,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use serde_json::{Value, json};
 
+use super::exit_code::ExitCode;
 use super::output::{self, Style};
 use args::{
     ApplyArgs, ChangeCommand, ChangeOutputArg, ChangeStatusArgs, DiffArgs, PatchTypeArg, PlanChangeArgs,
@@ -41,17 +42,11 @@ use source::{Reach, SourceReading};
 pub struct ChangeAnswer {
     pub document: String,
     pub remarks: Vec<String>,
-    /// 0 nothing to do or done, 2 changes pending, 5 a failed check.
-    pub exit_code: u8,
+    pub exit_code: ExitCode,
 }
 
-/// There are changes.
-const PENDING: u8 = 2;
-/// A check failed.
-const FAILED_CHECK: u8 = 5;
-
 impl ChangeAnswer {
-    fn of(document: String, exit_code: u8) -> Self {
+    fn of(document: String, exit_code: ExitCode) -> Self {
         Self { document, remarks: Vec::new(), exit_code }
     }
 
@@ -123,7 +118,7 @@ fn validate(args: &ValidateArgs, inputs: &Inputs, style: Style) -> anyhow::Resul
         ChangeOutputArg::Text => style.block(text::findings(inputs, &findings)),
         ChangeOutputArg::Json => output::json(&json!({ "findings": findings }))?,
     };
-    Ok(ChangeAnswer::of(document, if failed { FAILED_CHECK } else { 0 }))
+    Ok(ChangeAnswer::of(document, if failed { ExitCode::FailedCheck } else { ExitCode::Success }))
 }
 
 fn findings(inputs: &Inputs) -> Vec<DocumentFinding> {
@@ -145,7 +140,7 @@ fn diff(args: &DiffArgs, inputs: &Inputs, style: Style) -> anyhow::Result<Change
             )?
         }
     };
-    let exit_code = if changes.is_empty() { 0 } else { PENDING };
+    let exit_code = if changes.is_empty() { ExitCode::Success } else { ExitCode::Differs };
     Ok(ChangeAnswer { document, remarks: target.notes, exit_code })
 }
 

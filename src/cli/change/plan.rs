@@ -9,7 +9,8 @@ use serde_json::json;
 
 use super::args::{PlanChangeArgs, PlanFormatArg, RulesArgs};
 use super::source::SourceReading;
-use super::{ChangeAnswer, FAILED_CHECK, PENDING, Session, managed, target};
+use super::{ChangeAnswer, Session, managed, target};
+use crate::cli::exit_code::{ExitCode, WrongUsage};
 use crate::cli::output::{self, Style};
 use capstan_base::private_file;
 use capstan_engine::reconfigure::look;
@@ -22,11 +23,6 @@ use kubeadm_change::request::WantedDocuments;
 use kubeadm_change::rules;
 use kubeadm_change::schema::Schema;
 use kubeadm_change::{convert, yaml};
-
-/// Some changes must not be made.
-const BLOCKED: u8 = 3;
-/// Somebody has to acknowledge what is said.
-const NEEDS_ACKNOWLEDGEMENT: u8 = 4;
 
 pub(super) async fn run(
     args: &PlanChangeArgs,
@@ -83,13 +79,13 @@ pub(super) async fn planned(
     Ok(ChangePlan { rollout: plan.rollout, ..plan::plan(inputs, target, &options)? })
 }
 
-pub(super) fn exit_code(state: PlanState) -> u8 {
+pub(super) fn exit_code(state: PlanState) -> ExitCode {
     match state {
-        PlanState::Nothing => 0,
-        PlanState::Ready => PENDING,
-        PlanState::Blocked => BLOCKED,
-        PlanState::NeedsAcknowledgement => NEEDS_ACKNOWLEDGEMENT,
-        PlanState::Invalid => FAILED_CHECK,
+        PlanState::Nothing => ExitCode::Success,
+        PlanState::Ready => ExitCode::Pending,
+        PlanState::Blocked => ExitCode::Blocked,
+        PlanState::NeedsAcknowledgement => ExitCode::NeedsAcknowledgement,
+        PlanState::Invalid => ExitCode::FailedCheck,
     }
 }
 
@@ -144,9 +140,9 @@ pub(super) fn rules(args: &RulesArgs, style: Style) -> anyhow::Result<ChangeAnsw
                 }
             }
             if text.is_empty() {
-                bail!(
+                bail!(WrongUsage(format!(
                     "--path {typed}: no document has this field; expected a path such as apiServer.extraArgs[audit-log-path] or maxPods"
-                );
+                )));
             }
         }
         None => {
@@ -159,7 +155,7 @@ pub(super) fn rules(args: &RulesArgs, style: Style) -> anyhow::Result<ChangeAnsw
             }
         }
     }
-    Ok(ChangeAnswer::of(style.block(text), 0))
+    Ok(ChangeAnswer::of(style.block(text), ExitCode::Success))
 }
 
 /// `[*]` and `*` as people read them.

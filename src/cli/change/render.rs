@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::ChangeAnswer;
 use super::args::{RenderArgs, RenderOutputArg};
+use crate::cli::exit_code::{ExitCode, WrongUsage};
 use crate::cli::output::{self, Style};
 use kubeadm_change::document::{DocumentKind, Inputs};
 use kubeadm_change::live;
@@ -35,12 +36,13 @@ pub(super) fn run(args: &RenderArgs, inputs: &Inputs, style: Style) -> anyhow::R
         RenderOutputArg::Json => output::json(&value)?,
         RenderOutputArg::Yaml => yaml::write(&value),
     };
-    Ok(ChangeAnswer { document: style.block(document), remarks, exit_code: 0 })
+    Ok(ChangeAnswer { document: style.block(document), remarks, exit_code: ExitCode::Success })
 }
 
 fn release(text: &str) -> anyhow::Result<Release> {
-    Release::of(text)
-        .with_context(|| format!("--kubeadm-version {text}: expected a version such as 1.36 or v1.36.2"))
+    Release::of(text).with_context(|| {
+        WrongUsage(format!("--kubeadm-version {text}: expected a version such as 1.36 or v1.36.2"))
+    })
 }
 
 fn document(nodes: BTreeMap<String, NodeArtefacts>, addons: &AddonImages) -> Value {
@@ -59,7 +61,9 @@ fn hosts(args: &RenderArgs, inputs: &Inputs) -> anyhow::Result<Vec<HostFacts>> {
         let (name, address) = typed
             .split_once('=')
             .filter(|(name, address)| !name.is_empty() && !address.is_empty())
-            .with_context(|| format!("--node {typed}: expected NAME=ADDRESS, such as n1=10.0.0.1"))?;
+            .with_context(|| {
+                WrongUsage(format!("--node {typed}: expected NAME=ADDRESS, such as n1=10.0.0.1"))
+            })?;
         hosts.push(HostFacts::new(name, address));
     }
     if hosts.is_empty() {

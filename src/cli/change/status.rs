@@ -8,7 +8,8 @@ use serde_json::json;
 
 use super::args::{ChangeOutputArg, ChangeStatusArgs};
 use super::source::SourceReading;
-use super::{ChangeAnswer, FAILED_CHECK, PENDING, managed};
+use super::{ChangeAnswer, managed};
+use crate::cli::exit_code::ExitCode;
 use crate::cli::output::{self, Style};
 use capstan_engine::reconfigure::judge::{Consent, judge, permitted};
 use kubeadm_change::document::DocumentKind;
@@ -65,13 +66,13 @@ pub(super) async fn status(
     Ok(answer)
 }
 
-fn exit_code(items: &[ProgressItem], drift: &[Drift], is_open: bool) -> u8 {
+fn exit_code(items: &[ProgressItem], drift: &[Drift], is_open: bool) -> ExitCode {
     if items.iter().any(|item| item.state == ItemState::Failed) || !drift.is_empty() {
-        FAILED_CHECK
+        ExitCode::FailedCheck
     } else if is_open {
-        PENDING
+        ExitCode::Pending
     } else {
-        0
+        ExitCode::Success
     }
 }
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 
 use super::args::{EtcdStatusArgs, PlanOutputArg};
+use super::exit_code::ExitCode;
 use super::output::{self, Style};
 use capi_rules::etcd::facts::Facts;
 use capi_rules::etcd::report::{EtcdState, Report};
@@ -26,7 +27,7 @@ const SECOND_LOOK_AFTER: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Printed {
     pub document: String,
-    pub exit_code: u8,
+    pub exit_code: ExitCode,
 }
 
 /// Asks the members at the addresses given.
@@ -73,13 +74,12 @@ fn printed(report: &Report, args: &EtcdStatusArgs, style: Style) -> anyhow::Resu
     Ok(Printed { document: style.block(document), exit_code: exit_code(report.state) })
 }
 
-/// As `describe --exit-status`: degraded 11, blocked 12, unknown 13.
-fn exit_code(state: EtcdState) -> u8 {
+fn exit_code(state: EtcdState) -> ExitCode {
     match state {
-        EtcdState::Healthy => 0,
-        EtcdState::Degraded => 11,
-        EtcdState::Critical => 12,
-        EtcdState::Unknown => 13,
+        EtcdState::Healthy => ExitCode::Success,
+        EtcdState::Degraded => ExitCode::Degraded,
+        EtcdState::Critical => ExitCode::Blocked,
+        EtcdState::Unknown => ExitCode::Unknown,
     }
 }
 

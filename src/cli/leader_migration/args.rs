@@ -12,7 +12,7 @@ use leader_migration::rights::Grantee;
 
 #[derive(Debug, Subcommand)]
 pub enum LeaderMigrationCommand {
-    /// Judge migration files and the processes that read them; exit 1 when something must be put right
+    /// Judge migration files and the processes that read them; exit 11 when something must be put right
     ///
     /// Nothing is asked of a server.
     Validate(ValidateArgs),
@@ -25,7 +25,7 @@ pub enum LeaderMigrationCommand {
         #[arg(long, value_name = "V", value_parser = Release::parse)]
         version: Release,
     },
-    /// How far the migration of a running cluster is, stage by stage, with the evidence; exit 1 when a stage is blocked
+    /// How far the migration of a running cluster is, stage by stage, with the evidence; exit 12 when a stage is blocked
     ///
     /// The server of the kubeconfig is the cluster's own. Nothing is written.
     Status(WalkthroughArgs),
@@ -35,7 +35,7 @@ pub enum LeaderMigrationCommand {
     Plan(WalkthroughArgs),
     /// Play a migration in virtual time: simulated processes with these releases, stage by stage, and who acted when
     ///
-    /// Nothing is asked of a server. Exit 1 when two ran one controller at once on the way or on a way back.
+    /// Nothing is asked of a server. Exit 11 when two ran one controller at once on the way or on a way back.
     Rehearse(RehearseArgs),
     /// Print Role and RoleBinding for the migration Lease, or ask whether they are needed
     Rights(RightsArgs),
@@ -148,7 +148,7 @@ pub struct RightsArgs {
     #[arg(long, value_name = "NAMESPACE/NAME", default_value = "kube-system/cloud-controller-manager",
           value_parser = service_account)]
     pub ccm_service_account: Grantee,
-    /// Ask the server of the kubeconfig by access reviews instead; exit 1 when a right is missing
+    /// Ask the server of the kubeconfig by access reviews instead; exit 11 when a right is missing
     #[arg(long)]
     pub check: bool,
 }

@@ -11,6 +11,7 @@ use std::fmt::Write as _;
 use anyhow::bail;
 
 use super::args::PlanOutputArg;
+use super::exit_code::WrongUsage;
 use super::output::{self, Style};
 use args::{GenerateArgs, RightsArgs, ValidateArgs};
 use capstan_engine::client::Client;
@@ -164,6 +165,6 @@ fn subjects(args: &RightsArgs) -> [Grantee; 2] {
 fn check_name(name: &str) -> anyhow::Result<()> {
     match k8s_machinery::validation::naming::dns_subdomain(name).first() {
         None => Ok(()),
-        Some(complaint) => bail!("--leader-name {name}: {complaint}"),
+        Some(complaint) => bail!(WrongUsage(format!("--leader-name {name}: {complaint}"))),
     }
 }

@@ -7,6 +7,7 @@ use anyhow::bail;
 
 use super::Printed;
 use super::args::RehearseArgs;
+use crate::cli::exit_code::WrongUsage;
 use capstan_base::time::Timestamp;
 use capstan_worlds::standalone::rehearsal::{Cast, Played, failure, in_virtual_time, way_back, whole_way};
 use leader_migration::rules;
@@ -19,7 +20,7 @@ use leader_migration::stages::MigrationStage;
 /// What cannot be played.
 pub async fn rehearse(args: &RehearseArgs, start: Timestamp) -> anyhow::Result<Printed> {
     if args.nodes < 1 {
-        bail!("--nodes 0: expected at least one control plane node");
+        bail!(WrongUsage("--nodes 0: expected at least one control plane node".to_owned()));
     }
     let nodes = (1..=args.nodes).map(|number| format!("cp-{number}")).collect();
     let cast = Cast { nodes, old: args.kcm_version, new: args.ccm_version, start, seed: args.seed };
@@ -31,7 +32,7 @@ pub async fn rehearse(args: &RehearseArgs, start: Timestamp) -> anyhow::Result<P
         None => in_virtual_time(move || whole_way(cast)).await?,
         Some(number) => {
             let Some(from) = MigrationStage::ALL.get(number).copied() else {
-                bail!("--back-from {number}: expected a stage from 0 to 7");
+                bail!(WrongUsage(format!("--back-from {number}: expected a stage from 0 to 7")));
             };
             in_virtual_time(move || way_back(cast, from)).await?
         }

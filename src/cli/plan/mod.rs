@@ -6,6 +6,7 @@ mod text;
 use anyhow::{Context as _, anyhow, bail};
 
 use super::args::{PlanArgs, PlanOutputArg};
+use super::exit_code::WrongUsage;
 use super::output::{self, Style};
 use super::{documents, target};
 use capi_forecast::forecast::in_place::Known;
@@ -84,7 +85,9 @@ pub(super) async fn ask(connection: &Connection, handlers: Handlers, dump: &Dump
 fn moment(args: &PlanArgs, now: Timestamp) -> anyhow::Result<Timestamp> {
     let Some(typed) = &args.now else { return Ok(now) };
     parse_moment(typed, now).with_context(|| {
-        format!("--now {typed}: expected a moment such as 2026-11-20T10:00:00Z, or one from now such as +2h")
+        WrongUsage(format!(
+            "--now {typed}: expected a moment such as 2026-11-20T10:00:00Z, or one from now such as +2h"
+        ))
     })
 }
 

@@ -9,6 +9,7 @@ use chrono::TimeDelta;
 use serde::Serialize;
 
 use super::{Asked, SimulationAnswer};
+use crate::cli::exit_code::WrongUsage;
 use crate::cli::output;
 use crate::cli::output::colour::{GREEN, GREY, RED, RESET};
 use crate::cli::output_arg::PlanOutputArg;
@@ -42,7 +43,7 @@ struct Entry {
 
 pub(super) fn answer(asked: &Asked<'_>, within: &str) -> anyhow::Result<SimulationAnswer> {
     let days = parse_duration(within)
-        .with_context(|| format!("--calendar {within}: expected a duration such as 7d or 90d"))?;
+        .with_context(|| WrongUsage(format!("--calendar {within}: expected a duration such as 7d or 90d")))?;
     let until = TimeDelta::from_std(days).ok().and_then(|days| asked.now.checked_add_signed(days));
     let until = until.with_context(|| format!("--calendar {within}: that is beyond any calendar"))?;
     let mut entries = Vec::new();

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, anyhow, bail};
 use serde_json::Value;
 
+use crate::cli::exit_code::WrongUsage;
 use crate::cli::{documents, target};
 use capi_rules::observe::dump::document::Document;
 use capi_types::key::{ObjectKey, ObjectRef, group_of};
@@ -74,20 +75,21 @@ fn from_document(
 pub fn from_flag(text: &str, named: Option<&ObjectRef>, namespace: &str) -> anyhow::Result<TriedChange> {
     let origin = format!("--set {text}");
     let example = "expected [KIND/NAME:]path=value, such as spec.replicas=5";
-    let (left, value) = text.split_once('=').ok_or_else(|| anyhow!("{origin}: {example}"))?;
+    let (left, value) = text.split_once('=').ok_or_else(|| WrongUsage(format!("{origin}: {example}")))?;
     let (object, path) = match left.split_once(':') {
         Some((typed, path)) => (target::parse(&[typed.to_owned()], namespace).context(origin.clone())?, path),
         None => {
-            let named = named.ok_or_else(|| anyhow!("{origin}: it is about no object: {example}"))?;
+            let named =
+                named.ok_or_else(|| WrongUsage(format!("{origin}: it is about no object: {example}")))?;
             (named.clone(), left)
         }
     };
     let path = segments(path);
     if path.iter().any(String::is_empty) {
-        bail!("{origin}: {example}");
+        bail!(WrongUsage(format!("{origin}: {example}")));
     }
     if path.first().is_some_and(|first| first == "status") {
-        bail!("{origin}: a status is not set, it follows");
+        bail!(WrongUsage(format!("{origin}: a status is not set, it follows")));
     }
     // What is not JSON is text: versions and names need no quotes.
     let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow, bail};
 
+use super::exit_code::WrongUsage;
 use super::output::{self, Style};
 use super::output_arg::PlanOutputArg;
 use super::plan::ask;
@@ -313,7 +314,9 @@ fn printed(
 fn moment(args: &SimulateArgs, now: Timestamp) -> anyhow::Result<Timestamp> {
     let Some(typed) = &args.now else { return Ok(now) };
     parse_moment(typed, now).with_context(|| {
-        format!("--now {typed}: expected a moment such as 2026-11-20T10:00:00Z, or one from now such as +2h")
+        WrongUsage(format!(
+            "--now {typed}: expected a moment such as 2026-11-20T10:00:00Z, or one from now such as +2h"
+        ))
     })
 }
 
@@ -345,7 +348,7 @@ fn scenario(args: &SimulateArgs, learnt: Timings) -> anyhow::Result<Scenario> {
         other => {
             let steps = other.strip_suffix("steps").and_then(|n| n.parse().ok());
             Until::Steps(steps.with_context(|| {
-                format!("--until {other}: expected settled, or a number of steps such as 20steps")
+                WrongUsage(format!("--until {other}: expected settled, or a number of steps such as 20steps"))
             })?)
         }
     };
@@ -374,15 +377,17 @@ fn scenario(args: &SimulateArgs, learnt: Timings) -> anyhow::Result<Scenario> {
 fn take_timing(typed: &str, timings: &mut Timings) -> anyhow::Result<()> {
     const STEPS: &str = "bootstrap, infrastructure, node, drain, removal, update";
     let wrong = || {
-        format!(
+        WrongUsage(format!(
             "--timing {typed}: expected STEP=DURATION or STEP=SHORT..USUAL..LONG, such as node=90s; steps are {STEPS}"
-        )
+        ))
     };
     let (step, durations) = typed.split_once('=').with_context(wrong)?;
     let seconds = |text: &str| -> anyhow::Result<u32> {
         let seconds = parse_duration(text).with_context(wrong)?.as_secs();
         if seconds > STEP_MAX_S {
-            bail!("--timing {typed}: {text} is longer than any step takes: 7 days are the limit");
+            bail!(WrongUsage(format!(
+                "--timing {typed}: {text} is longer than any step takes: 7 days are the limit"
+            )));
         }
         Ok(u32::try_from(seconds)?)
     };

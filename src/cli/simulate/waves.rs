@@ -8,6 +8,7 @@ use chrono::{NaiveTime, TimeDelta};
 use serde_json::json;
 
 use super::{Asked, SimulationAnswer};
+use crate::cli::exit_code::WrongUsage;
 use crate::cli::output;
 use crate::cli::output::colour::{BOLD, GREEN, RED, RESET};
 use crate::cli::output_arg::PlanOutputArg;
@@ -21,7 +22,7 @@ use capstan_dashboard::actions::tried::{self, TriedChange, TriedEdit};
 pub(super) fn answer(asked: &Asked<'_>, version: &str) -> anyhow::Result<SimulationAnswer> {
     let args = asked.args;
     let rest = parse_duration(&args.rest)
-        .with_context(|| format!("--rest {}: expected a duration such as 2h or 1d", args.rest))?;
+        .with_context(|| WrongUsage(format!("--rest {}: expected a duration such as 2h or 1d", args.rest)))?;
     let plan = UpgradePlan {
         version: version.to_owned(),
         pools: pools(asked, &args.pools)?,
@@ -86,12 +87,12 @@ fn waves(asked: &Asked<'_>) -> anyhow::Result<Vec<Vec<ObjectKey>>> {
 }
 
 fn window(typed: &str) -> anyhow::Result<Window> {
-    let wrong = || format!("--window {typed}: expected HH:MM-HH:MM such as 22:00-04:00, in UTC");
+    let wrong = || WrongUsage(format!("--window {typed}: expected HH:MM-HH:MM such as 22:00-04:00, in UTC"));
     let (from, to) = typed.split_once('-').with_context(wrong)?;
     let time = |text: &str| NaiveTime::parse_from_str(text, "%H:%M").with_context(wrong);
     let window = Window { from: time(from)?, to: time(to)? };
     if window.from == window.to {
-        bail!("{}: it would never be open", wrong());
+        bail!(WrongUsage(format!("{}: it would never be open", wrong())));
     }
     Ok(window)
 }

@@ -11,7 +11,7 @@ const RECORD: &str = "/api/v1/namespaces/kube-system/configmaps/capstan-change";
 async fn interrupted(words: &[&str]) -> Person {
     let person = Person::at(2, 0).await;
     person.site.beside.lock().fault = Some(("cp-0".to_owned(), M1));
-    assert_eq!(person.applies(&[&["apply"], words, &FLAG].concat()).await.exit_code, 5);
+    assert_eq!(person.applies(&[&["apply"], words, &FLAG].concat()).await.exit_code, 11);
     person
 }
 
@@ -53,7 +53,7 @@ async fn going_on_shows_the_plan_and_judges_it_anew() {
     let before = person.site.lines().len();
     let said = person.applies(&["apply"]).await;
     assert!(
-        said.exit_code == 4 && said.text.contains("STEPS") && said.text.contains("cpuManagerPolicy"),
+        said.exit_code == 14 && said.text.contains("STEPS") && said.text.contains("cpuManagerPolicy"),
         "{}",
         said.text
     );
@@ -72,7 +72,7 @@ async fn a_block_is_not_passed_because_it_stands_in_a_record() {
     person.site.send(Method::PATCH, RECORD, &patch).await;
     let before = person.site.lines().len();
     let said = person.applies(&["apply", "--acknowledge"]).await;
-    assert!(said.exit_code == 3 && said.text.contains("dnsDomain"), "{}", said.text);
+    assert!(said.exit_code == 12 && said.text.contains("dnsDomain"), "{}", said.text);
     assert_eq!(person.site.lines().len(), before, "nothing was run");
 }
 
@@ -86,7 +86,7 @@ async fn what_was_taken_back_is_stored_again_only_by_name() {
     let runs = on(&person.site.lines(), "cp-0", M1);
     let said = person.applies(&["rollback"]).await;
     assert!(
-        said.exit_code == 3 && said.text.contains("event-ttl") && said.text.contains("rollback --change "),
+        said.exit_code == 12 && said.text.contains("event-ttl") && said.text.contains("rollback --change "),
         "{}",
         said.text
     );
@@ -102,7 +102,7 @@ async fn a_rollback_that_stopped_goes_on() {
     person.site.beside.lock().fault = Some(("cp-1".to_owned(), M1));
     let stopped = person.applies(&["rollback"]).await;
     assert!(
-        stopped.exit_code == 5 && !stopped.text.contains("`capstan change rollback` takes it back"),
+        stopped.exit_code == 11 && !stopped.text.contains("`capstan change rollback` takes it back"),
         "{}",
         stopped.text
     );

@@ -1,0 +1,337 @@
+//! How commands end: one table of exit codes for all of them. Owns the numbers, which scripts rely on, and which command may end
+//! with which; must not know what a command does.
+
+use std::fmt::Write as _;
+use std::process;
+
+use clap::ArgMatches;
+
+use super::target::TargetError;
+use capstan_dashboard::fleet::Verdict;
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ExitCode {
+    #[default]
+    Success,
+    Failure,
+    Differs,
+    WrongUsage,
+    ComparisonFailed,
+    Progressing,
+    Pending,
+    Degraded,
+    FailedCheck,
+    Blocked,
+    Unknown,
+    NeedsAcknowledgement,
+    /// Ended by this signal.
+    Signal(u8),
+    /// As the command on a host ended.
+    OfHost(u8),
+}
+
+/// Arguments that cannot be understood, found after they were parsed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct WrongUsage(pub String);
+
+impl ExitCode {
+    /// The number that the shell sees.
+    pub const fn number(self) -> u8 {
+        match self {
+            Self::Success => 0,
+            Self::Failure | Self::Differs => 1,
+            Self::WrongUsage => 2,
+            Self::ComparisonFailed => 3,
+            Self::Progressing | Self::Pending => 10,
+            Self::Degraded | Self::FailedCheck => 11,
+            Self::Blocked => 12,
+            Self::Unknown => 13,
+            Self::NeedsAcknowledgement => 14,
+            Self::Signal(signal) => 128_u8.saturating_add(signal),
+            Self::OfHost(status) => status,
+        }
+    }
+
+    /// Of a command that ends with `otherwise` when its arguments were understood.
+    pub fn of_error(error: &anyhow::Error, otherwise: Self) -> Self {
+        let is_usage = error.is::<WrongUsage>() || error.is::<TargetError>();
+        if is_usage { Self::WrongUsage } else { otherwise }
+    }
+
+    /// Of `--exit-status`.
+    pub const fn of_verdict(verdict: Verdict) -> Self {
+        match verdict {
+            Verdict::Ok => Self::Success,
+            Verdict::Progressing => Self::Progressing,
+            Verdict::Degraded => Self::Degraded,
+            Verdict::Blocked => Self::Blocked,
+            Verdict::Unknown => Self::Unknown,
+        }
+    }
+}
+
+impl From<ExitCode> for process::ExitCode {
+    fn from(code: ExitCode) -> Self {
+        Self::from(code.number())
+    }
+}
+
+/// Commands that may end in some way.
+enum Commands {
+    All,
+    Without(&'static [&'static str]),
+    /// Each perhaps with the option that asks for it.
+    These(&'static [&'static str]),
+}
+
+/// One way to end: a word for `--help`, what it means, and who ends so.
+struct Row {
+    code: ExitCode,
+    word: &'static str,
+    meaning: &'static str,
+    commands: Commands,
+}
+
+/// Commands that answer by 1 that something differs, as `kubectl diff` does.
+const COMPARISONS: &[&str] = &["change diff", "status compute --diff"];
+/// Commands that run until they are stopped.
+const UNTIL_STOPPED: &[&str] = &["dashboard", "demo", "standalone", "engine", "extension serve"];
+
+const ROWS: [Row; 14] = [
+    Row {
+        code: ExitCode::Success,
+        word: "fine",
+        meaning: "done, printed, or there is nothing to do; with `--exit-status`: ok or healthy",
+        commands: Commands::All,
+    },
+    Row {
+        code: ExitCode::Failure,
+        word: "failed",
+        meaning: "what was asked for was not done, and the message says why; of `wait`: time ran out",
+        commands: Commands::Without(COMPARISONS),
+    },
+    Row {
+        code: ExitCode::Differs,
+        word: "something differs",
+        meaning: "something differs",
+        commands: Commands::These(COMPARISONS),
+    },
+    Row {
+        code: ExitCode::WrongUsage,
+        word: "wrong usage",
+        meaning: "an option or an argument cannot be understood; nothing was done",
+        commands: Commands::All,
+    },
+    Row {
+        code: ExitCode::ComparisonFailed,
+        word: "a comparison failed",
+        meaning: "it could not be compared, and the message says why",
+        commands: Commands::These(COMPARISONS),
+    },
+    Row {
+        code: ExitCode::Progressing,
+        word: "progressing",
+        meaning: "the cluster is progressing",
+        commands: Commands::These(&["describe --exit-status", "wait --exit-status"]),
+    },
+    Row {
+        code: ExitCode::Pending,
+        word: "pending",
+        meaning: "a plan is ready, or steps are left",
+        commands: Commands::These(&["change plan", "change apply", "change rollback", "change status"]),
+    },
+    Row {
+        code: ExitCode::Degraded,
+        word: "degraded",
+        meaning: "the cluster or its etcd is degraded",
+        commands: Commands::These(&[
+            "describe --exit-status",
+            "wait --exit-status",
+            "etcd status --exit-status",
+        ]),
+    },
+    Row {
+        code: ExitCode::FailedCheck,
+        word: "a failed check",
+        meaning: "documents are wrong, a step or a rehearsal failed, something runs otherwise than stored, or a right is missing",
+        commands: Commands::These(&[
+            "change validate",
+            "change plan",
+            "change apply",
+            "change rollback",
+            "change status",
+            "leader-migration validate",
+            "leader-migration rehearse",
+            "leader-migration rights --check",
+        ]),
+    },
+    Row {
+        code: ExitCode::Blocked,
+        word: "blocked",
+        meaning: "the cluster is blocked, its etcd is critical, a change must not be made, or a stage of a migration is blocked",
+        commands: Commands::These(&[
+            "describe --exit-status",
+            "wait --exit-status",
+            "etcd status --exit-status",
+            "change plan",
+            "change apply",
+            "change rollback",
+            "leader-migration status",
+            "leader-migration next",
+            "leader-migration plan",
+        ]),
+    },
+    Row {
+        code: ExitCode::Unknown,
+        word: "unknown",
+        meaning: "the verdict is unknown, or no member of the etcd answered",
+        commands: Commands::These(&[
+            "describe --exit-status",
+            "wait --exit-status",
+            "etcd status --exit-status",
+        ]),
+    },
+    Row {
+        code: ExitCode::NeedsAcknowledgement,
+        word: "needs acknowledgement",
+        meaning: "somebody has to read what is said, and to say `--acknowledge`",
+        commands: Commands::These(&["change plan", "change apply", "change rollback"]),
+    },
+    Row {
+        code: ExitCode::Signal(0),
+        word: "a signal",
+        meaning: "the signal of this number ended it, as shells count: 129 hangup, 143 termination",
+        commands: Commands::These(UNTIL_STOPPED),
+    },
+    Row {
+        code: ExitCode::OfHost(0),
+        word: "that of the host",
+        meaning: "the exit status of the command on the simulated host",
+        commands: Commands::These(&["simulated-ssh"]),
+    },
+];
+
+impl Row {
+    fn number(&self) -> String {
+        match self.code {
+            ExitCode::Signal(_) => "128 + n".to_owned(),
+            ExitCode::OfHost(_) => "any".to_owned(),
+            code => code.number().to_string(),
+        }
+    }
+
+    fn is_of(&self, command: &str) -> bool {
+        match self.commands {
+            Commands::All => true,
+            Commands::Without(others) => !others.contains(&command),
+            Commands::These(commands) => commands.iter().any(|listed| without_option(listed) == command),
+        }
+    }
+}
+
+fn without_option(listed: &str) -> &str {
+    listed.split_once(" --").map_or(listed, |(command, _)| command)
+}
+
+/// Subcommands as they were typed, such as `change diff`. Without one it is the dashboard.
+pub fn command_of(matches: &ArgMatches) -> String {
+    let mut words = Vec::new();
+    let mut within = matches;
+    while let Some((word, inner)) = within.subcommand() {
+        words.push(word);
+        within = inner;
+    }
+    if words.is_empty() { "dashboard".to_owned() } else { words.join(" ") }
+}
+
+/// Does the table let this command end so?
+pub fn is_listed(command: &str, code: ExitCode) -> bool {
+    let is_same = |row: &&Row| std::mem::discriminant(&row.code) == std::mem::discriminant(&code);
+    ROWS.iter().filter(is_same).any(|row| row.is_of(command))
+}
+
+/// What `--help` says of the table: every number once, with its words.
+pub fn help() -> String {
+    let mut numbers: Vec<(String, Vec<&str>)> = Vec::new();
+    // A command for programs, which `--help` does not show.
+    for row in ROWS.iter().filter(|row| !matches!(row.code, ExitCode::OfHost(_))) {
+        match numbers.last_mut().filter(|(number, _)| *number == row.number()) {
+            Some((_, words)) => words.push(row.word),
+            None => numbers.push((row.number(), vec![row.word])),
+        }
+    }
+    let said: Vec<String> =
+        numbers.iter().map(|(number, words)| format!("{number} {}", words.join(" or "))).collect();
+    format!("Exit codes: {}. docs/exit-codes.md says which command ends with which.", said.join(", "))
+}
+
+/// The page `docs/exit-codes.md`.
+pub fn reference() -> String {
+    let mut page = "# Exit codes\n\nGenerated from the table in `src/cli/exit_code.rs`; `UPDATE_GOLDEN=1 tests/run documents` writes it anew.\n\n\
+        2 is wrong usage and nothing else. A command that compares ends as `kubectl diff` does: 1 when something differs, more when it\n\
+        failed.\n\n| Code | Meaning | Commands |\n| --- | --- | --- |\n"
+        .to_owned();
+    for row in &ROWS {
+        let quoted = |names: &[&str]| names.iter().map(|n| format!("`{n}`")).collect::<Vec<_>>().join(", ");
+        let commands = match row.commands {
+            Commands::All => "all".to_owned(),
+            Commands::Without(others) => format!("all but {}", quoted(others)),
+            Commands::These(commands) => quoted(commands),
+        };
+        let _ = writeln!(page, "| {} | {} | {commands} |", row.number(), row.meaning);
+    }
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::args::Cli;
+    use anyhow::Context as _;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn what_is_said_about_an_argument_is_wrong_usage() {
+        let wrong = || anyhow::Error::from(WrongUsage("--now noon: expected a moment".to_owned()));
+        assert_eq!(ExitCode::of_error(&wrong(), ExitCode::Failure), ExitCode::WrongUsage);
+        let with_context = Err::<(), _>(wrong()).context("--set x").expect_err("an error");
+        assert_eq!(ExitCode::of_error(&with_context, ExitCode::ComparisonFailed), ExitCode::WrongUsage);
+        let absent: Option<u8> = None;
+        let as_context = absent.with_context(|| WrongUsage("--rest x".to_owned())).expect_err("an error");
+        assert_eq!(ExitCode::of_error(&as_context, ExitCode::Failure), ExitCode::WrongUsage);
+        let failed = anyhow::anyhow!("the server does not answer");
+        assert_eq!(ExitCode::of_error(&failed, ExitCode::ComparisonFailed), ExitCode::ComparisonFailed);
+    }
+
+    #[test]
+    fn two_is_wrong_usage_and_nothing_else() {
+        let twos = ROWS.iter().filter(|row| row.number() == "2").count();
+        assert_eq!((twos, ExitCode::WrongUsage.number()), (1, 2));
+        assert!(ROWS.is_sorted_by_key(|row| row.number().parse::<u8>().unwrap_or(u8::MAX)), "in order");
+    }
+
+    #[test]
+    fn the_table_names_commands_and_options_that_exist() {
+        let all = Cli::command();
+        let named = ROWS.iter().flat_map(|row| match row.commands {
+            Commands::All => &[][..],
+            Commands::Without(commands) | Commands::These(commands) => commands,
+        });
+        for listed in named.filter(|listed| cfg!(feature = "etcd") || !listed.starts_with("etcd")) {
+            let mut words = without_option(listed).split(' ');
+            let command = words.try_fold(&all, |within, word| within.find_subcommand(word)).expect(listed);
+            let option = listed.split_once(" --").map(|(_, option)| option);
+            let has = |option| command.get_arguments().any(|arg| arg.get_long() == Some(option));
+            assert!(option.is_none_or(has), "{listed}");
+        }
+    }
+
+    #[test]
+    fn a_comparison_does_not_fail_as_others_do() {
+        assert!(is_listed("change diff", ExitCode::Differs) && !is_listed("change diff", ExitCode::Failure));
+        assert!(is_listed("change plan", ExitCode::Failure) && !is_listed("change plan", ExitCode::Differs));
+        assert!(is_listed("demo", ExitCode::Signal(15)) && !is_listed("get", ExitCode::Signal(15)));
+    }
+}
