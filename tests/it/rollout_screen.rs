@@ -270,7 +270,7 @@ fn a_machine_that_is_gone_is_not_announced_whatever_its_name() {
         let mut model = model(LARGE, fixture::rolling_cluster());
         open_with(
             &mut model,
-            Reading { plans: Ok(plans()), ahead: Some(ahead), authors: Vec::new(), took_ms: 90 },
+            PlanReading { plans: Ok(plans()), ahead: Some(ahead), authors: Vec::new(), took_ms: 90 },
         );
         let screen = text(&mut model);
         assert_eq!(screen.contains("deletes k2x9z"), is_announced, "{screen}");

@@ -12,6 +12,7 @@ use capi_types::key::ObjectRef;
 /// `Display` is the text of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "verb", rename_all = "camelCase", rename_all_fields = "camelCase")]
+#[allow(missing_docs)] // a field is named as in Kubernetes: `kind` and `name` of the object, and what it is given
 pub enum StepAction {
     Create {
         kind: String,

@@ -19,8 +19,9 @@ pub const BUDGET: &str = "would violate the pod's disruption budget";
 
 /// How the message of `EtcdMemberHealthy` begins when the members could not be read.
 pub const NOT_READ: &str = "Failed to";
-/// How it begins for a Node without a member, and for a member that does not vote yet.
+/// How it begins for a Node without a member.
 pub const NO_MEMBER: &str = "Etcd doesn't have an etcd member";
+/// How it begins for a member that does not vote yet.
 pub const LEARNER: &str = "Waiting for learner etcd member";
 /// In the message of `TopologyReconciled` while runtime hooks hold it.
 pub const HOOKS_BLOCK: &str = "Following hooks are blocking";
@@ -28,8 +29,9 @@ pub const HOOKS_BLOCK: &str = "Following hooks are blocking";
 pub const IN_PLACE: &str = "In-place update in progress";
 /// At its end where there is nothing to update.
 pub const NO_INFRASTRUCTURE: &str = "InfraMachine not found";
-/// How the message of `RemoteConnectionProbe` begins after a failure, and what stands before the moment of the last success.
+/// How the message of `RemoteConnectionProbe` begins after a failure.
 pub const PROBE_FAILED: &str = "Remote connection probe failed";
+/// Stands in that message before the moment of the last success.
 pub const LAST_SUCCESS: &str = ", probe last succeeded at ";
 /// Behind the name of each preflight check that failed.
 pub const PREFLIGHT_FAILED: &str = "preflight check failed)";

@@ -107,6 +107,7 @@ pub struct Outcome {
 /// Why a pass ended early.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PassFailure {
+    /// The Nodes of the Cluster cannot be read.
     NotConnected,
     /// What limits remediation cannot be read, in a sentence.
     BadLimit(String),
