@@ -9,7 +9,8 @@ use super::action_args::ConfirmArgs;
 use capi_forecast::forecast::in_place::Updates;
 use capstan_base::text;
 use capstan_base::time::{Clock, Timestamp, rfc3339};
-use capstan_dashboard::actions::{Confirmation, Executor, Outlook, Preview, Request, Severity};
+use capstan_dashboard::actions::{Executor, Outlook, Preview, Request};
+use capstan_dashboard::operations::{Confirmation, Severity};
 
 /// Previews, asks for the confirmation, performs. `out` gets the preview and the report, `answers` is where the
 /// confirmation comes from.

@@ -23,7 +23,6 @@ pub mod leader_migration;
 pub mod leases;
 pub mod listen;
 mod listen_args;
-mod locks;
 mod log;
 pub mod memory;
 pub mod output;
@@ -54,10 +53,11 @@ use args::{
 use capi_types::key::ObjectKey;
 use capstan_base::rng::Rng;
 use capstan_base::time::{Clock, parse_moment};
-use capstan_dashboard::actions::journal::Journal;
 use capstan_dashboard::actions::{Executor, Request};
 use capstan_dashboard::fleet::Verdict;
 use capstan_dashboard::fleet::watch::nap_while_watches_rest;
+use capstan_dashboard::operations;
+use capstan_dashboard::operations::journal::Journal;
 use capstan_dashboard::tui::{Exit, Tier};
 use capstan_engine::client::connect::prepare;
 use capstan_engine::client::{ConnectOptions, Connection, connect};
@@ -336,7 +336,7 @@ async fn etcd_status(cli: &Cli, args: &args::EtcdStatusArgs) -> anyhow::Result<E
     let answer = match &args.cluster {
         Some(name) => {
             let OneShot { connection, namespace, style, clock } = OneShot::open(cli).await?;
-            let etcd = etcd::ClusterEtcd { connection, clock };
+            let etcd = operations::ClusterEtcd { connection, clock };
             etcd::of_cluster(&etcd, &ObjectKey::new(namespace, name), args, style).await?
         }
         None => etcd::of_addresses(args, style(cli)).await?,
@@ -429,7 +429,7 @@ async fn act_on(cli: &Cli, args: &ActionArgs) -> anyhow::Result<ExitCode> {
 fn executor(connection: Connection, clock: Clock) -> anyhow::Result<Executor> {
     let journal = Journal::at(paths::journal()?);
     let executor = Executor::new(connection.clone(), journal.clone(), clock.clone(), person::user());
-    let executor = executor.with_configuration(change::screen::ClusterConfigurations {
+    let executor = executor.with_configuration(operations::change::ClusterConfigurations {
         connection: connection.clone(),
         journal,
         clock: clock.clone(),
@@ -437,8 +437,8 @@ fn executor(connection: Connection, clock: Clock) -> anyhow::Result<Executor> {
     });
     #[cfg(feature = "etcd")]
     let executor =
-        executor.with_etcd(etcd::ClusterEtcd { connection: connection.clone(), clock: clock.clone() });
-    Ok(executor.with_locks(locks::ServerLocks { connection, clock, rng: Rng::from_entropy() }))
+        executor.with_etcd(operations::ClusterEtcd { connection: connection.clone(), clock: clock.clone() });
+    Ok(executor.with_locks(operations::ServerLocks { connection, clock, rng: Rng::from_entropy() }))
 }
 
 fn options(args: &ConnectArgs) -> ConnectOptions {

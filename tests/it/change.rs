@@ -6,7 +6,7 @@ use capstan::cli::change::{ChangeAnswer, Session, run};
 use capstan::cli::exit_code::ExitCode;
 use capstan::cli::output::Style;
 use capstan_base::time::Clock;
-use capstan_dashboard::actions::journal::Journal;
+use capstan_dashboard::operations::journal::Journal;
 use capstan_engine::client::ConnectOptions;
 use clap::Parser as _;
 use serde_json::Value;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use capi_types::key::ObjectKey;
-use capstan_dashboard::actions::{
+use capstan_dashboard::operations::{
     ChangeOrder, ChangePreview, ConfigurationReading, Confirmation, Finding, Severity, Underway,
 };
 use capstan_dashboard::tui::effect::{Effect, EffectOutcome};

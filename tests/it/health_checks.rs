@@ -340,9 +340,10 @@ async fn faults_at_random_never_cost_quorum_nor_two_at_once() {
 #[tokio::test(start_paused = true)]
 async fn the_last_api_server_that_answers_is_not_deleted() {
     use capi_rules::etcd::report::Report;
-    use capstan::cli::etcd::ClusterEtcd;
-    use capstan_dashboard::actions::journal::Journal;
-    use capstan_dashboard::actions::{Action, EtcdReader as _, Executor, Request, Severity};
+    use capstan_dashboard::actions::{Action, Executor, Request};
+    use capstan_dashboard::operations::ClusterEtcd;
+    use capstan_dashboard::operations::journal::Journal;
+    use capstan_dashboard::operations::{EtcdReader as _, Severity};
 
     let sim = fleet(21, 3, 0, Vec::new()).await;
     let names = control_plane_names(&sim).await;

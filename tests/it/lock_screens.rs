@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use capi_types::key::ObjectKey;
-use capstan_dashboard::actions::LockPlace;
 use capstan_dashboard::fleet::Delta;
+use capstan_dashboard::operations::LockPlace;
 use capstan_dashboard::tui::Tier;
 use capstan_dashboard::tui::command;
 use capstan_dashboard::tui::effect::{Effect, EffectOutcome};

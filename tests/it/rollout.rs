@@ -58,9 +58,9 @@ async fn ends_of_certificates_are_noted(sim: &Sim) -> bool {
 #[cfg(feature = "etcd")]
 async fn assert_etcd_is_shown(sim: &Sim) {
     use capi_rules::etcd::report::Report;
-    use capstan_dashboard::actions::EtcdReader as _;
+    use capstan_dashboard::operations::EtcdReader as _;
     let (connection, clock) = (sim.connection.clone(), sim.clock.clone());
-    let reader = capstan::cli::etcd::ClusterEtcd { connection, clock };
+    let reader = capstan_dashboard::operations::ClusterEtcd { connection, clock };
     let facts = reader.look(&ObjectKey::new("default", "harbor")).await.expect("a look");
     let report = Report::of(&facts, None);
     assert_eq!(report.summary, "3 voters, healthy 3, can lose 1 more", "{report:#?}");

@@ -3,4 +3,5 @@
 
 pub mod actions;
 pub mod fleet;
+pub mod operations;
 pub mod tui;

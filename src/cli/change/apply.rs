@@ -8,15 +8,17 @@ use anyhow::{Context as _, bail};
 use serde_json::Value;
 
 use super::args::{CarryOutArgs, ExecutorArg, RequestArgs, RollbackArgs, SshHostArg};
-use super::journal::Said;
-use super::plan::{exit_code, planned, shown};
-use super::source::{LiveCluster, SourceReading, machine_hosts};
-use super::{ChangeAnswer, Session, changes, managed, runbook, status, target};
+use super::forecast::forecast;
+use super::plan::{exit_code, shown};
+use super::{ChangeAnswer, Session, changes, runbook, status, target};
 use crate::cli::exit_code::ExitCode;
 use capstan_base::private_file;
 use capstan_base::text;
 use capstan_base::time;
-use capstan_dashboard::actions::journal::Entry;
+use capstan_dashboard::operations::change::journal::Said;
+use capstan_dashboard::operations::change::source::{LiveCluster, SourceReading, machine_hosts};
+use capstan_dashboard::operations::change::{MANAGER, managed, planned};
+use capstan_dashboard::operations::journal::Entry;
 use capstan_engine::client::Writer;
 use capstan_engine::reconfigure::apply::{Application, Applied, ApplyError, ApplyEvent};
 use capstan_engine::reconfigure::drain::DrainTimes;
@@ -31,9 +33,6 @@ use kubeadm_change::progress::ProgressItem;
 use kubeadm_change::record::{Beginning, ChangeRecord};
 use kubeadm_change::request::WantedDocuments;
 use kubeadm_change::steps::StepId;
-
-/// The field manager of what is written.
-pub(super) const MANAGER: &str = "capstan";
 
 /// One command at work.
 pub(super) struct Doing<'d, O, A> {
@@ -219,7 +218,7 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
                 "a KubeadmControlPlane looks after this cluster: run it against the management cluster with --cluster NS/NAME; nothing was written"
             );
         };
-        let forecast = managed::forecast(found, plan, self.session).await;
+        let forecast = forecast(found, plan, self.session).await;
         self.print(&forecast)?;
         self.confirm(&format!("{} of {}", of_fleet.control_plane, of_fleet.management.server))?;
         let said = Said {

@@ -3,12 +3,10 @@
 
 mod apply;
 pub mod args;
-mod journal;
-mod managed;
+mod forecast;
 mod plan;
 mod render;
 mod runbook;
-pub mod screen;
 pub mod source;
 mod status;
 mod text;
@@ -27,7 +25,8 @@ use args::{
     RenderArgs, RequestArgs, RollbackArgs, ValidateArgs,
 };
 use capstan_base::time::Clock;
-use capstan_dashboard::actions::journal::Journal;
+use capstan_dashboard::operations::change::source::SourceReading;
+use capstan_dashboard::operations::journal::Journal;
 use capstan_engine::reconfigure::executor::NodeExecutor;
 use kubeadm_change::check::{self, DocumentFinding, FindingSeverity};
 use kubeadm_change::difference::{FieldChange, differences, without_secrets};
@@ -35,7 +34,7 @@ use kubeadm_change::document::{InputError, Inputs};
 use kubeadm_change::report;
 use kubeadm_change::request::{self, PatchKind, RequestPart, WantedDocuments};
 use kubeadm_change::{convert, yaml};
-use source::{Reach, SourceReading};
+use source::Reach;
 
 /// What the command prints, and how it exits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -8,16 +8,16 @@ use anyhow::{Context as _, bail};
 use serde_json::json;
 
 use super::args::{PlanChangeArgs, PlanFormatArg, RulesArgs};
-use super::source::SourceReading;
-use super::{ChangeAnswer, Session, managed, target};
+use super::{ChangeAnswer, Session, forecast::forecast, target};
 use crate::cli::exit_code::{ExitCode, WrongUsage};
 use crate::cli::output::{self, Style};
 use capstan_base::private_file;
-use capstan_engine::reconfigure::look;
+use capstan_dashboard::operations::change::planned;
+use capstan_dashboard::operations::change::source::SourceReading;
 use kubeadm_change::document::{DocumentKind, Inputs};
 use kubeadm_change::facts::{ClusterFacts, ManagedBy};
 use kubeadm_change::path::{FieldPath, PathStep};
-use kubeadm_change::plan::{self, ChangePlan, PlanOptions, PlanState};
+use kubeadm_change::plan::{ChangePlan, PlanOptions, PlanState};
 use kubeadm_change::report::{self, verdict_word};
 use kubeadm_change::request::WantedDocuments;
 use kubeadm_change::rules;
@@ -44,7 +44,7 @@ pub(super) async fn run(
     if let Some(folder) = &args.files {
         write_files(folder, inputs, &target, &plan)?;
     }
-    let forecast = managed::forecast(found, &plan, session).await;
+    let forecast = forecast(found, &plan, session).await;
     let document = match args.output {
         PlanFormatArg::Text => session.style.block(shown(&plan, inputs) + &forecast),
         PlanFormatArg::Md => session.style.block(report::as_markdown(&plan, &ClusterFacts::read(inputs))),
@@ -56,27 +56,6 @@ pub(super) async fn run(
 /// The plan as text.
 pub(super) fn shown(plan: &ChangePlan, inputs: &Inputs) -> String {
     report::as_text(plan, &ClusterFacts::read(inputs))
-}
-
-/// The plan, with what etcd's members show in a running cluster where it depends on that.
-pub(super) async fn planned(
-    found: &SourceReading,
-    target: &mut WantedDocuments,
-    mut options: PlanOptions,
-) -> anyhow::Result<ChangePlan> {
-    let inputs = &found.reading.inputs;
-    let plan = plan::plan(inputs, target, &options)?;
-    let (leader, database) = (look::needs_leader(&plan), look::needs_database(&plan));
-    let Some(live) = found.live.as_ref().filter(|_| leader || database) else { return Ok(plan) };
-    let running = &found.reading.running;
-    if leader {
-        options.etcd_leader = look::etcd_leader(&live.client, running).await;
-    }
-    if database {
-        options.etcd_database_bytes = look::etcd_database_bytes(&live.client, running).await;
-    }
-    // The request was cut to its first rollout by the first plan.
-    Ok(ChangePlan { rollout: plan.rollout, ..plan::plan(inputs, target, &options)? })
 }
 
 pub(super) fn exit_code(state: PlanState) -> ExitCode {

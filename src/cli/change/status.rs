@@ -6,11 +6,12 @@ use std::fmt::Write as _;
 
 use serde_json::json;
 
+use super::ChangeAnswer;
 use super::args::{ChangeOutputArg, ChangeStatusArgs};
-use super::source::SourceReading;
-use super::{ChangeAnswer, managed};
 use crate::cli::exit_code::ExitCode;
 use crate::cli::output::{self, Style};
+use capstan_dashboard::operations::change::managed;
+use capstan_dashboard::operations::change::source::SourceReading;
 use capstan_engine::reconfigure::judge::{Consent, judge, permitted};
 use kubeadm_change::document::DocumentKind;
 use kubeadm_change::facts::ClusterFacts;

@@ -1,7 +1,6 @@
 //! `capstan etcd status`: one look at an etcd, of a Cluster or at given addresses. Owns what is read for it and the exit code; must not know how
 //! members are asked.
 
-mod cluster;
 mod text;
 
 use std::path::Path;
@@ -15,10 +14,8 @@ use super::output::{self, Style};
 use capi_rules::etcd::facts::Facts;
 use capi_rules::etcd::report::{EtcdState, Report};
 use capi_types::key::ObjectKey;
-use capstan_dashboard::actions::EtcdReader;
+use capstan_dashboard::operations::{ClusterEtcd, EtcdReader as _};
 use capstan_engine::workload::etcd::{Tls, look};
-
-pub use cluster::ClusterEtcd;
 
 /// How long an election, or news of a change, may take before it counts.
 const SECOND_LOOK_AFTER: Duration = Duration::from_secs(1);

@@ -10,7 +10,7 @@ use capstan::cli::change::source::Reach;
 use capstan::cli::change::{ChangeAnswer, Session, run};
 use capstan::cli::output::Style;
 use capstan_base::time::{Clock, parse_rfc3339};
-use capstan_dashboard::actions::journal::Journal;
+use capstan_dashboard::operations::journal::Journal;
 use clap::Parser as _;
 use http::Method;
 use kubeadm_change::command_line::CommandLine;

@@ -6,8 +6,8 @@
 use serde_json::{Value, json};
 
 use super::fields::{self, Fields};
-use super::journal::Done;
 use super::{Action, ActionError};
+use crate::operations::journal::Done;
 use capi_types::names::annotation;
 use capstan_base::time::{self, Timestamp};
 use k8s_machinery::merge;

@@ -6,20 +6,18 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::diff::{DiffLine, diff};
 use super::edit::{Edit, edit, inverse, nothing, summary, undo};
 use super::fields::{Fields, lost};
 use super::in_place::TemplatePart;
-use super::journal::{Entry, Journal, stamp};
 use super::outlook::AfterAction;
 use super::preflight;
 use super::quorum::takes_member;
 use super::related::Related;
 use super::risk::risk;
-use super::{
-    Action, ActionError, ConfigurationReader, EtcdReader, LockReader, Outlook, Planner, Preview, Report,
-    Request, rules,
-};
+use super::{Action, ActionError, Outlook, Planner, Preview, Report, Request, rules};
+use crate::operations::diff::{DiffLine, diff};
+use crate::operations::journal::{Entry, Journal, stamp};
+use crate::operations::{ConfigurationReader, EtcdReader, LockReader};
 use capi_rules::etcd::report::Report as Etcd;
 use capi_rules::status::contract::reference_to;
 use capi_types::key::{ObjectKey, ObjectRef};

@@ -7,7 +7,8 @@ use serde_json::{Map, Value, json};
 
 use super::edit::{Edit, is_changed_by, nothing};
 use super::fields::{Fields, kubernetes_version, put};
-use super::{ActionError, Finding, Outlook, Severity};
+use super::{ActionError, Outlook};
+use crate::operations::{Finding, Severity};
 use capi_forecast::forecast::in_place::{Updates, Way};
 use capstan_base::text::counted;
 use k8s_machinery::merge;

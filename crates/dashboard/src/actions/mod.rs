@@ -5,15 +5,10 @@
 pub mod action;
 mod aside;
 pub mod authors;
-mod configuration;
-pub mod diff;
 pub mod edit;
-mod etcd;
 pub mod executor;
 mod fields;
 pub mod in_place;
-pub mod journal;
-mod locks;
 pub mod outlook;
 pub mod preflight;
 mod quorum;
@@ -27,17 +22,15 @@ pub mod tried;
 pub use action::{ACTIONS, Action, ActionInfo};
 pub use aside::aside;
 pub use authors::{Author, authors};
-pub use configuration::{ChangeOrder, ChangePreview, ConfigurationReader, ConfigurationReading, Underway};
-pub use etcd::EtcdReader;
 pub use executor::Executor;
-pub use locks::{LockPlace, LockReader};
 pub use outlook::{Ahead, ClusterPlans, Outlook, PlanChange, Planner};
 pub use rights::{Grant, Right};
-pub use risk::{Confirmation, Risk};
+pub use risk::Risk;
 pub use tried::Tried;
 
+use crate::operations::diff::DiffLine;
+use crate::operations::{Finding, Severity};
 use capi_types::key::ObjectRef;
-use diff::DiffLine;
 use edit::Edit;
 
 /// One action on one object.
@@ -54,23 +47,6 @@ impl Request {
     pub fn new(target: ObjectRef, action: Action) -> Self {
         Self { target, action, asks_extensions: false }
     }
-}
-
-/// How serious a finding is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
-    Note,
-    Warning,
-    /// The action is refused.
-    Blocker,
-}
-
-/// What one rule has to say about an action: its name, and a sentence with its evidence.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
-    pub severity: Severity,
-    pub rule: &'static str,
-    pub text: String,
 }
 
 fn finding(severity: Severity, rule: &'static str, text: impl Into<String>) -> Option<Finding> {

@@ -5,7 +5,8 @@
 use serde_json::Value;
 
 use super::related::{Related, condition};
-use super::{Action, Finding, Severity, finding};
+use super::{Action, finding};
+use crate::operations::{Finding, Severity};
 use capi_rules::etcd::report::{Removal, Report};
 use capi_rules::etcd::{Change, Member, Projection, quorum, tolerated_failures};
 use capi_rules::status::machines::Reach;

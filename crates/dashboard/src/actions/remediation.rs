@@ -4,8 +4,9 @@
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::Action;
 use super::related::Related;
-use super::{Action, Finding, Severity};
+use crate::operations::{Finding, Severity};
 use capi_rules::status::machine_health_check::is_target;
 use capi_types::condition::{Conditioned as _, find};
 use capi_types::machine::Machine;

@@ -3,6 +3,7 @@
 
 use super::Action;
 use super::related::Related;
+use crate::operations::Confirmation;
 
 /// How much an action can break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -12,36 +13,12 @@ pub enum Risk {
     High,
 }
 
-/// What a person has to answer before an action is performed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Confirmation {
-    /// Enter, or `y`; in the dashboard enter twice.
-    Enter,
-    /// `y` or `yes`; in the dashboard `yes`, as letters move about there.
-    Yes,
-    /// The object's name.
-    Name,
-}
-
 impl Risk {
     pub fn confirmation(self) -> Confirmation {
         match self {
             Self::Low => Confirmation::Enter,
             Self::Medium => Confirmation::Yes,
             Self::High => Confirmation::Name,
-        }
-    }
-}
-
-impl Confirmation {
-    /// Whether `answer`, a line without its end, confirms an action on the object `name`. Enter alone is the empty
-    /// line.
-    pub fn accepts(self, answer: &str, name: &str) -> bool {
-        let answer = answer.trim();
-        match self {
-            Self::Enter => matches!(answer, "" | "y" | "yes"),
-            Self::Yes => matches!(answer, "y" | "yes"),
-            Self::Name => answer == name,
         }
     }
 }

@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::edit::Edit;
-use super::{Finding, Severity};
+use crate::operations::{Finding, Severity};
 use capi_rules::admission::Webhooks;
 use capi_types::key::{Gvk, ObjectKey, ObjectRef};
 use capi_types::names::VERSION;

@@ -8,8 +8,9 @@ use super::reads::Reading;
 use super::subject::{PlannedCluster, Subject, SubjectKind};
 use super::theme::Theme;
 use super::turns::Turn;
-use crate::actions::{ChangeOrder, ChangePreview, Preview, Report, Request};
+use crate::actions::{Preview, Report, Request};
 use crate::fleet::SourceId;
+use crate::operations::{ChangeOrder, ChangePreview};
 use capi_forecast::simulate::Remembered;
 use capstan_base::toml_file::FileError;
 

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 
 use super::plans::PlanReading;
 use super::subject::{Subject, SubjectKind, Want};
-use crate::actions::{Ahead, ConfigurationReading, Grant, Right};
+use crate::actions::{Ahead, Grant, Right};
 use crate::fleet::watch::ObjectNews;
+use crate::operations::ConfigurationReading;
 use capi_rules::etcd::facts::Facts;
 use leader_migration::look::LockLook;
 
@@ -68,8 +69,8 @@ impl Reads {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::actions::LockPlace;
     use crate::fleet::SourceId;
+    use crate::operations::LockPlace;
     use crate::tui::subject::LockSubject;
 
     fn rights(of: u16) -> Subject {

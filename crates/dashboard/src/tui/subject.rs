@@ -1,8 +1,9 @@
 //! What can be read for a screen besides the fleet, and how a screen says what it wants. Owns the names of the subjects; must not
 //! know what is read of them, nor when.
 
-use crate::actions::{LockPlace, Right, Tried};
+use crate::actions::{Right, Tried};
 use crate::fleet::{Fleet, Kind, RowId, SourceId, Target, Uid};
+use crate::operations::LockPlace;
 use capi_types::key::ObjectKey;
 
 /// The lists of a larger cluster are too long to be read for a line under its tree.

@@ -15,7 +15,7 @@ use super::overlay::preview::PreviewBox;
 use super::overlay::{Answer, Overlay};
 use super::screen::Screen;
 use super::screen::chosen::Chosen;
-use crate::actions::ChangePreview;
+use crate::operations::ChangePreview;
 
 /// Applies one message.
 pub fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {

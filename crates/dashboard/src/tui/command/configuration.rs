@@ -3,7 +3,7 @@
 
 use super::Outcome;
 use super::cluster::cluster_meant;
-use crate::actions::ChangeOrder;
+use crate::operations::ChangeOrder;
 use crate::tui::effect::Effect;
 use crate::tui::model::Model;
 use crate::tui::overlay::Overlay;

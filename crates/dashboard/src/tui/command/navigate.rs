@@ -2,8 +2,8 @@
 
 use super::Outcome;
 use super::cluster::cluster_meant;
-use crate::actions::LockPlace;
 use crate::fleet::{Item, Relative, RowId};
+use crate::operations::LockPlace;
 use crate::tui::cursor::Motion;
 use crate::tui::effect::Effect;
 use crate::tui::layout::layout;

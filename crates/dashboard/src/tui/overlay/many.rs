@@ -10,9 +10,10 @@ use tui_input::Input;
 use tui_input::backend::crossterm::EventHandler as _;
 
 use super::{Answer, frame};
-use crate::actions::diff::Sign;
-use crate::actions::{Confirmation, Preview, Report, Request, Severity};
+use crate::actions::{Preview, Report, Request};
 use crate::fleet::SourceId;
+use crate::operations::diff::Sign;
+use crate::operations::{Confirmation, Severity};
 use crate::tui::cursor::{Motion, Scroll};
 use crate::tui::effect::Effect;
 use crate::tui::paint::{Paint, put};
@@ -311,9 +312,10 @@ impl ManyBox {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::actions::diff::DiffLine;
     use crate::actions::edit::Edit;
-    use crate::actions::{Action, Finding, Outlook, Risk};
+    use crate::actions::{Action, Outlook, Risk};
+    use crate::operations::Finding;
+    use crate::operations::diff::DiffLine;
     use crate::tui::keymap::parse_chord;
     use crate::tui::theme::{Theme, Tier};
     use capi_types::key::{Gvk, ObjectKey, ObjectRef};

@@ -11,11 +11,10 @@ use tui_input::Input;
 use tui_input::backend::crossterm::EventHandler as _;
 
 use super::{Answer, frame};
-use crate::actions::diff::{DiffLine, Sign};
-use crate::actions::{
-    ChangeOrder, ChangePreview, Confirmation, Finding, Outlook, Preview, Request, Severity,
-};
+use crate::actions::{Outlook, Preview, Request};
 use crate::fleet::SourceId;
+use crate::operations::diff::{DiffLine, Sign};
+use crate::operations::{ChangeOrder, ChangePreview, Confirmation, Finding, Severity};
 use crate::tui::cursor::{Motion, Scroll};
 use crate::tui::effect::Effect;
 use crate::tui::paint::{Paint, put};
@@ -513,9 +512,9 @@ fn outlook(outlook: &Outlook, width: usize) -> Vec<(Scope, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::actions::diff::DiffLine;
     use crate::actions::edit::Edit;
     use crate::actions::{Action, PlanChange, Risk};
+    use crate::operations::diff::DiffLine;
     use crate::tui::keymap::parse_chord;
     use crate::tui::theme::{Theme, Tier};
     use capi_types::key::{Gvk, ObjectKey, ObjectRef};

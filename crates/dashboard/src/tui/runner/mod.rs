@@ -19,9 +19,10 @@ use super::keymap::Keymap;
 use super::subject::{PlannedCluster, Subject, SubjectKind};
 use super::theme::{Theme, Tier};
 use super::turns::Turn;
-use crate::actions::{ChangeOrder, ChangePreview, ConfigurationReader, Executor, Preview, Request};
+use crate::actions::{Executor, Preview, Request};
 use crate::fleet::SourceId;
 use crate::fleet::watch::{Recording, Source};
+use crate::operations::{ChangeOrder, ChangePreview, ConfigurationReader};
 use capi_forecast::simulate::Remembered;
 
 /// One management cluster as the runner reaches it. What is missing cannot be done there: a dump

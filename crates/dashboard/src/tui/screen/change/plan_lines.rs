@@ -1,6 +1,6 @@
 //! A plan, and what differs, as lines: what they say and what a copy of one is. Owns their wrapping; must not know which is selected.
 
-use crate::actions::diff::{Sign, diff};
+use crate::operations::diff::{Sign, diff};
 use crate::tui::theme::{Glyphs, Scope};
 use capstan_base::text::{sanitize_line, wrap};
 use kubeadm_change::difference::without_secrets;

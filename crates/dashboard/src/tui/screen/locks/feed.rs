@@ -1,6 +1,6 @@
 //! What is known of the locks of one place, for whichever screen shows it.
 
-use crate::actions::LockPlace;
+use crate::operations::LockPlace;
 use crate::tui::reads::Reading;
 use crate::tui::subject::{LockSubject, Subject, Want};
 use capstan_base::text::sanitize_line;

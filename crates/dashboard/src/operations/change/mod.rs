@@ -1,38 +1,42 @@
-//! What the dashboard's screen of a configuration reads and carries out, in the clusters of one server. Owns what is asked before
-//! and said after; how far a change is and what comes next are `change`'s and `reconfigure`'s. People do what is done on nodes.
+//! Changes of the kubeadm configuration of the clusters of one server: what is read, asked before and said after. Owns that; how far a change is and what comes next are `change`'s and `reconfigure`'s. People do what is done on nodes.
+
+pub mod journal;
+pub mod managed;
+pub mod source;
 
 use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::apply::MANAGER;
-use super::journal::Said;
-use super::managed;
-use super::plan::planned;
-use super::source::{LiveCluster, SourceReading, find_in_fleet};
-use capi_types::key::ObjectKey;
-use capstan_base::text::counted;
-use capstan_base::time::{Clock, rfc3339};
-use capstan_dashboard::actions::diff::{DiffLine, Sign, diff};
-use capstan_dashboard::actions::journal::Journal;
-use capstan_dashboard::actions::{
+use self::journal::Said;
+use self::source::{LiveCluster, SourceReading, of_fleet, reading_of};
+use super::diff::{DiffLine, Sign, diff};
+use super::journal::{Entry, Journal};
+use super::{
     ChangeOrder, ChangePreview, ConfigurationReader, ConfigurationReading, Confirmation, Finding, Severity,
     Underway,
 };
+use capi_types::key::ObjectKey;
+use capstan_base::text::counted;
+use capstan_base::time::{Clock, rfc3339};
 use capstan_engine::client::{Connection, Writer};
 use capstan_engine::reconfigure::apply::{Application, Applied, ApplyEvent};
 use capstan_engine::reconfigure::drain::DrainTimes;
 use capstan_engine::reconfigure::judge::{self, Consent, judge, permitted};
 use capstan_engine::reconfigure::way::HostWay;
-use capstan_engine::reconfigure::{rights, write};
+use capstan_engine::reconfigure::{look, rights, write};
 use kubeadm_change::difference::without_secrets;
 use kubeadm_change::gate::{self, Doing};
-use kubeadm_change::plan::{ChangePlan, PlanOptions, PlanState, PlannedStep};
+use kubeadm_change::plan::{ChangePlan, PlanOptions, PlanState, PlannedStep, plan};
 use kubeadm_change::progress::{ItemState, ProgressItem, state_of};
 use kubeadm_change::record::{Beginning, ChangeRecord};
+use kubeadm_change::render::RenderError;
 use kubeadm_change::request::{PatchKind, RequestPart, WantedDocuments, apply};
 use kubeadm_change::rules::Judgement;
 use kubeadm_change::steps::StepId;
+
+/// The field manager of what is written.
+pub const MANAGER: &str = "capstan";
 
 /// How often is looked while something restarts, and for how long.
 const PACE: DrainTimes = DrainTimes { poll: Duration::from_secs(1), patience: Duration::from_secs(120) };
@@ -150,8 +154,8 @@ impl ConfigurationReader for ClusterConfigurations {
 
 impl ClusterConfigurations {
     async fn find(&self, cluster: &ObjectKey) -> Result<SourceReading, String> {
-        let found = find_in_fleet(self.connection.clone(), &cluster.to_string()).await;
-        found.map_err(|error| format!("{error:#}"))
+        let live = of_fleet(self.connection.clone(), cluster).await.map_err(|error| error.to_string())?;
+        reading_of(live).await.map_err(|error| error.to_string())
     }
 
     async fn judged(&self, cluster: &ObjectKey, order: &ChangeOrder) -> Result<Judged, String> {
@@ -202,7 +206,7 @@ impl ClusterConfigurations {
             }
         };
         let options = PlanOptions { files: ".".to_owned(), ..PlanOptions::default() };
-        let plan = planned(&found, &mut wanted, options).await.map_err(|error| format!("{error:#}"))?;
+        let plan = planned(&found, &mut wanted, options).await.map_err(|error| error.to_string())?;
         if plan.state == PlanState::Nothing && open.is_none() {
             return Err("nothing differs from what is stored".to_owned());
         }
@@ -286,12 +290,36 @@ impl ClusterConfigurations {
         self.append(&said.about_record(&live.server, id))
     }
 
-    fn append(&self, entry: &capstan_dashboard::actions::journal::Entry<'_>) -> Result<(), String> {
+    fn append(&self, entry: &Entry<'_>) -> Result<(), String> {
         let path = self.journal.path().display().to_string();
         self.journal
             .append(entry)
             .map_err(|error| format!("cannot write the journal {path}: {error}; nothing further was done"))
     }
+}
+
+/// The plan, with what etcd's members show in a running cluster where it depends on that.
+///
+/// # Errors
+/// The configuration cannot be rendered.
+pub async fn planned(
+    found: &SourceReading,
+    target: &mut WantedDocuments,
+    mut options: PlanOptions,
+) -> Result<ChangePlan, RenderError> {
+    let inputs = &found.reading.inputs;
+    let first = plan(inputs, target, &options)?;
+    let (leader, database) = (look::needs_leader(&first), look::needs_database(&first));
+    let Some(live) = found.live.as_ref().filter(|_| leader || database) else { return Ok(first) };
+    let running = &found.reading.running;
+    if leader {
+        options.etcd_leader = look::etcd_leader(&live.client, running).await;
+    }
+    if database {
+        options.etcd_database_bytes = look::etcd_database_bytes(&live.client, running).await;
+    }
+    // The request was cut to its first rollout by the first plan.
+    Ok(ChangePlan { rollout: first.rollout, ..plan(inputs, target, &options)? })
 }
 
 fn sentences(errors: Vec<kubeadm_change::document::InputError>) -> String {

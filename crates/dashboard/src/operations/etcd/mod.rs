@@ -1,9 +1,15 @@
-//! The way from screens and previews to the etcd of a cluster. Must not know how members are asked.
+//! The way from screens, previews and commands to the etcd of a Cluster of the management cluster. Owns the question; must not know
+//! how members are asked, nor judge them.
+
+#[cfg(feature = "etcd")]
+mod cluster;
 
 use async_trait::async_trait;
 
 use capi_rules::etcd::facts::Facts;
 use capi_types::key::ObjectKey;
+#[cfg(feature = "etcd")]
+pub use cluster::ClusterEtcd;
 
 /// Asks the members of a cluster's etcd.
 #[async_trait]

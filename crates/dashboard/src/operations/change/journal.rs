@@ -3,11 +3,11 @@
 use serde_json::Value;
 
 use super::source::ManagedCluster;
+use crate::operations::journal::{Entry, stamp};
 use capstan_base::time::Clock;
-use capstan_dashboard::actions::journal::{Entry, stamp};
 
 /// Who does what, and how far it is.
-pub(in crate::cli) struct Said<'s> {
+pub struct Said<'s> {
     pub clock: &'s Clock,
     pub user: &'s str,
     pub action: &'s str,

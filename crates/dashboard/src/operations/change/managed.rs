@@ -1,37 +1,19 @@
-//! A cluster whose control plane a KubeadmControlPlane looks after: the patch of that object, and the forecast of the rollout
-//! that follows. Owns these requests to the management cluster; what may be changed is `change::plan`'s.
+//! A cluster whose control plane a KubeadmControlPlane looks after: the patch of that object, and how far its rollout is. Owns
+//! these requests to the management cluster; what may be changed is `change::plan`'s.
 
 use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::Session;
-use super::source::{ManagedCluster, SourceReading};
-use crate::cli::simulate;
+use super::source::ManagedCluster;
 use capstan_engine::client::write::Part;
 use capstan_engine::client::{Mode, Precondition, Writer};
-use kubeadm_change::plan::ChangePlan;
-
-/// What the rollout will look like, as text; empty when nothing is patched.
-pub(super) async fn forecast(found: &SourceReading, plan: &ChangePlan, session: &Session) -> String {
-    let managed = found.live.as_ref().and_then(|live| live.managed.as_ref());
-    let (Some(managed), Some(patch)) = (managed, &plan.control_plane_patch) else { return String::new() };
-    if plan.steps.is_empty() {
-        return String::new();
-    }
-    let (now, style) = (session.clock.now(), session.style);
-    let text = simulate::with_patch(&managed.management, &managed.control_plane, patch, now, style).await;
-    match text {
-        Ok(text) => format!("\nFORECAST OF THE ROLLOUT\n{text}"),
-        Err(error) => format!("\nthe rollout cannot be forecast: {error}\n"),
-    }
-}
 
 /// Patches the KubeadmControlPlane, if nobody changed it since it was read.
 ///
 /// # Errors
 /// Why not, in a sentence.
-pub(super) async fn patch(managed: &ManagedCluster, patch: &Value, manager: &str) -> Result<String, String> {
+pub async fn patch(managed: &ManagedCluster, patch: &Value, manager: &str) -> Result<String, String> {
     let version = managed.object["metadata"]["resourceVersion"].as_str().map(str::to_owned);
     let unchanged = Precondition { uid: None, resource_version: version };
     let writer = Writer::new(managed.management.client.clone(), manager);
@@ -50,7 +32,7 @@ pub(super) async fn patch(managed: &ManagedCluster, patch: &Value, manager: &str
 }
 
 /// How far its rollout is, in its own words.
-pub(super) fn state_words(managed: &ManagedCluster) -> String {
+pub fn state_words(managed: &ManagedCluster) -> String {
     let status = &managed.object["status"];
     let count =
         |field: &str| status[field].as_u64().map_or_else(|| "?".to_owned(), |count| count.to_string());

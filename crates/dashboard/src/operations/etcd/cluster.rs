@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use super::EtcdReader;
 use capi_rules::etcd::facts::Facts;
 use capi_rules::observe::{hosts, simulated_members};
 use capi_types::cluster::Cluster;
@@ -15,7 +16,6 @@ use capi_types::key::{Gvk, ObjectKey};
 use capi_types::machine::Machine;
 use capi_types::names::label;
 use capstan_base::time::Clock;
-use capstan_dashboard::actions::EtcdReader;
 use capstan_engine::client::read::list_values;
 use capstan_engine::client::{Connection, Object, explain, get};
 use capstan_engine::workload::connect_to;

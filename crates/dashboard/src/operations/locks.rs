@@ -1,15 +1,31 @@
-//! The locks of one server and of its workload clusters, for the screen. Owns which client leads to each; must not
-//! judge what is seen.
+//! The way from screens to the locks of a server and of its workload clusters. Owns which client leads to each; must not judge what
+//! is seen.
 
 use futures::stream::{self, BoxStream, StreamExt as _};
 
+use capi_types::key::ObjectKey;
 use capstan_base::rng::Rng;
 use capstan_base::time::Clock;
-use capstan_dashboard::actions::{LockPlace, LockReader};
 use capstan_engine::client::Connection;
 use capstan_engine::locks::follow;
 use capstan_engine::workload::connect_to;
 use leader_migration::look::{LockLook, MigrationScope};
+
+/// Whose locks are meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LockPlace {
+    /// Of the server itself.
+    Server,
+    /// Of the workload cluster of this Cluster.
+    Workload(ObjectKey),
+}
+
+/// Watches the locks of a server and of its workload clusters.
+pub trait LockReader: Send + Sync + 'static {
+    /// Looks, one after every change, until dropped. An error ends it: why nothing can be seen, in a sentence.
+    fn follow(&self, place: LockPlace, scope: MigrationScope)
+    -> BoxStream<'static, Result<LockLook, String>>;
+}
 
 /// Watches the locks of one server and of its workload clusters.
 pub struct ServerLocks {

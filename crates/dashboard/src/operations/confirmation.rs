@@ -1,0 +1,26 @@
+//! What a person has to answer before something is done: the same on the command line and in the dashboard. Must not know how
+//! an answer is typed.
+
+/// What a person has to answer before an action is performed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Confirmation {
+    /// Enter, or `y`; in the dashboard enter twice.
+    Enter,
+    /// `y` or `yes`; in the dashboard `yes`, as letters move about there.
+    Yes,
+    /// The object's name.
+    Name,
+}
+
+impl Confirmation {
+    /// Whether `answer`, a line without its end, confirms an action on the object `name`. Enter alone is the empty
+    /// line.
+    pub fn accepts(self, answer: &str, name: &str) -> bool {
+        let answer = answer.trim();
+        match self {
+            Self::Enter => matches!(answer, "" | "y" | "yes"),
+            Self::Yes => matches!(answer, "y" | "yes"),
+            Self::Name => answer == name,
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! Writing what a person asked for, whatever it is: what is looked at before, what speaks against it, the journal; and the ways from
+//! screens and commands to the etcd, the locks and the kubeadm configuration of clusters. Must not know the terminal, nor which
+//! actions there are.
+
+pub mod change;
+mod configuration;
+mod confirmation;
+pub mod diff;
+mod etcd;
+mod finding;
+pub mod journal;
+mod locks;
+
+pub use configuration::{ChangeOrder, ChangePreview, ConfigurationReader, ConfigurationReading, Underway};
+pub use confirmation::Confirmation;
+#[cfg(feature = "etcd")]
+pub use etcd::ClusterEtcd;
+pub use etcd::EtcdReader;
+pub use finding::{Finding, Severity};
+pub use locks::{LockPlace, LockReader, ServerLocks};
