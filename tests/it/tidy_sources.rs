@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 /// The modules of `base`.
-pub const BASE: &[&str] = &["key_pair", "private_file", "rng", "text", "time", "toml_file"];
+pub const BASE: &[&str] = &["go_duration", "key_pair", "private_file", "rng", "text", "time", "toml_file"];
 
 /// Crates that are one room: the folder below `crates`, the name of the crate, the room. The folders of every other
 /// crate are rooms.

@@ -93,11 +93,22 @@ pub fn truncate(text: &str, cells: usize, ellipsis: &str) -> String {
 /// `text` broken into lines of at most `cells` cells at spaces, or inside a word that is longer.
 /// Existing newlines stay. Continuation lines of an indented or bulleted line keep its indent.
 pub fn wrap(text: &str, cells: usize) -> Vec<String> {
-    let cells = cells.max(1);
-    text.split('\n').flat_map(|line| wrap_line(line, cells)).collect()
+    text.split('\n').flat_map(|line| wrap_line(line, cells.max(1), LongWord::Broken)).collect()
 }
 
-fn wrap_line(line: &str, cells: usize) -> Vec<String> {
+/// The same with words that stay whole, so that a path or an address can be copied; such a line is longer.
+pub fn wrap_at_words(text: &str, cells: usize) -> Vec<String> {
+    text.split('\n').flat_map(|line| wrap_line(line, cells.max(1), LongWord::Whole)).collect()
+}
+
+/// What becomes of a word that does not fit into a line.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum LongWord {
+    Broken,
+    Whole,
+}
+
+fn wrap_line(line: &str, cells: usize, long_word: LongWord) -> Vec<String> {
     if width(line) <= cells {
         return vec![line.to_owned()];
     }
@@ -122,7 +133,8 @@ fn wrap_line(line: &str, cells: usize) -> Vec<String> {
             lines.push(std::mem::replace(&mut current, " ".repeat(indent)));
         }
         for grapheme in word.graphemes(true) {
-            if width(&current) + width(grapheme) > cells && width(&current) > indent {
+            let is_full = width(&current) + width(grapheme) > cells && width(&current) > indent;
+            if is_full && long_word == LongWord::Broken {
                 lines.push(std::mem::replace(&mut current, " ".repeat(indent)));
             }
             current.push_str(grapheme);
@@ -220,5 +232,6 @@ mod tests {
         assert_eq!(wrap("* one two three", 9), ["* one two", "  three"]);
         assert_eq!(wrap("abcdefgh", 3), ["abc", "def", "gh"]);
         assert_eq!(wrap("a\n\nb", 5), ["a", "", "b"]);
+        assert_eq!(wrap_at_words("* one /a/long/path two", 9), ["* one", "  /a/long/path", "  two"]);
     }
 }

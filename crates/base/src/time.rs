@@ -9,6 +9,8 @@ use std::time::Duration;
 use chrono::{DateTime, NaiveDate, SecondsFormat, TimeZone, Utc};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 
+use super::go_duration::{DAY_NS, unit_ns, unsigned_ns};
+
 /// A moment in UTC.
 pub type Timestamp = DateTime<Utc>;
 
@@ -163,32 +165,11 @@ pub fn human_duration(seconds: i64) -> String {
     }
 }
 
-/// A duration as Go and kubectl write it: `300ms`, `90s`, `5m`, `1h30m`; also `2d`. `None` when it is
-/// none, negative, or has no unit (a bare `0` is fine).
-/// Source: Go `time.ParseDuration`. Intended difference: `d` for days, no sign, no `us` and `ns`.
-pub fn parse_duration(text: &str) -> Option<std::time::Duration> {
-    if text == "0" {
-        return Some(std::time::Duration::ZERO);
-    }
-    let mut seconds = 0.0;
-    let mut rest = text;
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let number: f64 = rest[..digits].parse().ok()?;
-        let unit =
-            rest[digits..].find(|c: char| c.is_ascii_digit() || c == '.').map_or(rest.len(), |n| digits + n);
-        seconds += number
-            * match &rest[digits..unit] {
-                "ms" => 0.001,
-                "s" => 1.0,
-                "m" => 60.0,
-                "h" => 3600.0,
-                "d" => 86_400.0,
-                _ => return None,
-            };
-        rest = &rest[unit..];
-    }
-    if text.is_empty() { None } else { std::time::Duration::try_from_secs_f64(seconds).ok() }
+/// A duration as a person types it: `300ms`, `90s`, `5m`, `1h30m`, `2d`. `None` when it is none, negative, or has no unit (a
+/// bare `0` is fine). Differs from Go's by days, and by having no sign.
+pub fn parse_duration(text: &str) -> Option<Duration> {
+    let unit_ns = |unit: &str| if unit == "d" { Some(DAY_NS.unsigned_abs()) } else { unit_ns(unit) };
+    unsigned_ns(text, unit_ns).map(Duration::from_nanos)
 }
 
 /// A moment as a person types it: RFC 3339, or `+2h` from `now`.

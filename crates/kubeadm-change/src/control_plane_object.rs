@@ -8,11 +8,9 @@ use serde_json::{Value, json};
 
 use super::difference::text_of;
 use super::document::Inputs;
-use super::units::duration_ns;
+use capstan_base::go_duration::{DAY_NS, GoDuration};
 
 const KIND: &str = "KubeadmControlPlane";
-const HOURS_PER_DAY: i64 = 24;
-const NS_PER_DAY: i128 = 86_400_000_000_000;
 /// The most days that its schema allows.
 const DAYS_MAX: i64 = 1095;
 
@@ -43,7 +41,7 @@ pub fn configuration(object: &Value, stored: &Value) -> Value {
         written.insert(field.to_owned(), own[field].clone());
     }
     let days = own["certificateValidityPeriodDays"].as_i64();
-    let validity = days.map(|days| format!("{}h0m0s", days.saturating_mul(HOURS_PER_DAY)));
+    let validity = days.map(|days| GoDuration::from_days(days).to_string());
     written.insert("certificateValidityPeriod".to_owned(), validity.into());
     written.retain(|_, value| !value.is_null());
     // Of v1beta3: it is carried beside the object's own fields.
@@ -58,9 +56,9 @@ pub fn configuration(object: &Value, stored: &Value) -> Value {
 
 /// A duration in the whole days of the object; `None` when it is not a number of days that its schema allows.
 pub fn days(duration: &Value) -> Option<i64> {
-    let ns = duration_ns(&text_of(duration))?;
-    let days = i64::try_from(ns / NS_PER_DAY).ok()?;
-    (ns % NS_PER_DAY == 0 && (1..=DAYS_MAX).contains(&days)).then_some(days)
+    let ns = GoDuration::parse(&text_of(duration))?.ns();
+    let days = ns / DAY_NS;
+    (ns % DAY_NS == 0 && (1..=DAYS_MAX).contains(&days)).then_some(days)
 }
 
 #[cfg(test)]

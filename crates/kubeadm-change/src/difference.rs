@@ -10,7 +10,8 @@ use super::document::DocumentKind;
 use super::network::{Cidr, canonical_name, parse_ip};
 use super::path::{FieldPath, PathStep};
 use super::schema::{FieldType, ListMerge, Schema, Type};
-use super::units::{duration_ns, quantity_milli};
+use super::units::quantity_milli;
+use capstan_base::go_duration::GoDuration;
 
 /// One field that is different.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -162,7 +163,9 @@ impl Walk {
         let is_component = matches!(self.kind, DocumentKind::Kubelet | DocumentKind::Proxy);
         match value {
             Value::Bool(false) => !is_component,
-            Value::String(text) if *type_ == Type::Duration => duration_ns(text) == Some(0),
+            Value::String(text) if *type_ == Type::Duration => {
+                GoDuration::parse(text) == Some(GoDuration::default())
+            }
             value => is_absent(value),
         }
     }
@@ -182,7 +185,7 @@ fn is_absent(value: &Value) -> bool {
 fn meaning(value: &Value, type_: &Type) -> String {
     match (type_, value) {
         (Type::Duration, Value::String(text)) => {
-            duration_ns(text).map_or_else(|| text.clone(), |ns| ns.to_string())
+            GoDuration::parse(text).map_or_else(|| text.clone(), |duration| duration.to_string())
         }
         (Type::Quantity, value) => {
             let text = text_of(value);

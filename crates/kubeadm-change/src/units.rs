@@ -1,41 +1,4 @@
-//! Durations, quantities and booleans as text, and when two of them mean the same. Must not know any field.
-
-/// Go's duration text in nanoseconds: `1h30m`, `-1.5s`, `0`.
-pub fn duration_ns(text: &str) -> Option<i128> {
-    let (sign, mut rest) = match text.strip_prefix('-') {
-        Some(rest) => (-1, rest),
-        None => (1, text.strip_prefix('+').unwrap_or(text)),
-    };
-    if rest == "0" {
-        return Some(0);
-    }
-    if rest.is_empty() {
-        return None;
-    }
-    let mut total = 0.0;
-    while !rest.is_empty() {
-        let end = rest.find(|c: char| !(c.is_ascii_digit() || c == '.'))?;
-        let value: f64 = rest[..end].parse().ok()?;
-        let unit_end =
-            rest[end..].find(|c: char| c.is_ascii_digit() || c == '.').map_or(rest.len(), |n| n + end);
-        total += value * unit_ns(&rest[end..unit_end])?;
-        rest = &rest[unit_end..];
-    }
-    #[allow(clippy::cast_possible_truncation)] // far below 2^100
-    Some(sign * total.round() as i128)
-}
-
-fn unit_ns(unit: &str) -> Option<f64> {
-    Some(match unit {
-        "ns" => 1.0,
-        "us" | "µs" | "μs" => 1e3,
-        "ms" => 1e6,
-        "s" => 1e9,
-        "m" => 60e9,
-        "h" => 3600e9,
-        _ => return None,
-    })
-}
+//! Quantities and booleans as text, and when two of them mean the same. Must not know any field.
 
 /// A Kubernetes quantity in thousandths: `200Mi`, `1.5`, `100m`, `1e3`.
 pub fn quantity_milli(text: &str) -> Option<f64> {
@@ -77,18 +40,6 @@ mod tests {
         }
         for wrong in ["", "yes", "on", "fAlse", " false", "00"] {
             assert_eq!(go_bool(wrong), None, "{wrong}");
-        }
-    }
-
-    #[test]
-    fn durations_as_go_reads_them() {
-        assert_eq!(duration_ns("4m0s"), Some(240_000_000_000));
-        assert_eq!(duration_ns("240s"), duration_ns("4m"));
-        assert_eq!(duration_ns("1.5h"), duration_ns("1h30m"));
-        assert_eq!(duration_ns("0"), duration_ns("0s"));
-        assert_eq!(duration_ns("-1s"), Some(-1_000_000_000));
-        for wrong in ["", "4", "m", "4x", "1h-", "-"] {
-            assert_eq!(duration_ns(wrong), None, "{wrong}");
         }
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::command_line::{CommandLine, GivenFlag};
 pub use super::known_flags::{CONFIG, ENABLE};
 use super::manager_kind::ManagerKind;
-use capstan_base::time::parse_duration;
+use capstan_base::go_duration::GoDuration;
 
 /// A flag whose value cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -175,7 +175,8 @@ fn boolean(name: &str, value: &str) -> Result<bool, FlagError> {
 }
 
 fn duration(name: &str, value: &str) -> Result<Duration, FlagError> {
-    parse_duration(value).ok_or_else(|| wrong(name, value, "a duration such as 15s"))
+    let duration = GoDuration::parse(value).and_then(GoDuration::to_std);
+    duration.ok_or_else(|| wrong(name, value, "a duration such as 15s"))
 }
 
 fn gates(name: &str, value: &str) -> Result<BTreeMap<String, bool>, FlagError> {

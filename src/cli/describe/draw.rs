@@ -4,7 +4,7 @@
 
 use crate::cli::output::colour::{BOLD, GREEN, GREY, RED, RESET, YELLOW};
 use capi_types::condition::Status;
-use capstan_base::text::width;
+use capstan_base::text::{width, wrap_at_words};
 
 use super::layout::{Cells, Entry};
 
@@ -12,8 +12,8 @@ const HEADS: [&str; 9] =
     ["NAME", "REPLICAS", "AVAILABLE", "READY", "UP TO DATE", "STATUS", "REASON", "SINCE", "MESSAGE"];
 /// Space between columns.
 const GAP: usize = 2;
-/// Length of a message line in bytes; it is broken before the word that would make it longer.
-const MESSAGE_BYTES_MAX: usize = 100;
+/// Length of a message line; it is broken before the word that would make it longer.
+const MESSAGE_CELLS: usize = 100;
 const STATUS: usize = 5;
 
 const DELETED: &str = "!! DELETED !! ";
@@ -84,7 +84,7 @@ struct Indent {
 
 fn entry_lines(entry: &Entry, indent: &Indent, lines: &mut Vec<Line>) {
     let Cells { replicas, available, ready, up_to_date, status, reason, since, message } = &entry.cells;
-    let mut messages = wrap(message).into_iter();
+    let mut messages = wrapped(message).into_iter();
     let deleted = if entry.deleted { DELETED } else { "" };
     let legacy = if entry.legacy { LEGACY } else { "" };
     lines.push(Line {
@@ -126,35 +126,9 @@ fn entry_lines(entry: &Entry, indent: &Indent, lines: &mut Vec<Line>) {
     }
 }
 
-/// Lines of a message: breaks stay, each line is filled up to the limit, its indentation (and two more
-/// under a bullet) is repeated.
-fn wrap(message: &str) -> Vec<String> {
-    if message.is_empty() {
-        return Vec::new();
-    }
-    message.split('\n').flat_map(wrap_line).collect()
-}
-
-fn wrap_line(line: &str) -> Vec<String> {
-    let body = line.trim_start_matches(' ');
-    let indent = &line[..line.len() - body.len()];
-    let hanging = if body.starts_with("* ") { format!("{indent}  ") } else { indent.to_owned() };
-    let mut lines = Vec::new();
-    let mut current = indent.to_owned();
-    let mut fresh = true;
-    for word in body.split_whitespace() {
-        if current.len() + word.len() >= MESSAGE_BYTES_MAX && !fresh {
-            lines.push(std::mem::replace(&mut current, hanging.clone()));
-            fresh = true;
-        }
-        if !fresh {
-            current.push(' ');
-        }
-        current.push_str(word);
-        fresh = false;
-    }
-    lines.push(current);
-    lines
+/// Lines of a message.
+fn wrapped(message: &str) -> Vec<String> {
+    if message.is_empty() { Vec::new() } else { wrap_at_words(message, MESSAGE_CELLS) }
 }
 
 #[cfg(test)]
@@ -164,12 +138,12 @@ mod tests {
     #[test]
     fn messages_are_wrapped_at_words_with_hanging_bullets() {
         let long = format!("  * {} end", "word ".repeat(20).trim_end());
-        let lines = wrap(&long);
+        let lines = wrapped(&long);
         assert_eq!(lines.len(), 2);
-        assert!(lines[0].len() <= MESSAGE_BYTES_MAX && lines[0].starts_with("  * word"));
+        assert!(lines[0].len() <= MESSAGE_CELLS && lines[0].starts_with("  * word"));
         assert!(lines[1].starts_with("    word"), "{lines:?}");
-        assert_eq!(wrap("a\n b"), ["a", " b"]);
-        assert!(wrap("").is_empty());
+        assert_eq!(wrapped("a\n b"), ["a", " b"]);
+        assert!(wrapped("").is_empty());
     }
 
     #[test]

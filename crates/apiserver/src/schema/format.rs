@@ -10,6 +10,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::Value;
 
+use capstan_base::go_duration::GoDuration;
 use k8s_machinery::validation::address::is_cidr;
 use k8s_machinery::validation::naming;
 
@@ -51,7 +52,7 @@ const ALL: &[Format] = formats! {
     "byte" => |text| fits(&BASE64, text),
     "password" => |_| true,
     "date" => is_date,
-    "duration" => is_duration,
+    "duration" => |text| duration(text).is_some(),
     "datetime" => is_date_time,
     "date-time" => is_date_time,
     "k8s-short-name" => |text| naming::dns_label(text).is_empty(),
@@ -208,38 +209,34 @@ fn is_date_time(text: &str) -> bool {
     is_date(date) && &parts[1] <= "23" && &parts[2] <= "59" && &parts[3] <= "59"
 }
 
-/// Go's `time.ParseDuration` (`1h30m`, `-1.5s`), or numbers with units in words, anywhere in the text.
-fn is_duration(text: &str) -> bool {
-    is_go_duration(text)
-        || WORDS.as_ref().is_some_and(|pattern| {
-            pattern.captures_iter(text).any(|found| {
-                let unit = found[2].to_lowercase();
-                let exact = ["ns", "us", "µs", "ms", "s", "m", "h", "hr", "d", "w", "wk"];
-                let starts = ["nano", "micro", "milli", "sec", "min", "hour", "day", "week"];
-                exact.contains(&unit.as_str()) || starts.iter().any(|start| unit.starts_with(start))
-            })
-        })
-}
+/// Units in words: those that are written out, and how the longer ones begin.
+const UNITS: [(&[&str], &str, GoDuration); 8] = [
+    (&["ns"], "nano", GoDuration::from_ns(1)),
+    (&["us", "µs"], "micro", GoDuration::from_ns(1_000)),
+    (&["ms"], "milli", GoDuration::from_ns(1_000_000)),
+    (&["s"], "sec", GoDuration::from_seconds(1)),
+    (&["m"], "min", GoDuration::from_seconds(60)),
+    (&["h", "hr"], "hour", GoDuration::from_seconds(3_600)),
+    (&["d"], "day", GoDuration::from_days(1)),
+    (&["w", "wk"], "week", GoDuration::from_days(7)),
+];
 
-fn is_go_duration(text: &str) -> bool {
-    let mut rest = text.strip_prefix(['+', '-']).unwrap_or(text);
-    if rest == "0" {
-        return true;
-    }
-    if rest.is_empty() {
-        return false;
-    }
-    while !rest.is_empty() {
-        let number = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
-        let (digits, after) = rest.split_at(number);
-        let unit = after.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(after.len());
-        let known = ["ns", "us", "µs", "μs", "ms", "s", "m", "h"].contains(&&after[..unit]);
-        if digits.matches('.').count() > 1 || !digits.contains(|c: char| c.is_ascii_digit()) || !known {
-            return false;
+/// As Go reads it (`1h30m`, `-1.5s`), or numbers with units in words, anywhere in the text.
+pub fn duration(text: &str) -> Option<GoDuration> {
+    GoDuration::parse(text).or_else(|| {
+        let mut sum = None;
+        for found in WORDS.as_ref()?.captures_iter(text) {
+            let count: i64 = found[1].parse().ok()?;
+            let word = found[2].to_lowercase();
+            let unit =
+                UNITS.iter().find(|(exact, start, _)| exact.contains(&&*word) || word.starts_with(start));
+            if let Some((_, _, unit)) = unit {
+                // What is too long wraps round, as upstream.
+                sum = Some(i64::wrapping_add(sum.unwrap_or(0), count.wrapping_mul(unit.ns())));
+            }
         }
-        rest = &after[unit..];
-    }
-    true
+        sum.map(GoDuration::from_ns)
+    })
 }
 
 #[cfg(test)]
@@ -247,6 +244,22 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn durations_in_words() {
+        for (text, expected) in [
+            ("1h30m", Some("1h30m0s")),
+            ("-1.5s", Some("-1.5s")),
+            ("3 days", Some("72h0m0s")),
+            ("1 Week and 2 HOURS", Some("170h0m0s")),
+            ("22 ns", Some("22ns")),
+            ("1 lightyear", None),
+            ("99999999999999999999 s", None),
+            ("soon", None),
+        ] {
+            assert_eq!(duration(text).map(|found| found.to_string()).as_deref(), expected, "{text}");
+        }
+    }
 
     #[test]
     fn texts() {

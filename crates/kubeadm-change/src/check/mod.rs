@@ -16,6 +16,7 @@ use super::path::{FieldPath, PathStep};
 use super::schema::{FieldType, ListMerge, Schema, Type};
 use super::units;
 use super::yaml::{Located, MapEntry, YamlShape};
+use capstan_base::go_duration::GoDuration;
 use capstan_base::text::did_you_mean;
 
 /// How bad a finding is.
@@ -207,7 +208,7 @@ impl Walk<'_> {
                 value.is_i64() || value.is_u64() || value.as_f64().is_some_and(|n| n.fract() == 0.0)
             }
             Type::Float => value.is_number(),
-            Type::Duration => value.as_str().is_some_and(|text| units::duration_ns(text).is_some()),
+            Type::Duration => value.as_str().is_some_and(|text| GoDuration::parse(text).is_some()),
             Type::Quantity => {
                 value.is_number() || value.as_str().is_some_and(|text| units::quantity_milli(text).is_some())
             }

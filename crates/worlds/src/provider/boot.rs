@@ -8,6 +8,7 @@ use std::time::Duration;
 use chrono::TimeDelta;
 
 use capi_types::dev::{InMemoryComponent, InMemoryMachine};
+use capstan_base::go_duration::GoDuration;
 use capstan_base::rng::Rng;
 use capstan_base::time::Timestamp;
 
@@ -83,37 +84,8 @@ fn settings(component: Option<&InMemoryComponent>) -> (Duration, f64) {
         return (Duration::ZERO, 0.0);
     };
     let jitter = provisioning.startup_jitter.as_deref().and_then(|text| text.parse().ok()).unwrap_or(0.0);
-    (parse_go_duration(&provisioning.startup_duration).unwrap_or_default(), f64::max(jitter, 0.0))
-}
-
-/// Go's `time.ParseDuration` for non-negative values: `10s`, `1m30s`, `1.5h`, `250ms`, `0`.
-pub fn parse_go_duration(text: &str) -> Option<Duration> {
-    if text == "0" {
-        return Some(Duration::ZERO);
-    }
-    let mut rest = text.strip_prefix('+').unwrap_or(text);
-    let mut total = 0.0;
-    if rest.is_empty() {
-        return None;
-    }
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let (number, tail) = rest.split_at(digits);
-        let end = tail.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(tail.len());
-        let (unit, next) = tail.split_at(end);
-        let seconds = match unit {
-            "h" => 3600.0,
-            "m" => 60.0,
-            "s" => 1.0,
-            "ms" => 1e-3,
-            "us" | "µs" => 1e-6,
-            "ns" => 1e-9,
-            _ => return None,
-        };
-        total += number.parse::<f64>().ok()? * seconds;
-        rest = next;
-    }
-    Duration::try_from_secs_f64(total).ok()
+    let duration = GoDuration::parse(&provisioning.startup_duration).and_then(GoDuration::to_std);
+    (duration.unwrap_or_default(), f64::max(jitter, 0.0))
 }
 
 /// How far one machine is. `None` in `since`: not up yet.
@@ -186,17 +158,6 @@ mod tests {
         Some(InMemoryComponent {
             provisioning: Some(Provisioning { startup_duration: duration.to_owned(), startup_jitter }),
         })
-    }
-
-    #[test]
-    fn go_durations() {
-        for (text, ms) in [("10s", 10_000), ("1m30s", 90_000), ("1.5h", 5_400_000), ("250ms", 250), ("0", 0)]
-        {
-            assert_eq!(parse_go_duration(text), Some(Duration::from_millis(ms)), "{text}");
-        }
-        for text in ["", "10", "s", "10x", "-5s"] {
-            assert_eq!(parse_go_duration(text), None, "{text}");
-        }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use kube::core::cel::cel::objects::{Key, Map};
 use serde_json::Value as Json;
 
 use super::kinds;
-use crate::schema::{ListType, Node, Type};
+use crate::schema::{ListType, Node, Type, format};
 
 /// The value of `json` under the schema `node`; `whole` objects also show `apiVersion`, `kind` and names.
 pub(super) fn of(node: &Node, whole: bool, json: &Json) -> Value {
@@ -90,7 +90,8 @@ fn of_text(node: &Node, content: &str) -> Value {
             .ok()
             .and_then(|day| day.and_hms_opt(0, 0, 0))
             .map(|at| Value::Timestamp(at.and_utc().fixed_offset())),
-        "duration" => go_duration(content).map(Value::Duration),
+        "duration" => format::duration(content)
+            .map(|duration| Value::Duration(chrono::Duration::nanoseconds(duration.ns()))),
         "byte" => base64::engine::general_purpose::STANDARD
             .decode(content)
             .ok()
@@ -98,35 +99,6 @@ fn of_text(node: &Node, content: &str) -> Value {
         _ => None,
     };
     parsed.unwrap_or_else(|| text(content))
-}
-
-/// `1h30m`, `-1.5s`.
-fn go_duration(text: &str) -> Option<chrono::Duration> {
-    let (sign, mut rest) = match text.strip_prefix('-') {
-        Some(rest) => (-1.0, rest),
-        None => (1.0, text.strip_prefix('+').unwrap_or(text)),
-    };
-    let mut nanoseconds = 0.0;
-    while !rest.is_empty() && rest != "0" {
-        let number = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let (count, after) = rest.split_at(number);
-        let unit = after.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(after.len());
-        let factor = match after[..unit].trim() {
-            "ns" => 1.0,
-            "us" | "µs" | "μs" => 1e3,
-            "ms" => 1e6,
-            "s" => 1e9,
-            "m" => 60e9,
-            "h" => 3600e9,
-            "d" => 86_400e9,
-            "w" => 604_800e9,
-            _ => return None,
-        };
-        nanoseconds += count.parse::<f64>().ok()? * factor;
-        rest = &after[unit..];
-    }
-    // A duration beyond 290 years is not a duration.
-    Some(chrono::Duration::nanoseconds((sign * nanoseconds) as i64))
 }
 
 /// The old value with its sets and keyed lists in the order of the new one, so that comparing the two

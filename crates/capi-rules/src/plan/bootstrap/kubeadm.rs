@@ -4,9 +4,9 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::status::conditions::wording::go_duration;
 use capi_types::cluster::Cluster;
 use capi_types::kubeadm::{ClusterConfiguration, InitConfiguration, JoinConfiguration};
+use capstan_base::go_duration::GoDuration;
 use k8s_machinery::version;
 
 /// A form of the kubeadm configuration.
@@ -181,12 +181,12 @@ fn timeouts(form: Form, document: &mut Map<String, Value>) {
 
 fn rename_days(document: &mut Map<String, Value>, days: &str, duration_key: &str) {
     if let Some(days) = document.remove(days).and_then(|v| v.as_i64()) {
-        document.insert(duration_key.to_owned(), json!(duration(days * 24 * 3600)));
+        document.insert(duration_key.to_owned(), json!(GoDuration::from_days(days).to_string()));
     }
 }
 
 fn duration(seconds: i64) -> String {
-    go_duration(chrono::TimeDelta::seconds(seconds))
+    GoDuration::from_seconds(seconds).to_string()
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Act, Blocked, Flow, Observed, Pending, Why, Workload};
 use crate::plan::{WorkloadCall, version};
+use capstan_base::go_duration::GoDuration;
 
 const SKIP_KUBE_PROXY: &str = "controlplane.cluster.x-k8s.io/skip-kube-proxy";
 /// Sections of the control plane's own configuration that are copied as they are.
@@ -93,7 +94,7 @@ fn updated(current: &Value, observed: &Observed) -> Value {
     if new_form {
         replace(&mut wanted, "encryptionAlgorithm", own.get("encryptionAlgorithm").cloned());
         let days = own.get("certificateValidityPeriodDays").and_then(Value::as_i64);
-        let validity = days.map(|days| json!(format!("{}h0m0s", days * 24)));
+        let validity = days.map(|days| json!(GoDuration::from_days(days).to_string()));
         replace(&mut wanted, "certificateValidityPeriod", validity);
     }
     Value::Object(wanted)

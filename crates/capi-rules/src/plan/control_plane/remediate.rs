@@ -10,12 +10,12 @@ use super::preflight::{self, components_survive, quorum_survives};
 use super::{Act, Blocked, Flow, Pending, Why, Workload, leader};
 use crate::etcd::Change;
 use crate::status::conditions::setter::{Draft, condition};
-use crate::status::conditions::wording::go_duration;
 use crate::status::control_plane::OwnedMachine;
 use crate::status::control_plane::machine::{COMPONENTS, ETCD_MEMBER, LABELS_AND_TAINTS};
 use crate::status::remediation::RemediationData;
 use capi_types::condition::Status;
 use capi_types::names::annotation;
+use capstan_base::go_duration::GoDuration;
 
 /// `remediation.minHealthyPeriodSeconds` when unset.
 const MIN_HEALTHY_PERIOD_S: i64 = 3600;
@@ -143,7 +143,7 @@ fn retry_count(p: &Pending, machine: &OwnedMachine) -> Result<i32, Held> {
     if elapsed < retry_period {
         return Err(Held::deferred(format!(
             "KubeadmControlPlane can't remediate this machine because the operation already failed in the latest {} (RetryPeriodSeconds)",
-            go_duration(retry_period)
+            GoDuration::from(retry_period)
         ))
         .ending_in(retry_period - elapsed));
     }

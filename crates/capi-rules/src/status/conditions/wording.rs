@@ -1,8 +1,6 @@
-//! How lists, plurals and durations are written in messages, and the fragments of messages that other code
+//! How lists and plurals are written in messages, and the fragments of messages that other code
 //! looks for. Owns spelling; must not know conditions.
-//! Source: cluster-api `util/log/log.go`; Go's `time.Duration.String`, v1.14.0 and Go 1.25.
-
-use chrono::TimeDelta;
+//! Source: cluster-api `util/log/log.go`, v1.14.0.
 
 /// Between a move and the list of what it waits for.
 pub const BLOCKED_BECAUSE: &str = "is blocked because";
@@ -67,28 +65,6 @@ pub fn plural(kind: &str) -> String {
     }
 }
 
-/// A duration as Go prints it: `0s`, `45s`, `1.5s`, `5m0s`, `1h0m0s`.
-pub fn go_duration(duration: TimeDelta) -> String {
-    let millis = duration.num_milliseconds();
-    if millis < 0 {
-        return format!("-{}", go_duration(-duration));
-    }
-    let (hours, minutes) = (millis / 3_600_000, millis / 60_000 % 60);
-    let (seconds, fraction) = (millis / 1000 % 60, millis % 1000);
-    let seconds = if fraction == 0 {
-        format!("{seconds}s")
-    } else {
-        let digits = format!("{fraction:03}");
-        format!("{seconds}.{}s", digits.trim_end_matches('0'))
-    };
-    match (hours, minutes) {
-        (0, 0) if millis > 0 && millis < 1000 => format!("{millis}ms"),
-        (0, 0) => seconds,
-        (0, m) => format!("{m}m{seconds}"),
-        (h, m) => format!("{h}h{m}m{seconds}"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -105,20 +81,6 @@ mod tests {
             [("Machine", "Machines"), ("Policy", "Policies"), ("Box", "Boxes"), ("Relay", "Relays")]
         {
             assert_eq!(plural(kind), expected);
-        }
-    }
-
-    #[test]
-    fn durations_read_like_go() {
-        for (millis, expected) in [
-            (0, "0s"),
-            (45_000, "45s"),
-            (1500, "1.5s"),
-            (300_000, "5m0s"),
-            (3_600_000, "1h0m0s"),
-            (20, "20ms"),
-        ] {
-            assert_eq!(go_duration(TimeDelta::milliseconds(millis)), expected);
         }
     }
 }

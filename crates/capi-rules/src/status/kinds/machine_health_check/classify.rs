@@ -6,11 +6,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::{Observed, Target, TargetNode};
 use crate::status::conditions::setter::condition;
-use crate::status::conditions::wording::go_duration;
 use crate::status::machines::is_control_plane;
 use capi_types::condition::{Conditioned as _, Status, find};
 use capi_types::key::annotation as annotation_of;
 use capi_types::names::annotation;
+use capstan_base::go_duration::GoDuration;
 use capstan_base::time::{Timestamp, from_k8s};
 
 /// How long a Machine may take to get a Node, when the check leaves it open.
@@ -198,7 +198,7 @@ fn startup(o: &Observed, target: &Target, now: Timestamp, findings: &mut Finding
     let base = base.into_iter().flatten().max().unwrap_or_default();
     let waited = now - base;
     if waited > timeout {
-        let message = format!("Node failed to report startup in {}", go_duration(timeout));
+        let message = format!("Node failed to report startup in {}", GoDuration::from(timeout));
         findings.node.push(("NodeStartupTimeout", message));
     } else {
         findings.later(timeout - waited);
@@ -233,7 +233,7 @@ impl Lasting<'_> {
         let Self { on, type_, status, reason, .. } = self;
         Lasts::TooLong(format!(
             "Condition {type_} on {on} is reporting status {status} with reason {reason} for more than {}",
-            go_duration(timeout)
+            GoDuration::from(timeout)
         ))
     }
 }
