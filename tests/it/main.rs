@@ -31,6 +31,7 @@ mod crash;
 mod crds;
 mod deletion;
 mod demo_screens;
+mod dependencies;
 mod depth;
 mod documents;
 mod engine;
