@@ -163,9 +163,10 @@ impl Walk {
         let is_component = matches!(self.kind, DocumentKind::Kubelet | DocumentKind::Proxy);
         match value {
             Value::Bool(false) => !is_component,
-            Value::String(text) if *type_ == Type::Duration => {
+            Value::String(text) if matches!(type_, Type::Duration | Type::DurationOrInteger) => {
                 GoDuration::parse(text) == Some(GoDuration::default())
             }
+            Value::Number(number) if *type_ == Type::DurationOrInteger => number.as_i64() == Some(0),
             value => is_absent(value),
         }
     }
@@ -186,6 +187,9 @@ fn meaning(value: &Value, type_: &Type) -> String {
     match (type_, value) {
         (Type::Duration, Value::String(text)) => {
             GoDuration::parse(text).map_or_else(|| text.clone(), |duration| duration.to_string())
+        }
+        (Type::DurationOrInteger, Value::String(text)) => {
+            GoDuration::parse(text).map_or_else(|| text.clone(), |duration| duration.ns().to_string())
         }
         (Type::Quantity, value) => {
             let text = text_of(value);
@@ -345,6 +349,12 @@ mod tests {
             ),
             (DocumentKind::Kubelet, json!({"syncFrequency": "60s"}), json!({"syncFrequency": "1m0s"})),
             (DocumentKind::Kubelet, json!({"syncFrequency": "0s"}), json!({})),
+            (DocumentKind::Kubelet, json!({"logging": {"flushFrequency": 0}}), json!({})),
+            (
+                DocumentKind::Kubelet,
+                json!({"logging": {"flushFrequency": 5_000_000_000_u64}}),
+                json!({"logging": {"flushFrequency": "5s"}}),
+            ),
             (
                 DocumentKind::Kubelet,
                 json!({"reservedMemory": [{"numaNode": 0, "limits": {"memory": "1Gi"}}]}),

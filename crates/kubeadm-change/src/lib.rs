@@ -7,6 +7,7 @@
 #![doc = include_str!("../README.md")]
 #![warn(missing_docs)]
 
+pub mod accepted;
 pub mod change_id;
 pub mod check;
 pub mod command_line;

@@ -19,6 +19,8 @@ pub enum Type {
     Float,
     /// Go's form, such as `4m0s`.
     Duration,
+    /// The same, or a number of nanoseconds. Source: component-base `logs/api/v1/types.go` (`TimeOrMetaDuration`).
+    DurationOrInteger,
     /// Kubernetes' form, such as `200Mi`.
     Quantity,
     /// Whatever stands there is kept.
@@ -176,6 +178,7 @@ fn parse_type(text: &str) -> Result<Type, String> {
         "int" => Type::Integer,
         "float" => Type::Float,
         "duration" => Type::Duration,
+        "duration|int" => Type::DurationOrInteger,
         "quantity" => Type::Quantity,
         "any" => Type::Any,
         name if name.starts_with(|c: char| c.is_ascii_uppercase()) => Type::Struct(name.to_owned()),
@@ -192,6 +195,7 @@ impl Type {
             Self::Integer => "a whole number",
             Self::Float => "a number",
             Self::Duration => "a duration such as 4m0s",
+            Self::DurationOrInteger => "a duration such as 5s, or a number of nanoseconds",
             Self::Quantity => "a quantity such as 200Mi",
             Self::Any => "anything",
             Self::Map(_) => "a map",

@@ -122,7 +122,9 @@ fn validate(args: &ValidateArgs, inputs: &Inputs, style: Style) -> anyhow::Resul
 
 fn findings(inputs: &Inputs) -> Vec<DocumentFinding> {
     let minor = check::stated_minor(&inputs.documents);
-    inputs.documents.iter().flat_map(|document| check::check(document, minor)).collect()
+    let documents = inputs.documents.iter();
+    let all = documents.map(|document| [check::check(document, minor), check::check_flags(document, minor)]);
+    all.flatten().flatten().collect()
 }
 
 fn diff(args: &DiffArgs, inputs: &Inputs, style: Style) -> anyhow::Result<ChangeAnswer> {

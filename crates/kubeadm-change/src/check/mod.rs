@@ -4,12 +4,17 @@
 //!
 //! Source: kubeadm `apis/kubeadm/validation/validation.go`.
 
+mod kubelet;
+mod limits;
+mod logging;
+mod proxy;
 mod values;
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use super::accepted;
 use super::document::{Document, DocumentKind};
 use super::kind::V1BETA3;
 use super::path::{FieldPath, PathStep};
@@ -50,9 +55,46 @@ pub fn check(document: &Document, minor: Option<u64>) -> Vec<DocumentFinding> {
     walk.value(&FieldPath::default(), &document.located, &Type::Struct(document.kind.name().to_owned()));
     let mut found = walk.found;
     if !found.iter().any(|finding| finding.severity == FindingSeverity::Error) {
-        values::check(document, &mut found);
+        values::check(document, minor, &mut found);
+        found.extend(refused_by_component(document, minor));
     }
     found
+}
+
+/// What kubelet or kube-proxy would end with at their start.
+fn refused_by_component(document: &Document, minor: Option<u64>) -> Vec<DocumentFinding> {
+    let (component, mut refused) = match document.kind {
+        DocumentKind::Kubelet => ("the kubelet", kubelet::refused(&document.value, minor)),
+        DocumentKind::Proxy => ("kube-proxy", proxy::refused(&document.value, minor)),
+        _ => return Vec::new(),
+    };
+    refused.extend(limits::refused(document.kind, &document.value, minor));
+    let finding = |(path, message): (String, String)| {
+        let message = format!("{path} {message}; {component} does not start with it");
+        let path = FieldPath::parse(&path).unwrap_or_default();
+        let at = values::place(&document.located, &path);
+        finding(document, FindingSeverity::Error, &path, at, message)
+    };
+    refused.into_iter().map(finding).collect()
+}
+
+/// Flags and gates of a ClusterConfiguration that their component refuses. Apart from [`check`], because a component of another
+/// make may take them.
+pub fn check_flags(document: &Document, minor: Option<u64>) -> Vec<DocumentFinding> {
+    if document.kind != DocumentKind::Cluster {
+        return Vec::new();
+    }
+    let refused =
+        accepted::refused_flags(&document.value, minor, accepted::etcd_minor(&document.value)).into_iter();
+    let finding = |refused: accepted::FlagRefusal| {
+        let path = refused.folder.iter().fold(FieldPath::default(), |path, name| path.field(name));
+        let path = path.field("extraArgs");
+        let at = values::place(&document.located, &path);
+        let path = path.step(PathStep::Item(refused.flags.join(",")));
+        let message = format!("{} {}", refused.refusal.problem, refused.refusal.instead);
+        finding(document, FindingSeverity::Error, &path, at, message)
+    };
+    refused.map(finding).collect()
 }
 
 struct Walk<'d> {
@@ -209,6 +251,9 @@ impl Walk<'_> {
             }
             Type::Float => value.is_number(),
             Type::Duration => value.as_str().is_some_and(|text| GoDuration::parse(text).is_some()),
+            Type::DurationOrInteger => {
+                value.is_i64() || value.as_str().is_some_and(|text| GoDuration::parse(text).is_some())
+            }
             Type::Quantity => {
                 value.is_number() || value.as_str().is_some_and(|text| units::quantity_milli(text).is_some())
             }
@@ -268,3 +313,5 @@ pub fn minor_of(version: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod vector_tests;

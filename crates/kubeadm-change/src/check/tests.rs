@@ -175,7 +175,7 @@ fn each_finding_has_place_and_expectation() {
         (
             "v1beta4",
             "scheduler: {extraVolumes: [{name: kubeconfig, hostPath: /a, mountPath: /a}]}\n",
-            "Error f:3:28: scheduler.extraVolumes[0] is named `kubeconfig`, which kubeadm uses itself",
+            "Warning f:3:28: scheduler.extraVolumes[0] is named `kubeconfig`, which kubeadm uses itself",
         ),
         (
             "v1beta4",

@@ -5,10 +5,12 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use super::super::accepted::{GateOwner, gate_refused};
 use super::super::document::{Document, DocumentKind};
 use super::super::image;
 use super::super::network::{self, Cidr};
 use super::super::path::FieldPath;
+use super::super::render::Release;
 use super::super::yaml::{Located, YamlShape};
 use super::{DocumentFinding, FindingSeverity, finding};
 
@@ -36,13 +38,17 @@ const PATH_TYPES: [&str; 8] =
     ["", "DirectoryOrCreate", "Directory", "FileOrCreate", "File", "Socket", "CharDevice", "BlockDevice"];
 /// kubeadm allows a range of at most 2^20 Service addresses.
 const SERVICE_BITS_MAX: u8 = 20;
+/// The minor release from which on an external etcd needs an endpoint.
+const ENDPOINTS_NEEDED_SINCE: u64 = 35;
+/// kubeadm allows a range of pod addresses to hold at most 2^16 ranges of nodes.
+const NODE_BITS_MAX: u8 = 16;
 
 struct Report<'d> {
     document: &'d Document,
     found: &'d mut Vec<DocumentFinding>,
 }
 
-pub(super) fn check(document: &Document, found: &mut Vec<DocumentFinding>) {
+pub(super) fn check(document: &Document, minor: Option<u64>, found: &mut Vec<DocumentFinding>) {
     if document.kind != DocumentKind::Cluster {
         return;
     }
@@ -50,9 +56,10 @@ pub(super) fn check(document: &Document, found: &mut Vec<DocumentFinding>) {
     report.networking();
     report.names();
     report.paths();
-    report.etcd();
+    report.etcd(minor);
     report.images();
     report.words();
+    report.gates(minor);
     for component in COMPONENTS {
         report.flags(component);
         report.volumes(component);
@@ -96,6 +103,10 @@ impl Report<'_> {
                 {
                     self.error(&path, "a range of at most 2^20 addresses (IPv4 /12, IPv6 /108)");
                 }
+                Some(_) if text.contains(char::is_whitespace) => {
+                    self.error(&path, "no blank: kubeadm does not cut it off");
+                }
+                Some(ranges) if name == "podSubnet" => self.node_masks(&path, &ranges),
                 Some(_) => {}
             }
         }
@@ -106,6 +117,47 @@ impl Report<'_> {
         let endpoint = ["controlPlaneEndpoint"];
         if self.text(&endpoint).is_some_and(|endpoint| network::host_of(endpoint).is_none()) {
             self.error(&endpoint, "HOST or HOST:PORT");
+        }
+    }
+
+    /// Each node gets a part of the range, of a size that has to fit. Source: `ValidatePodSubnetNodeMask`.
+    fn node_masks(&mut self, path: &[&str], ranges: &[Cidr]) {
+        let flag = |name: &str| {
+            let flags =
+                self.document.value["controllerManager"]["extraArgs"].as_array().into_iter().flatten();
+            flags.filter(|flag| flag["name"] == name).next_back().and_then(|flag| flag["value"].as_str())
+        };
+        if flag("allocate-node-cidrs") == Some("false") {
+            return;
+        }
+        let is_wrong = |range: &Cidr| {
+            let (name, default) = if range.address.is_ipv4() {
+                ("node-cidr-mask-size-ipv4", "24")
+            } else {
+                ("node-cidr-mask-size-ipv6", "64")
+            };
+            let mask = flag(name).filter(|value| !value.is_empty()).unwrap_or(default).parse::<u8>();
+            mask.map_or(true, |mask| mask < range.prefix || mask - range.prefix > NODE_BITS_MAX)
+        };
+        if ranges.iter().any(is_wrong) {
+            self.error(path, "a range that holds 1 to 2^16 ranges of nodes (/24 and /64 unless the controller manager has node-cidr-mask-size-ipv4, -ipv6)");
+        }
+    }
+
+    /// Gates that this kubeadm does not have stop each of its commands.
+    fn gates(&mut self, minor: Option<u64>) {
+        let gates = self.document.value["featureGates"].as_object().into_iter().flatten();
+        let refused = |(name, on): (&String, &Value)| {
+            let problem = gate_refused(GateOwner::Kubeadm, minor?, name, on == true)?;
+            Some((name.clone(), problem))
+        };
+        let refused: Vec<(String, String)> = gates.filter_map(refused).collect();
+        for (name, problem) in refused {
+            self.add(
+                FindingSeverity::Error,
+                &format!("featureGates.{name}"),
+                format!("featureGates.{name}: kubeadm refuses it: {problem}"),
+            );
         }
     }
 
@@ -122,9 +174,13 @@ impl Report<'_> {
                 .flatten()
                 .filter_map(|name| name.as_str().map(str::to_owned))
                 .collect();
-            for (index, name) in
-                names.iter().enumerate().filter(|(_, name)| !network::is_certificate_name(name))
-            {
+            // kubeadm lowers those of the API server before it looks at them.
+            let is_lowered = path[0] == "apiServer";
+            let is_fine = |name: &str| {
+                let name = if is_lowered { name.to_lowercase() } else { name.to_owned() };
+                network::is_certificate_name(&name)
+            };
+            for (index, name) in names.iter().enumerate().filter(|(_, name)| !is_fine(name)) {
                 let path = format!("{}[{index}]", path.join("."));
                 let message = format!(
                     "{path} is `{name}`; expected an address, or a DNS name in lower case (`*.` may stand before it)"
@@ -148,7 +204,7 @@ impl Report<'_> {
         }
     }
 
-    fn etcd(&mut self) {
+    fn etcd(&mut self, minor: Option<u64>) {
         let etcd = &self.document.value["etcd"];
         if etcd["local"].is_object() && etcd["external"].is_object() {
             self.add(
@@ -181,7 +237,7 @@ impl Report<'_> {
                 "etcd.external.certFile and keyFile need caFile beside them".to_owned(),
             );
         }
-        if endpoints.is_empty() {
+        if endpoints.is_empty() && minor.is_none_or(|minor| minor >= ENDPOINTS_NEEDED_SINCE) {
             self.add(
                 FindingSeverity::Error,
                 "etcd.external",
@@ -217,7 +273,9 @@ impl Report<'_> {
         }
         let version = ["kubernetesVersion"];
         let is_label = |text: &str| !text.starts_with(|c: char| c == 'v' || c.is_ascii_digit());
-        if self.text(&version).is_some_and(|text| !is_label(text) && super::minor_of(text).is_none()) {
+        if self.text(&version).is_some_and(|text| {
+            !is_label(text) && Release::of(text).is_none_or(|_| text.matches('.').count() < 2)
+        }) {
             self.error(&version, "a version such as v1.31.0");
         }
     }
@@ -262,9 +320,9 @@ impl Report<'_> {
             let (name, path) = (text("name"), format!("{at}.extraVolumes[{index}]"));
             if OWN_VOLUMES.contains(&name) || name.starts_with("etc-pki") {
                 let message = format!(
-                    "{path} is named `{name}`, which kubeadm uses itself: it would replace that volume"
+                    "{path} is named `{name}`, which kubeadm uses itself: it takes the place of that volume"
                 );
-                self.add(FindingSeverity::Error, &path, message);
+                self.add(FindingSeverity::Warning, &path, message);
             }
             if !seen.insert(name.to_owned()) {
                 self.add(
@@ -292,7 +350,7 @@ impl Report<'_> {
 }
 
 /// What stands at `path`, or the nearest place above it.
-fn place<'l>(root: &'l Located, path: &FieldPath) -> &'l Located {
+pub(super) fn place<'l>(root: &'l Located, path: &FieldPath) -> &'l Located {
     use super::super::path::PathStep;
     let mut at = root;
     for step in &path.0 {

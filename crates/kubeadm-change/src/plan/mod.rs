@@ -9,6 +9,7 @@ mod files;
 #[cfg(test)]
 mod hostile_tests;
 mod managed;
+mod refusals;
 mod sequence;
 mod validity;
 
@@ -210,9 +211,12 @@ fn judged(target: &mut WantedDocuments, facts: &ClusterFacts) -> Vec<JudgedChang
     let documents = target.documents.iter();
     let changes = documents.flat_map(|wanted| differences(wanted.kind, &wanted.old, &wanted.new));
     let changes = changes.map(|change| derived::marked(change, &derived));
-    changes
+    let mut judged: Vec<JudgedChange> = changes
         .filter_map(|change| Some(JudgedChange { finding: rules::judge(&change, facts)?, change }))
-        .collect()
+        .collect();
+    let cluster = target.document(DocumentKind::Cluster).map(|cluster| &cluster.new);
+    refusals::block(&mut judged, cluster, facts.minor);
+    judged
 }
 
 /// What the order of nodes could not be made from.

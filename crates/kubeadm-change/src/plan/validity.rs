@@ -4,11 +4,11 @@ use serde_json::Value;
 
 use super::super::check::{self, DocumentFinding, FindingSeverity};
 use super::super::convert;
-use super::super::document::read_inputs;
+use super::super::document::{DocumentKind, read_inputs};
 use super::super::request::{WantedDocument, WantedDocuments};
 use super::super::yaml;
 
-/// What is wrong with the target and was not wrong with what it is made from.
+/// What is wrong with the target and was not wrong with what it is made from, or keeps kubeadm from working at all.
 pub(super) fn check(target: &WantedDocuments, minor: Option<u64>) -> Vec<DocumentFinding> {
     let mut found = Vec::new();
     for wanted in &target.documents {
@@ -17,7 +17,13 @@ pub(super) fn check(target: &WantedDocuments, minor: Option<u64>) -> Vec<Documen
             .map(|finding| (finding.path, finding.message))
             .collect();
         let after = findings(wanted, &wanted.new, minor).into_iter();
-        found.extend(after.filter(|f| !before.contains(&(f.path.clone(), f.message.clone()))));
+        // kubeadm refuses the whole document, whoever wrote that into it: no command of the plan would work.
+        let stops_kubeadm = |f: &DocumentFinding| {
+            f.severity == FindingSeverity::Error && wanted.kind == DocumentKind::Cluster
+        };
+        found.extend(
+            after.filter(|f| stops_kubeadm(f) || !before.contains(&(f.path.clone(), f.message.clone()))),
+        );
     }
     found
 }

@@ -12,6 +12,7 @@ use super::super::network::{Cidr, canonical_name};
 use super::super::path::PathStep;
 use super::super::units::{go_bool, quantity_milli};
 use super::sides::Sides;
+use capstan_base::go_duration::GoDuration;
 use k8s_machinery::version::tolerant_tag;
 
 /// A condition with its text.
@@ -133,10 +134,10 @@ impl Test {
             Self::NewLacks(words) => !change.new.is_null() && words.iter().any(|word| !new.contains(word)),
             Self::NewHas(words) => words.iter().any(|word| new.contains(word)),
             Self::Lowered => is_lowered(),
-            Self::LoweredBelow(limit) => {
-                let limit = quantity_milli(limit);
-                is_lowered() && amount(&sides.new).zip(limit).is_some_and(|(new, limit)| new < limit)
-            }
+            Self::LoweredBelow(limit) => match quantity_milli(limit) {
+                Some(limit) => is_lowered() && amount(&sides.new).is_some_and(|new| new < limit),
+                None => is_shortened_below(sides, limit),
+            },
             Self::BelowDatabase => {
                 let size = facts.etcd_database_bytes.and_then(|bytes| quantity_milli(&bytes.to_string()));
                 amount(&sides.new).zip(size).is_some_and(|(new, size)| new < size)
@@ -207,6 +208,17 @@ fn amount(value: &Value, unset: Option<&str>) -> Option<f64> {
         _ if number < 0.0 => Some(f64::INFINITY),
         _ => Some(number),
     }
+}
+
+/// Is it a duration that was longer, and is shorter than the limit now?
+fn is_shortened_below(sides: &Sides, limit: &str) -> bool {
+    let read = |value: &Value| {
+        let value = value.as_array().and_then(|values| values.last()).unwrap_or(value);
+        GoDuration::parse(&text_of(value)).map(GoDuration::ns)
+    };
+    let Some(new) = read(&sides.new) else { return false };
+    GoDuration::parse(limit).is_some_and(|limit| new < limit.ns())
+        && sides.olds.iter().filter_map(read).any(|old| new < old)
 }
 
 /// What `unset` of a rule says where nothing limits.

@@ -16,6 +16,7 @@ use super::difference::FieldChange;
 use super::document::DocumentKind;
 use super::facts::ClusterFacts;
 use super::path::FieldPath;
+use super::schema::Schema;
 
 /// What a change reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -219,8 +220,10 @@ pub fn version() -> String {
 /// The rule that counts for a path of a document: the most specific one that matches.
 pub fn rule_for(kind: DocumentKind, path: &FieldPath) -> Option<&'static Rule> {
     let matching = all().iter().filter(|rule| rule.kind == kind.name());
-    let scored =
-        matching.filter_map(|rule| Some((rule.paths.iter().filter_map(|p| p.score(path)).max()?, rule)));
+    // A rule for a part of a document says nothing of fields that are not in it.
+    let is_field = Schema::embedded().type_at(kind.name(), path).is_ok();
+    let score = |pattern: &Pattern| pattern.score(path).filter(|_| is_field || pattern.text() == "**");
+    let scored = matching.filter_map(|rule| Some((rule.paths.iter().filter_map(score).max()?, rule)));
     scored.max_by(|(a, _), (b, _)| a.cmp(b)).map(|(_, rule)| rule)
 }
 

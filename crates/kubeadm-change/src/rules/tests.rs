@@ -103,6 +103,20 @@ fn every_pattern_is_met_and_every_step_exists() {
     }
 }
 
+/// A name that nobody knows must not be called harmless.
+#[test]
+fn no_wildcard_over_flags_or_fields_says_ok() {
+    // Names that people choose themselves, and entries of one field.
+    let chosen = ["extraVolumes[*]", "extraEnvs[*]", "shutdownGracePeriodByPodPriority[*]"];
+    for rule in all().iter().filter(|rule| rule.verdict == Judgement::Ok) {
+        for pattern in rule.paths.iter().map(Pattern::text) {
+            let named = pattern.strip_suffix(".**").unwrap_or(pattern);
+            let is_chosen = chosen.iter().any(|chosen| named.ends_with(chosen));
+            assert!(!named.contains('*') || is_chosen, "{} {pattern}", rule.kind);
+        }
+    }
+}
+
 fn judged(
     kind: DocumentKind,
     path: &str,
@@ -155,6 +169,10 @@ fn verdicts() {
         (&facts, "apiServer.extraArgs[cloud-provider]", json!("external"), none(), Ok),
         (&facts, "controllerManager.extraArgs[leader-elect]", none(), json!("false"), Block),
         (&facts, "controllerManager.extraArgs[allocate-node-cidrs]", none(), json!("false"), Advise),
+        (&facts, "controllerManager.extraArgs[cluster-signing-duration]", none(), json!("24h"), Ok),
+        (&facts, "controllerManager.extraArgs[cluster-signing-duration]", none(), json!("1m"), Block),
+        (&facts, "controllerManager.extraArgs[cluster-signing-duration]", json!("1m"), json!("30m"), Ok),
+        (&facts, "apiServer.extraArgs[runtime-config]", none(), json!("api/all=false"), Block),
         (
             &facts,
             "etcd.local.extraArgs[quota-backend-bytes]",

@@ -1,0 +1,120 @@
+//! The flags of each component and release. Owns the table and what is said of a flag that is not in it, or of a value that is not of
+//! its type.
+//!
+//! Source: pflag `flag.go` (`failf`), component-base `cli/flag` (`WordSepNormalizeFunc`: `_` is read as `-`).
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::sync::LazyLock;
+
+use super::super::render::ETCD;
+use super::value::FlagType;
+use super::{Refusal, Releases, covered, gates, limits, version};
+use capstan_base::text::nearest;
+
+const TABLE: &str = include_str!("flags.txt");
+
+struct KnownFlag {
+    type_: FlagType,
+    releases: Releases,
+}
+
+type Program = BTreeMap<&'static str, KnownFlag>;
+
+static PROGRAMS: LazyLock<BTreeMap<&'static str, Program>> = LazyLock::new(|| {
+    let mut programs: BTreeMap<&str, Program> = BTreeMap::new();
+    for (program, name, flag) in TABLE.lines().filter_map(row) {
+        programs.entry(program).or_default().insert(name, flag);
+    }
+    programs
+});
+
+/// `COMPONENT NAME TYPE RELEASES [DEPRECATED]`.
+fn row(line: &'static str) -> Option<(&'static str, &'static str, KnownFlag)> {
+    let mut words = line.split(' ').take_while(|word| !word.starts_with('#'));
+    let (program, name, form) = (words.next()?, words.next()?, words.next()?);
+    let releases = Releases::parse(words.next()?)?;
+    Some((program, name, KnownFlag { type_: type_of(program, name, form), releases }))
+}
+
+/// The word of the table, or more than it says.
+fn type_of(program: &str, name: &str, word: &str) -> FlagType {
+    match (program, name, word) {
+        (_, "watch-cache-sizes", _) => FlagType::Sizes,
+        // etcd's lists are cut at commas and nothing more.
+        (ETCD, _, "stringSlice") => FlagType::Text,
+        _ => FlagType::named(word),
+    }
+}
+
+/// The first and the last release of the table for a component.
+fn releases(program: &Program) -> RangeInclusive<u64> {
+    let first = program.values().map(|flag| flag.releases.first()).min().unwrap_or(u64::MAX);
+    first..=program.values().map(|flag| flag.releases.last()).max().unwrap_or(0)
+}
+
+/// Why the component of this release does not start with the flag. `None`: it does, or nothing is known of the release.
+pub(super) fn refused(component: &str, minor: u64, name: &str, value: &str) -> Option<Refusal> {
+    let program = PROGRAMS.get(component)?;
+    let minor = covered(minor, &releases(program))?;
+    let read = if component == ETCD { name.to_owned() } else { name.replace('_', "-") };
+    let Some(flag) = program.get(read.as_str()) else {
+        return Some(unknown(component, minor, &read, program));
+    };
+    if !flag.releases.has(minor) {
+        return Some(of_another_release(component, minor, &read, &flag.releases));
+    }
+    let said = |problem: String| Refusal {
+        problem: format!("{component} does not start with --{read}={value}: {problem}."),
+        instead: "Give a value that the component takes.".to_owned(),
+    };
+    if read == "feature-gates" && component != ETCD {
+        return gates::refused_list(minor, value).map(said);
+    }
+    flag.type_
+        .problem(value)
+        .or_else(|| limits::problem(component, minor, &read, flag.type_, value))
+        .map(said)
+}
+
+fn unknown(component: &str, minor: u64, name: &str, program: &Program) -> Refusal {
+    let there = program.iter().filter(|(_, flag)| flag.releases.has(minor)).map(|(name, _)| *name);
+    let instead = match nearest(name, there) {
+        Some(meant) => format!("Did you mean {meant}?"),
+        None => "Leave it out; --force passes it to a component of another make.".to_owned(),
+    };
+    let version = version(component, minor);
+    Refusal {
+        problem: format!(
+            "{component} {version} does not have a flag --{name}: it ends when it starts, and its old pod is gone by then."
+        ),
+        instead,
+    }
+}
+
+fn of_another_release(component: &str, minor: u64, name: &str, releases: &Releases) -> Refusal {
+    let (of, version) = (|minor| version(component, minor), version(component, minor));
+    let when = if minor < releases.first() {
+        format!("it begins with {}", of(releases.first()))
+    } else {
+        format!("the last release with it was {}", of(releases.last().min(minor.saturating_sub(1))))
+    };
+    Refusal {
+        problem: format!(
+            "{component} {version} does not have the flag --{name} ({when}): it ends when it starts."
+        ),
+        instead: "Leave it out.".to_owned(),
+    }
+}
+
+/// Every component with the names of its flags, for tests of the rules.
+#[cfg(test)]
+pub(super) fn names(component: &str) -> Vec<&'static str> {
+    PROGRAMS[component].keys().copied().collect()
+}
+
+/// Is a line of the table, that is not of its head, in its form?
+#[cfg(test)]
+pub(super) fn is_whole() -> bool {
+    TABLE.lines().filter(|line| !line.starts_with('#')).all(|line| row(line).is_some())
+}
