@@ -8,6 +8,7 @@
 #![warn(missing_docs)]
 
 pub mod accepted;
+mod beyond;
 pub mod change_id;
 pub mod check;
 pub mod command_line;
@@ -38,3 +39,6 @@ pub mod schema;
 pub mod steps;
 pub mod units;
 pub mod yaml;
+
+#[cfg(test)]
+mod first_contact_tests;

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::beyond;
 use super::network::is_dns_name;
 use super::render::{API_SERVER, CONTROLLER_MANAGER, ETCD, HostFacts, Mount, SCHEDULER, StaticPod, Volume};
 use k8s_machinery::names::NODE_ROLE_CONTROL_PLANE;
@@ -21,6 +22,8 @@ pub struct LiveNode {
     pub host: HostFacts,
     /// By component; one that does not run there is missing.
     pub static_pods: BTreeMap<&'static str, StaticPod>,
+    /// What each of them holds beside what a configuration can say, from what kubeadm writes to what runs.
+    pub beyond: BTreeMap<&'static str, Vec<String>>,
 }
 
 /// The nodes on which an API server runs as a static pod, by name.
@@ -49,14 +52,16 @@ pub fn labelled(node: &Value) -> Option<LiveNode> {
     let mut addresses = node["status"]["addresses"].as_array()?.iter();
     let internal = addresses.find(|address| address["type"] == "InternalIP")?;
     let host = HostFacts::new(name, internal["address"].as_str()?);
-    Some(LiveNode { host, static_pods: BTreeMap::new() })
+    Some(LiveNode { host, static_pods: BTreeMap::new(), beyond: BTreeMap::new() })
 }
 
 fn live_node(name: &str, pods: &BTreeMap<&'static str, &Value>) -> Option<LiveNode> {
     let server = pods.get(API_SERVER)?;
     let endpoint = server["metadata"]["annotations"][ADVERTISE].as_str().unwrap_or_default();
     let static_pods: BTreeMap<&'static str, StaticPod> =
-        pods.iter().map(|(component, pod)| (*component, static_pod(pod))).collect();
+        pods.iter().map(|(component, pod)| (*component, static_pod(component, pod))).collect();
+    let beyond = pods.iter().map(|(component, pod)| (*component, beyond::differences(component, pod)));
+    let beyond = beyond.filter(|(_, lines)| !lines.is_empty()).collect();
     let running = static_pods.get(API_SERVER)?;
     let (address, port) = split_endpoint(endpoint).or_else(|| {
         Some((flag(running, "advertise-address")?.to_owned(), flag(running, "secure-port")?.parse().ok()?))
@@ -75,7 +80,7 @@ fn live_node(name: &str, pods: &BTreeMap<&'static str, &Value>) -> Option<LiveNo
     host.joined_members = static_pods.get(ETCD).map_or_else(Vec::new, joined_members);
     let manager = static_pods.get(CONTROLLER_MANAGER);
     host.external_ca = manager.is_some_and(|pod| flag(pod, "cluster-signing-key-file") == Some(""));
-    Some(LiveNode { host, static_pods })
+    Some(LiveNode { host, static_pods, beyond })
 }
 
 /// The last value of a flag of a running pod.
@@ -109,8 +114,8 @@ fn joined_members(etcd: &StaticPod) -> Vec<String> {
     flag(etcd, "initial-cluster").unwrap_or_default().split(',').map(str::to_owned).collect()
 }
 
-fn static_pod(pod: &Value) -> StaticPod {
-    let container = &pod["spec"]["containers"][0];
+fn static_pod(component: &str, pod: &Value) -> StaticPod {
+    let container = beyond::own_container(component, pod);
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let words = list(&container["command"]).into_iter().chain(list(&container["args"]));
@@ -177,7 +182,7 @@ mod tests {
         let found = control_plane(&pods(&host, &configuration));
         let settings = ClusterSettings::new(&configuration, None).expect("a version");
         let rendered = node(&settings, &host).expect("an address");
-        assert_eq!(found, [LiveNode { host, static_pods: rendered.static_pods }]);
+        assert_eq!(found, [LiveNode { host, static_pods: rendered.static_pods, beyond: BTreeMap::new() }]);
     }
 
     #[test]

@@ -73,8 +73,13 @@ pub(super) fn reach(
             reach.differences.extend(lines);
         }
     };
-    once(Component::KubeProxy, image_line(&before.kube_proxy, &after.kube_proxy));
-    once(Component::CoreDns, image_line(&before.coredns, &after.coredns));
+    // An add-on that is switched off is not there, or somebody else's.
+    if !new.is_disabled("proxy") {
+        once(Component::KubeProxy, image_line(&before.kube_proxy, &after.kube_proxy));
+    }
+    if !new.is_disabled("dns") {
+        once(Component::CoreDns, image_line(&before.coredns, &after.coredns));
+    }
     once(Component::KubeProxy, changed_fields(judged, DocumentKind::Proxy));
     once(Component::Kubelet, changed_fields(judged, DocumentKind::Kubelet));
     // What no document shows.

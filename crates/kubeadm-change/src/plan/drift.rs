@@ -28,6 +28,7 @@ pub fn find(
     facts: &ClusterFacts,
 ) -> Result<Vec<Drift>, RenderError> {
     let mut found = Vec::new();
+    let is_rootless = settings.is_rootless();
     for node in &facts.control_plane {
         let rendered = render::node(settings, &node.host)?;
         let after = render::node(wanted, &node.host)?;
@@ -37,8 +38,12 @@ pub fn find(
             let mut differences = pod_differences(expected, live);
             let going = pod_differences(expected, after.static_pods.get(component).unwrap_or(&empty));
             differences.retain(|line| !going.contains(line));
+            let is_beyond = differences.is_empty();
+            let beyond = node.beyond.get(component).into_iter().flatten();
+            differences
+                .extend(beyond.filter(|line| !is_rootless || !line.contains("securityContext")).cloned());
             if !differences.is_empty() {
-                let likely = likely(component, &differences);
+                let likely = if is_beyond { BY_HAND } else { likely(component, &differences) };
                 found.push(Drift {
                     node: node.host.name.clone(),
                     component: (*component).to_owned(),
@@ -50,6 +55,9 @@ pub fn find(
     }
     Ok(found)
 }
+
+/// What no configuration can say was written by somebody.
+const BY_HAND: &str = "a patches folder or a hand edit of the manifest: kubeadm does not write it again";
 
 fn likely(component: &str, differences: &[String]) -> &'static str {
     let all = |test: fn(&str) -> bool| differences.iter().all(|line| test(line));

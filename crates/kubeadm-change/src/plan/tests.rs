@@ -225,6 +225,21 @@ fn drift_is_found_and_its_likely_source_named() {
 }
 
 #[test]
+fn what_no_configuration_says_is_drift_that_has_to_be_acknowledged() {
+    let mut inputs = cluster(1, 0);
+    let pod =
+        inputs.objects.iter_mut().find(|o| o["metadata"]["name"] == "kube-apiserver-cp-0").expect("a pod");
+    let containers = pod["spec"]["containers"].as_array_mut().expect("a list");
+    containers[0]["name"] = json!("kube-apiserver");
+    containers[0]["resources"] = json!({"limits": {"memory": "4Gi"}, "requests": {"cpu": "250m"}});
+    containers.insert(0, json!({"name": "kms-plugin", "image": "kms:1"}));
+    let plan = planned(&inputs, &["apiServer.extraArgs[audit-log-maxage]=30"]);
+    assert_eq!(plan.state, PlanState::NeedsAcknowledgement);
+    assert_eq!(plan.drift[0].differences, ["+ container kms-plugin kms:1", "+ limit of memory 4Gi"]);
+    assert!(plan.drift[0].likely.starts_with("a patches folder or a hand edit"));
+}
+
+#[test]
 fn etcd_comes_before_the_control_plane_and_kubelets_last() {
     let plan = planned(
         &cluster(2, 1),

@@ -192,6 +192,16 @@ impl<'c> ClusterSettings<'c> {
     }
 
     /// etcd runs as a static pod unless it is named as external.
+    /// Is an add-on, `dns` or `proxy`, not kubeadm's?
+    pub fn is_disabled(&self, addon: &str) -> bool {
+        self.at(&[addon, "disabled"]).and_then(Value::as_bool).unwrap_or_default()
+    }
+
+    /// Do the pods run as users of their own, which kubeadm writes into their security contexts?
+    pub fn is_rootless(&self) -> bool {
+        self.at(&["featureGates", "RootlessControlPlane"]).and_then(Value::as_bool).unwrap_or_default()
+    }
+
     pub fn has_local_etcd(&self) -> bool {
         self.at(&["etcd", "external"]).is_none()
     }

@@ -207,6 +207,7 @@ fn running(component: &'static str, command: &[&str], image: &str) -> ClusterFac
     let node = LiveNode {
         host: HostFacts::new("cp-0", "10.0.0.1"),
         static_pods: BTreeMap::from([(component, pod)]),
+        beyond: BTreeMap::new(),
     };
     ClusterFacts {
         minor: Some(36),
