@@ -28,16 +28,27 @@ impl Lines {
     /// The same values: no line break within one, and one after each.
     fn lay_out(&mut self, bytes: &[u8]) -> Bytes {
         let mut out = Vec::with_capacity(bytes.len() + 1);
-        for byte in bytes {
-            match byte {
-                b'\n' | b'\r' if !self.is_in_text => {}
-                _ => out.push(*byte),
+        let mut rest = bytes;
+        loop {
+            let (plain, after) = rest.split_at(self.plain(rest));
+            out.extend_from_slice(plain);
+            let Some((byte, after)) = after.split_first() else { return out.into() };
+            rest = after;
+            if self.is_in_text || !matches!(byte, b'\n' | b'\r') {
+                out.push(*byte);
             }
             if self.closes(*byte) {
                 out.push(b'\n');
             }
         }
-        out.into()
+    }
+
+    /// How many bytes ahead are text in which nothing ends: most bytes of an object are.
+    fn plain(&self, ahead: &[u8]) -> usize {
+        if !self.is_in_text || self.is_escaped {
+            return 0;
+        }
+        memchr::memchr2(b'"', b'\\', ahead).unwrap_or(ahead.len())
     }
 
     /// Does a value end with this byte?
