@@ -56,7 +56,11 @@ use capstan_base::time::{Clock, parse_moment};
 use capstan_dashboard::actions::{Executor, Request};
 use capstan_dashboard::fleet::Verdict;
 use capstan_dashboard::fleet::watch::nap_while_watches_rest;
+#[cfg(feature = "etcd")]
 use capstan_dashboard::operations;
+use capstan_dashboard::operations::ServerLocks;
+use capstan_dashboard::operations::change::ClusterConfigurations;
+use capstan_dashboard::operations::guard::Guard;
 use capstan_dashboard::operations::journal::Journal;
 use capstan_dashboard::tui::{Exit, Tier};
 use capstan_engine::client::connect::prepare;
@@ -238,14 +242,8 @@ fn status_compute(cli: &Cli, args: &StatusComputeArgs) -> anyhow::Result<ExitCod
 
 async fn change_configuration(cli: &Cli, command: &change::args::ChangeCommand) -> anyhow::Result<ExitCode> {
     let reach = change::source::Reach::Options(options(&cli.connect));
-    let session = change::Session {
-        reach,
-        style: style(cli),
-        clock: Clock::system(),
-        journal: Journal::at(paths::journal()?),
-        user: person::user(),
-        executor: None,
-    };
+    let session =
+        change::Session { reach, style: style(cli), guard: guard(Clock::system())?, executor: None };
     let (mut out, mut answers) = (std::io::stdout(), std::io::BufReader::new(std::io::stdin()));
     let answer = change::run(command, &session, &mut out, &mut answers).await?;
     output::print(&answer.document)?;
@@ -425,20 +423,20 @@ async fn act_on(cli: &Cli, args: &ActionArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::Success)
 }
 
+/// Who writes, and where that is written down.
+fn guard(clock: Clock) -> anyhow::Result<Guard> {
+    Ok(Guard::new(Journal::at(paths::journal()?), clock, person::user()))
+}
+
 /// What previews and performs actions on the server of `connection`.
 fn executor(connection: Connection, clock: Clock) -> anyhow::Result<Executor> {
-    let journal = Journal::at(paths::journal()?);
-    let executor = Executor::new(connection.clone(), journal.clone(), clock.clone(), person::user());
-    let executor = executor.with_configuration(operations::change::ClusterConfigurations {
-        connection: connection.clone(),
-        journal,
-        clock: clock.clone(),
-        user: person::user(),
-    });
+    let guard = guard(clock.clone())?;
+    let executor = Executor::new(connection.clone(), &guard);
+    let executor = executor.with_configuration(ClusterConfigurations::new(connection.clone(), &guard));
     #[cfg(feature = "etcd")]
     let executor =
         executor.with_etcd(operations::ClusterEtcd { connection: connection.clone(), clock: clock.clone() });
-    Ok(executor.with_locks(operations::ServerLocks { connection, clock, rng: Rng::from_entropy() }))
+    Ok(executor.with_locks(ServerLocks { connection, clock, rng: Rng::from_entropy() }))
 }
 
 fn options(args: &ConnectArgs) -> ConnectOptions {

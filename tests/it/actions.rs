@@ -16,6 +16,7 @@ use capstan_base::rng::Rng;
 use capstan_base::time::{Clock, Timestamp, parse_rfc3339};
 use capstan_dashboard::actions::{ACTIONS, Action, ActionError, Executor, Request, Risk};
 use capstan_dashboard::operations::Severity;
+use capstan_dashboard::operations::guard::{Guard, Refusal};
 use capstan_dashboard::operations::journal::Journal;
 use capstan_dashboard::tui::command::{self, Run};
 use capstan_engine::client::{Connection, in_process};
@@ -108,7 +109,7 @@ impl Place {
 
     pub fn executor(&self, read_only: bool) -> Executor {
         let journal = Journal::at(self.folder.path().join("journal.jsonl"));
-        Executor::new(self.connection(read_only), journal, Clock::system(), "ada".to_owned())
+        Executor::new(self.connection(read_only), &Guard::new(journal, Clock::system(), "ada".to_owned()))
     }
 
     pub fn journal(&self) -> Vec<serde_json::Value> {
@@ -294,9 +295,12 @@ async fn read_only_lets_no_mutating_request_out() {
         place.executor(false).preview(&request(Action::Scale { replicas: 5 })).await.expect("a preview");
     place.mutating.store(0, Ordering::SeqCst);
     for action in [Action::Scale { replicas: 5 }, Action::Restart, Action::Pause, Action::Delete] {
-        assert!(matches!(executor.preview(&request(action)).await, Err(ActionError::ReadOnly)));
+        assert!(matches!(
+            executor.preview(&request(action)).await,
+            Err(ActionError::Refusal(Refusal::ReadOnly))
+        ));
     }
-    assert!(matches!(executor.perform(&allowed).await, Err(ActionError::ReadOnly)));
+    assert!(matches!(executor.perform(&allowed).await, Err(ActionError::Refusal(Refusal::ReadOnly))));
     // Past the executor, too: the client itself refuses.
     let api: Api<MachineDeployment> = Api::namespaced(place.connection(true).client, "default");
     let patch = Patch::Merge(json!({"spec": {"replicas": 9}}));

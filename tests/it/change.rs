@@ -6,6 +6,7 @@ use capstan::cli::change::{ChangeAnswer, Session, run};
 use capstan::cli::exit_code::ExitCode;
 use capstan::cli::output::Style;
 use capstan_base::time::Clock;
+use capstan_dashboard::operations::guard::Guard;
 use capstan_dashboard::operations::journal::Journal;
 use capstan_engine::client::ConnectOptions;
 use clap::Parser as _;
@@ -31,8 +32,8 @@ fn answer(folder: &TempDir, words: &[&str]) -> anyhow::Result<ChangeAnswer> {
         Some(Command::Change(command)) => {
             let reach = Reach::Options(ConnectOptions::default());
             let journal = Journal::at(folder.path().join("journal"));
-            let (style, clock, user) = (Style::default(), Clock::system(), "ann".to_owned());
-            let session = Session { reach, style, clock, journal, user, executor: None };
+            let guard = Guard::new(journal, Clock::system(), "ann".to_owned());
+            let session = Session { reach, style: Style::default(), guard, executor: None };
             let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
             runtime.block_on(run(&command, &session, &mut Vec::new(), &mut &b""[..]))
         }

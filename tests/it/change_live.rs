@@ -1,6 +1,7 @@
 //! `capstan change apply` against servers that are really there: nodes of a simulated cluster that are emptied before their kubelets
 //! restart, and a KubeadmControlPlane that replaces its Machines.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -15,6 +16,7 @@ use capstan::cli::output::Style;
 use capstan_base::rng::Rng;
 use capstan_base::time::Clock;
 use capstan_dashboard::operations::change::ClusterConfigurations;
+use capstan_dashboard::operations::guard::Guard;
 use capstan_dashboard::operations::journal::Journal;
 use capstan_dashboard::operations::{ChangeOrder, ConfigurationReader as _};
 use capstan_engine::client::{Client, Connection, Mode, Object, Writer, get};
@@ -109,9 +111,7 @@ impl Fleet {
         let session = Session {
             reach: Reach::Connected(self.management.clone()),
             style: Style::default(),
-            clock: Clock::system(),
-            journal: Journal::at(self.folder.path().join("journal.jsonl")),
-            user: "ann".to_owned(),
+            guard: guard(self.folder.path().join("journal.jsonl")),
             executor: Some(Arc::new(Hosts(self.stack.workload_apis().expect("served").clone()))),
         };
         let mut out = Vec::new();
@@ -205,18 +205,17 @@ async fn a_control_plane_replaces_its_machines() {
     assert!(text.contains("Machines are up to date"), "{text}");
 }
 
+fn guard(journal: PathBuf) -> Guard {
+    Guard::new(Journal::at(journal), Clock::system(), "ann".to_owned())
+}
+
 /// As the screen `:change` does it.
 #[tokio::test]
 async fn a_control_plane_is_patched_from_the_screen() {
     let harbor = Fleet::of("harbor", served(1, 1), 1000.0).await;
     harbor.client(2).await;
     let journal = harbor.folder.path().join("screen.jsonl");
-    let screen = ClusterConfigurations {
-        connection: harbor.management.clone(),
-        journal: Journal::at(journal.clone()),
-        clock: Clock::system(),
-        user: "ann".to_owned(),
-    };
+    let screen = ClusterConfigurations::new(harbor.management.clone(), &guard(journal.clone()));
     let order = ChangeOrder::Begin(vec!["apiServer.extraArgs[event-ttl]=2h".to_owned()]);
     let preview = screen.preview(&harbor.cluster, &order).await.expect("a preview");
     assert!(preview.is_allowed(), "{:?}", preview.findings);

@@ -342,6 +342,7 @@ async fn the_last_api_server_that_answers_is_not_deleted() {
     use capi_rules::etcd::report::Report;
     use capstan_dashboard::actions::{Action, Executor, Request};
     use capstan_dashboard::operations::ClusterEtcd;
+    use capstan_dashboard::operations::guard::Guard;
     use capstan_dashboard::operations::journal::Journal;
     use capstan_dashboard::operations::{EtcdReader as _, Severity};
 
@@ -364,7 +365,8 @@ async fn the_last_api_server_that_answers_is_not_deleted() {
 
     let folder = tempfile::tempdir().expect("a folder");
     let journal = Journal::at(folder.path().join("journal.jsonl"));
-    let executor = Executor::new(sim.connection.clone(), journal, sim.clock.clone(), "ada".to_owned());
+    let executor =
+        Executor::new(sim.connection.clone(), &Guard::new(journal, sim.clock.clone(), "ada".to_owned()));
     let executor = executor.with_etcd(reader());
     let machine = |name: &str| ObjectRef {
         gvk: Gvk::of::<Machine>(),

@@ -16,6 +16,7 @@ use capstan_base::toml_file::Source;
 use capstan_dashboard::actions::in_place::InPlaceChange;
 use capstan_dashboard::actions::{Action, Executor, Outlook, Preview, Request};
 use capstan_dashboard::operations::Severity;
+use capstan_dashboard::operations::guard::Guard;
 use capstan_dashboard::operations::journal::Journal;
 use capstan_engine::can_update::AtServer;
 use capstan_engine::client::clusters::list_clusters;
@@ -60,7 +61,8 @@ impl Person {
     fn at(sim: &Sim) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let journal = Journal::at(folder.path().join("journal"));
-        let executor = Executor::new(sim.connection.clone(), journal, sim.clock.clone(), "ada".to_owned());
+        let executor =
+            Executor::new(sim.connection.clone(), &Guard::new(journal, sim.clock.clone(), "ada".to_owned()));
         Self { executor, _folder: folder }
     }
 

@@ -20,6 +20,7 @@ use capstan::cli::plan::{from_files, from_server};
 use capstan_base::rng::Rng;
 use capstan_base::time::{Clock, Timestamp, parse_rfc3339};
 use capstan_dashboard::actions::{Action, Executor, Outlook, PlanChange, Request};
+use capstan_dashboard::operations::guard::Guard;
 use capstan_dashboard::operations::journal::Journal;
 use capstan_engine::client::read::list_values;
 use capstan_engine::client::{Connection, in_process};
@@ -179,7 +180,8 @@ async fn lists_are_few_however_many_machines_there_are() {
 async fn previewed(sim: &Sim, target: ObjectRef, action: Action) -> PlanChange {
     let folder = tempfile::tempdir().expect("a folder");
     let journal = Journal::at(folder.path().join("journal.jsonl"));
-    let executor = Executor::new(sim.connection.clone(), journal, Clock::fixed(now()), "ada".to_owned());
+    let executor =
+        Executor::new(sim.connection.clone(), &Guard::new(journal, Clock::fixed(now()), "ada".to_owned()));
     match executor.preview(&Request::new(target, action)).await.expect("a preview").outlook {
         Outlook::Known(change) => change,
         other => panic!("{other:?}"),

@@ -15,17 +15,16 @@ use crate::cli::exit_code::ExitCode;
 use capstan_base::private_file;
 use capstan_base::text;
 use capstan_base::time;
-use capstan_dashboard::operations::change::journal::Said;
 use capstan_dashboard::operations::change::source::{LiveCluster, SourceReading, machine_hosts};
-use capstan_dashboard::operations::change::{MANAGER, managed, planned};
-use capstan_dashboard::operations::journal::Entry;
-use capstan_engine::client::Writer;
-use capstan_engine::reconfigure::apply::{Application, Applied, ApplyError, ApplyEvent};
+use capstan_dashboard::operations::change::{
+    Carrying, ChangeError, ChangeEvent, ChangeWrite, ChangeWritten, ConfirmedChange, planned,
+};
+use capstan_engine::reconfigure::apply::{Applied, ApplyEvent};
 use capstan_engine::reconfigure::drain::DrainTimes;
 use capstan_engine::reconfigure::executor::Ssh;
 use capstan_engine::reconfigure::judge::{Consent, judge};
+use capstan_engine::reconfigure::rights;
 use capstan_engine::reconfigure::way::HostWay;
-use capstan_engine::reconfigure::{rights, write};
 use kubeadm_change::change_id::ChangeId;
 use kubeadm_change::facts::ManagedBy;
 use kubeadm_change::plan::{ChangePlan, PlanOptions, PlanState};
@@ -158,7 +157,7 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
         let plan = planned(&found, wanted, self.options()).await?;
         let mut document = self.session.style.block(shown(&plan, inputs));
         if plan.state != PlanState::Ready {
-            document.push_str(&self.without_work(&found, live, &plan).await?);
+            document.push_str(&self.without_work(&found, live, &plan, action).await?);
             return Ok(ChangeAnswer::of(document, exit_code(plan.state)));
         }
         if let (ManagedBy::ControlPlane, Some(patch)) = (plan.managed_by, &plan.control_plane_patch) {
@@ -175,20 +174,12 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
         }
         self.print(&document)?;
         self.confirm(&live.server)?;
-        let at = time::rfc3339(self.session.clock.now());
-        let beginning = Beginning { by: &self.session.user, at, takes_back };
+        let at = time::rfc3339(self.session.guard.clock.now());
+        let beginning = Beginning { by: &self.session.guard.user, at, takes_back };
         let last = found.reading.record.as_ref();
         let record = ChangeRecord::of_plan(&plan, wanted, &found.reading.texts, last, beginning)?;
-        let writer = Writer::new(live.client.clone(), MANAGER);
-        self.journal(live, action, &record, "asked", None)?;
-        if let Err(error) = write::begin(&writer, &found.reading, &record).await {
-            self.journal(live, action, &record, "failed", Some(&error.to_string()))?;
-            return Ok(ChangeAnswer::of(format!("{error}\n"), ExitCode::FailedCheck));
-        }
-        for map in record.after.keys().filter(|map| record.before.get(*map) != record.after.get(*map)) {
-            self.say(&format!("wrote ConfigMap kube-system/{map}"))?;
-        }
-        self.carry_out(live, &record, action).await
+        let write = ChangeWrite::Begin { record: record.clone(), reading: &found.reading };
+        self.carry_out(live, &record, action, write).await
     }
 
     /// Nothing differs: a change that was begun and whose documents are back is over.
@@ -197,11 +188,11 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
         found: &SourceReading,
         live: &LiveCluster,
         plan: &ChangePlan,
+        action: &str,
     ) -> anyhow::Result<String> {
         let open = found.reading.record.as_ref().filter(|record| record.is_open());
         let Some(open) = open.filter(|_| plan.state == PlanState::Nothing) else { return Ok(String::new()) };
-        let at = time::rfc3339(self.session.clock.now());
-        write::close(&Writer::new(live.client.clone(), MANAGER), open, at).await?;
+        self.write(live, action, ChangeWrite::Close(open), None).await?;
         Ok(format!("change {} was begun and nothing of it is stored: its record is closed\n", open.id))
     }
 
@@ -221,24 +212,13 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
         let forecast = forecast(found, plan, self.session).await;
         self.print(&forecast)?;
         self.confirm(&format!("{} of {}", of_fleet.control_plane, of_fleet.management.server))?;
-        let said = Said {
-            clock: &self.session.clock,
-            user: &self.session.user,
-            action,
-            outcome: "asked",
-            error: None,
-        };
-        let entry = said.about_control_plane(of_fleet, patch);
-        self.append(&entry)?;
-        match managed::patch(of_fleet, patch, MANAGER).await {
-            Ok(words) => {
-                self.append(&Entry { outcome: "done", ..entry })?;
-                Ok(ChangeAnswer::of(words, ExitCode::Pending))
-            }
-            Err(words) => {
-                self.append(&Entry { outcome: "failed", error: Some(&words), ..entry })?;
+        match self.write(live, action, ChangeWrite::Patch { managed: of_fleet, patch }, None).await {
+            Ok(ChangeWritten::Patched(words)) => Ok(ChangeAnswer::of(words, ExitCode::Pending)),
+            Ok(ChangeWritten::Closed | ChangeWritten::Applied(_)) => Ok(ChangeAnswer::default()),
+            Err(ChangeError::Patch(words)) => {
                 Ok(ChangeAnswer::of(format!("{words}\n"), ExitCode::FailedCheck))
             }
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -257,8 +237,7 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
         }
         self.print(&document)?;
         self.confirm(&live.server)?;
-        self.journal(live, action, open, "asked", None)?;
-        self.carry_out(live, open, action).await
+        self.carry_out(live, open, action, ChangeWrite::GoOn(open.clone())).await
     }
 
     fn consent(&self) -> Consent {
@@ -270,69 +249,84 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
         live: &LiveCluster,
         record: &ChangeRecord,
         action: &str,
+        write: ChangeWrite<'_>,
     ) -> anyhow::Result<ChangeAnswer> {
+        let is_ssh = self.args.executor == ExecutorArg::Ssh;
+        let log = if is_ssh { Some(self.log(&record.id)?) } else { None };
+        let written = self.write(live, action, write, log).await;
+        self.report(record, written)
+    }
+
+    /// Through the pipeline of everything that is written. `log`: of the commands on nodes.
+    async fn write(
+        &mut self,
+        live: &LiveCluster,
+        action: &str,
+        write: ChangeWrite<'_>,
+        mut log: Option<File>,
+    ) -> Result<ChangeWritten, ChangeError> {
         let ssh = Ssh {
             program: self.args.ssh_program.clone(),
             user: self.args.ssh_user.clone(),
             sudo: self.args.sudo,
         };
         let is_ssh = self.args.executor == ExecutorArg::Ssh;
-        let consent = self.consent();
         let machines = if is_ssh { machine_hosts(live).await? } else { None };
-        let mut log = if is_ssh { Some(self.log(&record.id)?) } else { None };
-        let clock = self.session.clock.clone();
+        let guard = self.session.guard.over(live.read_only);
+        let clock = guard.clock.clone();
         let is_terminal = self.session.style.terminal;
+        let consent = self.consent();
         let out = &mut *self.out;
-        let mut tell = |event: &ApplyEvent| {
-            let line = words(event);
-            if let Some(log) = &mut log {
-                // A log that cannot be written any more must not leave a node half done.
-                let _ = writeln!(log, "{} {}", time::rfc3339(clock.now()), line.replace('\n', "\n    "));
-            }
-            if !matches!(event, ApplyEvent::Output { .. }) {
-                let line = if is_terminal { text::sanitize_line(&line) } else { line };
-                let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+        let mut tell = |event: ChangeEvent<'_>| {
+            for line in words(&event) {
+                if let (Some(log), ChangeEvent::Applied(_)) = (&mut log, &event) {
+                    // A log that cannot be written any more must not leave a node half done.
+                    let _ = writeln!(log, "{} {}", time::rfc3339(clock.now()), line.replace('\n', "\n    "));
+                }
+                if !matches!(event, ChangeEvent::Applied(ApplyEvent::Output { .. })) {
+                    let line = if is_terminal { text::sanitize_line(&line) } else { line };
+                    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+                }
             }
         };
-        let mut application = Application {
-            writer: Writer::new(live.client.clone(), MANAGER),
-            server: live.server.clone(),
+        let carrying = Carrying {
+            clock: guard.clock.clone(),
+            consent,
+            pace: DrainTimes { poll: self.args.poll, patience: self.args.timeout },
             executor: is_ssh.then_some(self.session.executor.as_deref().unwrap_or(&ssh)),
             way: HostWay { by_name: self.args.ssh_host == SshHostArg::Name, machines },
-            change: record.clone(),
-            consent,
-            clock: self.session.clock.clone(),
-            pace: DrainTimes { poll: self.args.poll, patience: self.args.timeout },
             tell: &mut tell,
         };
-        let applied = application.carry_out().await;
-        self.report(live, record, action, applied)
+        // What speaks against it was printed, and is refused before: there is nothing left that blocks it.
+        guard.write(&mut ConfirmedChange { live, action, write, carrying }, &[]).await
     }
 
     fn report(
         &mut self,
-        live: &LiveCluster,
         record: &ChangeRecord,
-        action: &str,
-        applied: Result<Applied, ApplyError>,
+        written: Result<ChangeWritten, ChangeError>,
     ) -> anyhow::Result<ChangeAnswer> {
         let style = self.session.style;
-        match applied {
-            Ok(Applied::Complete(items)) => {
-                self.journal(live, action, record, "done", None)?;
+        match written {
+            Ok(ChangeWritten::Applied(Applied::Complete(items))) => {
                 let mut text = status::table(&items) + &format!("\nchange {} is complete\n", record.id);
                 text.push_str(&left_for_people(&items));
                 Ok(ChangeAnswer::of(style.block(text), ExitCode::Success))
             }
-            Ok(Applied::ForPeople { plan, items, next, texts }) => {
+            Ok(ChangeWritten::Applied(Applied::ForPeople { plan, items, next, texts })) => {
                 let text = status::table(&items) + &runbook::text(&plan, &items, next, &texts);
                 Ok(ChangeAnswer::of(style.block(text), ExitCode::Pending))
             }
-            Err(error) => {
-                let words = error.to_string();
-                self.journal(live, action, record, "failed", Some(&words))?;
-                let text = format!("{words}\nwhat was done stays; {}\n", ways_on(record));
+            Ok(ChangeWritten::Closed | ChangeWritten::Patched(_)) => Ok(ChangeAnswer::default()),
+            Err(ChangeError::Write(error)) => {
+                Ok(ChangeAnswer::of(format!("{error}\n"), ExitCode::FailedCheck))
+            }
+            Err(ChangeError::Apply(error)) => {
+                let text = format!("{error}\nwhat was done stays; {}\n", ways_on(record));
                 Ok(ChangeAnswer::of(style.block(text), ExitCode::FailedCheck))
+            }
+            Err(error @ (ChangeError::Refusal(_) | ChangeError::Patch(_) | ChangeError::Source(_))) => {
+                Err(error.into())
             }
         }
     }
@@ -340,29 +334,10 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
     fn log(&self, id: &ChangeId) -> anyhow::Result<File> {
         let path = match &self.args.log {
             Some(path) => path.clone(),
-            None => self.session.journal.path().with_file_name(format!("change-{id}.log")),
+            None => self.session.guard.journal.path().with_file_name(format!("change-{id}.log")),
         };
         private_file::make_folder_of(&path)?;
         private_file::append(&path).with_context(|| format!("--log {}", path.display()))
-    }
-
-    fn journal(
-        &self,
-        live: &LiveCluster,
-        action: &str,
-        record: &ChangeRecord,
-        outcome: &str,
-        error: Option<&str>,
-    ) -> anyhow::Result<()> {
-        let of = Said { clock: &self.session.clock, user: &self.session.user, action, outcome, error };
-        self.append(&of.about_record(&live.server, record.id.as_str()))
-    }
-
-    fn append(&self, entry: &Entry<'_>) -> anyhow::Result<()> {
-        let journal = &self.session.journal;
-        journal.append(entry).with_context(|| {
-            format!("cannot write the journal {}; nothing further was done", journal.path().display())
-        })
     }
 
     fn confirm(&mut self, what: &str) -> anyhow::Result<()> {
@@ -424,8 +399,19 @@ fn ways_on(record: &ChangeRecord) -> String {
     }
 }
 
-/// One line, or what a command printed.
-fn words(event: &ApplyEvent) -> String {
+/// What is said of an event, line by line; what a command printed is one.
+fn words(event: &ChangeEvent<'_>) -> Vec<String> {
+    match event {
+        ChangeEvent::Begun(record) => {
+            let changed = |map: &&String| record.before.get(*map) != record.after.get(*map);
+            let maps = record.after.keys().filter(changed);
+            maps.map(|map| format!("wrote ConfigMap kube-system/{map}")).collect()
+        }
+        ChangeEvent::Applied(event) => vec![applied_words(event)],
+    }
+}
+
+fn applied_words(event: &ApplyEvent) -> String {
     match event {
         ApplyEvent::Step { number, of, id, title, nodes } if nodes.is_empty() => {
             format!("step {number} of {of}, {}: {title}", id.name())

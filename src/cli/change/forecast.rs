@@ -12,7 +12,7 @@ pub(super) async fn forecast(found: &SourceReading, plan: &ChangePlan, session: 
     if plan.steps.is_empty() {
         return String::new();
     }
-    let (now, style) = (session.clock.now(), session.style);
+    let (now, style) = (session.guard.clock.now(), session.style);
     let text = simulate::with_patch(&managed.management, &managed.control_plane, patch, now, style).await;
     match text {
         Ok(text) => format!("\nFORECAST OF THE ROLLOUT\n{text}"),

@@ -24,9 +24,8 @@ use args::{
     ApplyArgs, ChangeCommand, ChangeOutputArg, ChangeStatusArgs, DiffArgs, PatchTypeArg, PlanChangeArgs,
     RenderArgs, RequestArgs, RollbackArgs, ValidateArgs,
 };
-use capstan_base::time::Clock;
 use capstan_dashboard::operations::change::source::SourceReading;
-use capstan_dashboard::operations::journal::Journal;
+use capstan_dashboard::operations::guard::Guard;
 use capstan_engine::reconfigure::executor::NodeExecutor;
 use kubeadm_change::check::{self, DocumentFinding, FindingSeverity};
 use kubeadm_change::difference::{FieldChange, differences, without_secrets};
@@ -60,10 +59,8 @@ impl ChangeAnswer {
 pub struct Session {
     pub reach: Reach,
     pub style: Style,
-    pub clock: Clock,
-    pub journal: Journal,
     /// Who does it, for the journal and the record.
-    pub user: String,
+    pub guard: Guard,
     /// Who runs commands with `--executor ssh`, when that is not the program of the arguments.
     pub executor: Option<Arc<dyn NodeExecutor>>,
 }

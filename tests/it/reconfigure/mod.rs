@@ -10,6 +10,7 @@ use capstan::cli::change::source::Reach;
 use capstan::cli::change::{ChangeAnswer, Session, run};
 use capstan::cli::output::Style;
 use capstan_base::time::{Clock, parse_rfc3339};
+use capstan_dashboard::operations::guard::Guard;
 use capstan_dashboard::operations::journal::Journal;
 use clap::Parser as _;
 use http::Method;
@@ -48,9 +49,11 @@ impl Person {
         let session = Session {
             reach: Reach::Connected(connection),
             style: Style::default(),
-            clock: Clock::fixed(parse_rfc3339("2026-11-26T12:00:00Z").expect("a moment")),
-            journal: Journal::at(self.folder.path().join("journal.jsonl")),
-            user: "ann".to_owned(),
+            guard: Guard::new(
+                Journal::at(self.folder.path().join("journal.jsonl")),
+                Clock::fixed(parse_rfc3339("2026-11-26T12:00:00Z").expect("a moment")),
+                "ann".to_owned(),
+            ),
             executor: Some(Arc::new(self.site.clone())),
         };
         let mut out = Vec::new();

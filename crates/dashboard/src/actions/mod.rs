@@ -5,18 +5,21 @@
 pub mod action;
 mod aside;
 pub mod authors;
+mod confirmed;
 pub mod edit;
 pub mod executor;
 mod fields;
 pub mod in_place;
 pub mod outlook;
 pub mod preflight;
+mod proposed;
 mod quorum;
 pub mod related;
 mod remediation;
 pub mod rights;
 pub mod risk;
 mod rules;
+mod sent;
 pub mod tried;
 
 pub use action::{ACTIONS, Action, ActionInfo};
@@ -29,6 +32,7 @@ pub use risk::Risk;
 pub use tried::Tried;
 
 use crate::operations::diff::DiffLine;
+use crate::operations::guard::Refusal;
 use crate::operations::{Finding, Severity};
 use capi_types::key::ObjectRef;
 use edit::Edit;
@@ -95,14 +99,14 @@ pub struct Report {
 pub enum ActionError {
     #[error("{kind} does not take `{action}`; it works on {takers}")]
     NotApplicable { kind: String, action: &'static str, takers: String },
+    #[error(transparent)]
+    Refusal(#[from] Refusal),
     #[error("{0}")]
     Refused(String),
     #[error(
         "not allowed: {verb} {target}: {reason}; ask for that right, or check which user the kubeconfig names"
     )]
     Forbidden { verb: &'static str, target: String, reason: String },
-    #[error("this capstan is read-only (--read-only); nothing was sent")]
-    ReadOnly,
     #[error("{target} changed after the preview; look at its new state and try again")]
     Stale { target: String },
     #[error("{target} does not exist any more; it was deleted or replaced in the meantime")]
@@ -121,8 +125,4 @@ pub enum ActionError {
     NotKept { action: &'static str, target: String, field: String },
     #[error("cannot {action} {target}: {reason}")]
     Server { action: &'static str, target: String, reason: String },
-    #[error(
-        "the journal {path} cannot be written ({reason}); nothing was sent, as every action must leave a line there"
-    )]
-    Journal { path: String, reason: String },
 }

@@ -29,15 +29,24 @@ pub struct Entry<'a> {
     /// `asked`, `done`, or `failed`.
     pub outcome: &'a str,
     pub user: &'a str,
+    #[serde(flatten)]
+    pub about: About<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<&'a str>,
+}
+
+/// What a line is about.
+#[derive(Debug, Default, Serialize)]
+pub struct About<'a> {
     pub server: &'a str,
     pub action: &'a str,
     /// Group and version in which it is written.
-    pub api_version: &'a str,
+    pub api_version: String,
     pub kind: &'a str,
     pub namespace: &'a str,
     pub name: &'a str,
     pub uid: &'a str,
-    /// The resourceVersion that the person saw.
+    /// The resourceVersion that the person saw, or the change that was shown.
     pub seen: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub patch: Option<&'a Value>,
@@ -47,8 +56,6 @@ pub struct Entry<'a> {
     /// What is made first, `KIND/NAME`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub made: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub error: Option<&'a str>,
 }
 
 /// What an earlier line says that was done to an object.
@@ -149,17 +156,17 @@ mod tests {
             at: stamp(Timestamp::default()),
             outcome: "done",
             user: "ada",
-            server: "s",
-            action: "scale",
-            api_version: "cluster.x-k8s.io/v1beta2",
-            kind: "MachineDeployment",
-            namespace: "default",
-            name: "md",
-            uid: "u",
-            seen: "7",
-            patch: None,
-            back: None,
-            made: Vec::new(),
+            about: About {
+                server: "s",
+                action: "scale",
+                api_version: "cluster.x-k8s.io/v1beta2".to_owned(),
+                kind: "MachineDeployment",
+                namespace: "default",
+                name: "md",
+                uid: "u",
+                seen: "7",
+                ..About::default()
+            },
             error: None,
         };
         assert!(journal.last_done("s", "u").expect("a missing file is read as empty").is_none());

@@ -8,6 +8,7 @@ mod confirmation;
 pub mod diff;
 mod etcd;
 mod finding;
+pub mod guard;
 pub mod journal;
 mod locks;
 

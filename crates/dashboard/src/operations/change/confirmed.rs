@@ -1,0 +1,183 @@
+//! A change of a configuration after it was confirmed. Owns which of the three writes it is: the record and what the API does from
+//! there, the patch of a KubeadmControlPlane, or closing a record of which nothing is stored. The loop is `reconfigure::apply`'s.
+
+use async_trait::async_trait;
+use serde_json::Value;
+
+use super::managed;
+use super::source::{LiveCluster, ManagedCluster, SourceError};
+use crate::operations::guard::{Confirmed, Refusal};
+use crate::operations::journal::About;
+use capstan_base::time::{Clock, rfc3339};
+use capstan_engine::client::Writer;
+use capstan_engine::reconfigure::apply::{Application, Applied, ApplyError, ApplyEvent};
+use capstan_engine::reconfigure::drain::DrainTimes;
+use capstan_engine::reconfigure::executor::NodeExecutor;
+use capstan_engine::reconfigure::judge::Consent;
+use capstan_engine::reconfigure::read::ClusterReading;
+use capstan_engine::reconfigure::way::HostWay;
+use capstan_engine::reconfigure::write::{self, ChangeWriteError};
+use kubeadm_change::record::ChangeRecord;
+
+/// The field manager of what is written.
+const MANAGER: &str = "capstan";
+
+/// What is written.
+pub enum ChangeWrite<'a> {
+    /// The record, and then what the API, or an executor, does of the change.
+    Begin { record: ChangeRecord, reading: &'a ClusterReading },
+    /// The same of a change whose record stands.
+    GoOn(ChangeRecord),
+    /// The patch of the KubeadmControlPlane that looks after the cluster.
+    Patch { managed: &'a ManagedCluster, patch: &'a Value },
+    /// Nothing of this change is stored: its record is closed.
+    Close(&'a ChangeRecord),
+}
+
+/// How it is carried out.
+pub struct Carrying<'a> {
+    pub clock: Clock,
+    pub consent: Consent,
+    pub pace: DrainTimes,
+    /// `None`: people do what is done on nodes.
+    pub executor: Option<&'a dyn NodeExecutor>,
+    pub way: HostWay,
+    pub tell: &'a mut (dyn FnMut(ChangeEvent<'_>) + Send),
+}
+
+/// What happens, for the person who watches.
+#[derive(Debug)]
+pub enum ChangeEvent<'a> {
+    /// The record and the ConfigMaps of this change are written.
+    Begun(&'a ChangeRecord),
+    Applied(&'a ApplyEvent),
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub enum ChangeWritten {
+    Closed,
+    /// In a sentence.
+    Patched(String),
+    Applied(Applied),
+}
+
+/// Why it was not written, or not to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum ChangeError {
+    #[error(transparent)]
+    Refusal(#[from] Refusal),
+    #[error(transparent)]
+    Write(#[from] ChangeWriteError),
+    /// The Machines of the cluster could not be read.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// The KubeadmControlPlane was not patched.
+    #[error("{0}")]
+    Patch(String),
+    /// It was begun; what was done stays.
+    #[error(transparent)]
+    Apply(#[from] ApplyError),
+}
+
+/// A change that was confirmed.
+pub struct ConfirmedChange<'a> {
+    pub live: &'a LiveCluster,
+    /// The command's name, for the journal.
+    pub action: &'a str,
+    pub write: ChangeWrite<'a>,
+    pub carrying: Carrying<'a>,
+}
+
+#[async_trait]
+impl Confirmed for ConfirmedChange<'_> {
+    type Written = ChangeWritten;
+    type Error = ChangeError;
+
+    fn about(&self) -> About<'_> {
+        match &self.write {
+            ChangeWrite::Begin { record, .. } | ChangeWrite::GoOn(record) => self.about_record(record),
+            ChangeWrite::Close(record) => self.about_record(record),
+            ChangeWrite::Patch { managed, patch } => about_control_plane(self.action, managed, patch),
+        }
+    }
+
+    async fn write(&mut self) -> Result<ChangeWritten, ChangeError> {
+        let writer = Writer::new(self.live.client.clone(), MANAGER);
+        let record = match &self.write {
+            ChangeWrite::Begin { record, reading } => {
+                write::begin(&writer, reading, record).await?;
+                (self.carrying.tell)(ChangeEvent::Begun(record));
+                record.clone()
+            }
+            ChangeWrite::GoOn(record) => record.clone(),
+            ChangeWrite::Patch { managed, patch } => {
+                let patched = managed::patch(managed, patch, MANAGER).await;
+                return patched.map(ChangeWritten::Patched).map_err(ChangeError::Patch);
+            }
+            ChangeWrite::Close(open) => {
+                write::close(&writer, open, rfc3339(self.carrying.clock.now())).await?;
+                return Ok(ChangeWritten::Closed);
+            }
+        };
+        Ok(ChangeWritten::Applied(self.carry_out(writer, record).await?))
+    }
+
+    fn is_over(written: &ChangeWritten) -> bool {
+        match written {
+            ChangeWritten::Closed
+            | ChangeWritten::Patched(_)
+            | ChangeWritten::Applied(Applied::Complete(_)) => true,
+            ChangeWritten::Applied(Applied::ForPeople { .. }) => false,
+        }
+    }
+}
+
+impl ConfirmedChange<'_> {
+    /// Goes through the steps as far as the API, or the executor, does them.
+    async fn carry_out(&mut self, writer: Writer, record: ChangeRecord) -> Result<Applied, ApplyError> {
+        let Carrying { clock, consent, pace, executor, way, tell } = &mut self.carrying;
+        let mut applied = |event: &ApplyEvent| tell(ChangeEvent::Applied(event));
+        let mut application = Application {
+            writer,
+            server: self.live.server.clone(),
+            executor: *executor,
+            way: way.clone(),
+            change: record,
+            consent: *consent,
+            clock: clock.clone(),
+            pace: *pace,
+            tell: &mut applied,
+        };
+        application.carry_out().await
+    }
+
+    fn about_record<'s>(&'s self, record: &'s ChangeRecord) -> About<'s> {
+        About {
+            server: &self.live.server,
+            action: self.action,
+            api_version: "v1".to_owned(),
+            kind: "ConfigMap",
+            namespace: "kube-system",
+            name: "capstan-change",
+            seen: record.id.as_str(),
+            ..About::default()
+        }
+    }
+}
+
+fn about_control_plane<'s>(action: &'s str, managed: &'s ManagedCluster, patch: &'s Value) -> About<'s> {
+    let metadata = |field: &str| managed.object["metadata"][field].as_str().unwrap_or_default();
+    About {
+        server: &managed.management.server,
+        action,
+        api_version: managed.object["apiVersion"].as_str().unwrap_or_default().to_owned(),
+        kind: "KubeadmControlPlane",
+        namespace: &managed.control_plane.key.namespace,
+        name: &managed.control_plane.key.name,
+        uid: metadata("uid"),
+        seen: metadata("resourceVersion"),
+        patch: Some(patch),
+        ..About::default()
+    }
+}

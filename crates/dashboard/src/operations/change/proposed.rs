@@ -1,0 +1,130 @@
+//! What a person sees before a change of a configuration is carried out. Owns the findings, the steps and the difference; what
+//! a change means is the plan's.
+
+use async_trait::async_trait;
+
+use super::judged::Judged;
+use crate::operations::diff::{DiffLine, Sign, diff};
+use crate::operations::guard::{DryRun, Proposed, Refusal};
+use crate::operations::{ChangeOrder, Finding, Severity};
+use capstan_base::text::counted;
+use capstan_engine::reconfigure::rights;
+use kubeadm_change::difference::without_secrets;
+use kubeadm_change::plan::{PlanState, PlannedStep};
+use kubeadm_change::rules::Judgement;
+use kubeadm_change::steps::StepId;
+
+/// A judged order that is being looked at.
+pub(super) struct ProposedChange<'a>(pub &'a Judged);
+
+#[async_trait]
+impl Proposed for ProposedChange<'_> {
+    type Error = Refusal;
+
+    async fn rights(&mut self) -> Result<Vec<Finding>, Refusal> {
+        let Self(judged) = self;
+        let missing = rights::missing(&judged.live.client, &judged.plan, false).await;
+        let blocker = |right| Finding {
+            severity: Severity::Blocker,
+            rule: "missing-right",
+            text: format!("missing right: {right}"),
+        };
+        Ok(missing.into_iter().map(blocker).collect())
+    }
+
+    async fn preflight(&mut self) -> Result<Vec<Finding>, Refusal> {
+        Ok(findings(self.0))
+    }
+
+    /// The documents themselves say what would differ, and the plan what follows; the write begins with the server's dry run.
+    async fn dry_run(&mut self) -> Result<DryRun, Refusal> {
+        Ok(DryRun::default())
+    }
+}
+
+pub(super) fn summary(judged: &Judged, order: &ChangeOrder) -> String {
+    let fields = counted(judged.plan.changes.len(), "field");
+    match (order, &judged.open) {
+        (ChangeOrder::GoOn, Some(open)) => {
+            format!(
+                "Goes on with change {} of {}, begun {}, where the cluster shows it is.",
+                open.id, open.by, open.begun
+            )
+        }
+        (ChangeOrder::TakeBack, Some(open)) if judged.plan.state == PlanState::Nothing => {
+            format!("Nothing of change {} is stored: closes its record.", open.id)
+        }
+        (ChangeOrder::TakeBack, _) => {
+            format!("Takes the last change back: {fields} of the stored configuration, as before.")
+        }
+        _ => format!("Changes {fields} of the stored configuration, and begins what follows."),
+    }
+}
+
+fn findings(judged: &Judged) -> Vec<Finding> {
+    let plan = &judged.plan;
+    let finding = |severity, rule, text: String| Finding { severity, rule, text };
+    let is_begun = judged.items.is_some();
+    let mut found: Vec<Finding> = Vec::new();
+    for change in &plan.changes {
+        let said = &change.finding;
+        let instead =
+            said.alternative.as_ref().map_or_else(String::new, |other| format!(" Instead: {other}"));
+        let text = format!("{}: {}{instead}", change.change.path, said.message);
+        match said.verdict {
+            Judgement::Ok => {}
+            Judgement::Advise => found.push(finding(Severity::Warning, "advise", text)),
+            Judgement::Block => found.push(finding(Severity::Blocker, "block", text)),
+        }
+    }
+    if plan.state == PlanState::Invalid {
+        let wrong = plan.findings.iter().map(|wrong| format!("{}: {}", wrong.kind, wrong.message));
+        found.extend(wrong.map(|text| finding(Severity::Blocker, "invalid", text)));
+    }
+    if plan.takes_back() && !is_begun {
+        let drift = plan.drift.iter().map(|drift| format!("{} on {}", drift.component, drift.node));
+        let text =
+            format!("takes back what runs otherwise than stored: {}", drift.collect::<Vec<_>>().join(", "));
+        found.push(finding(Severity::Warning, "drift", text));
+    }
+    if !is_begun {
+        found.extend(plan.disruption.iter().map(|text| finding(Severity::Note, "disruption", text.clone())));
+    }
+    found
+}
+
+/// What is written now, and what is left.
+pub(super) fn steps(judged: &Judged) -> Vec<String> {
+    let plan = &judged.plan;
+    if let (Some(patch), Some(managed)) = (&plan.control_plane_patch, &judged.live.managed) {
+        return vec![format!(
+            "now: patch {} with {patch}; it replaces its Machines one by one",
+            managed.control_plane
+        )];
+    }
+    let left: Vec<&PlannedStep> = plan.steps.iter().filter(|step| judged.is_left(step)).collect();
+    let by_api = left.iter().filter(|step| step.id.is_by_api());
+    let mut lines: Vec<String> = by_api.map(|step| format!("the API: {}", step.title)).collect();
+    match left.iter().filter(|step| !step.nodes.is_empty()).count() {
+        0 if lines.is_empty() => lines.push("nothing is left to do: the record of the change is closed".to_owned()),
+        0 => {}
+        count => lines.push(format!(
+            "you: {count} steps on nodes, with their commands on the page Plan; nothing is done on nodes from here"
+        )),
+    }
+    lines
+}
+
+pub(super) fn differences(judged: &Judged) -> Vec<DiffLine> {
+    let mut lines = Vec::new();
+    let is_written =
+        |id: &StepId| judged.plan.steps.iter().any(|step| step.id == *id && judged.is_left(step));
+    if judged.items.is_some() && ![StepId::G1, StepId::G2, StepId::G3].iter().any(is_written) {
+        return lines;
+    }
+    for wanted in judged.wanted.documents.iter().filter(|wanted| wanted.old != wanted.new) {
+        lines.push(DiffLine { sign: Sign::Gap, text: wanted.kind.name().to_owned() });
+        lines.extend(diff(&without_secrets(&wanted.old), &without_secrets(&wanted.new)));
+    }
+    lines
+}
