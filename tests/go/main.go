@@ -1,5 +1,5 @@
 // Clients is what programs written in Go see of a server: an informer, or a controller manager, that
-// says each thing it learns in one line. tests/it/golang.rs runs it, changes objects and reads the lines.
+// says each thing it learns in one line. tests/real/golang.rs runs it, changes objects and reads the lines.
 //
 // It ends when its standard input does.
 package main

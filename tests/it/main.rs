@@ -1,4 +1,5 @@
-//! The one integration binary. Each module is one kind of test; see docs/testing.md.
+//! Integration tests in this process: server, engine, screens and commands as functions. What starts programs is in
+//! `tests/real`, what both need in `tests/support`. Each module is one kind of test; see docs/testing.md.
 
 #![allow(
     clippy::too_many_arguments,
@@ -10,24 +11,26 @@
     reason = "a test that cannot go on should say so and stop"
 )]
 
+#[path = "../support/at_rest.rs"]
+mod at_rest;
+#[path = "../support/fleet_fixture/mod.rs"]
+mod fleet_fixture;
+#[path = "../support/things.rs"]
+mod things;
+
 mod actions;
 mod actions_older_version;
 mod adoption;
 mod any_provider;
 mod apiserver;
-mod attack;
 mod audit;
-mod browse;
 mod busy;
 mod change;
 mod change_live;
 mod change_screen;
-mod clusterctl;
 mod columns;
 mod conformance;
-mod contexts;
 mod controller_managers;
-mod crash;
 mod crds;
 mod deletion;
 mod demo_screens;
@@ -35,35 +38,19 @@ mod dependencies;
 mod depth;
 mod documents;
 mod engine;
-#[cfg(feature = "etcd")]
-mod etcd_members;
 mod etcd_screen;
-#[cfg(feature = "etcd")]
-mod etcd_status;
-#[cfg(feature = "etcd")]
-mod etcd_workload;
-mod exit_codes;
 mod extensions;
 mod external_etcd;
-mod fences;
 mod field_owners;
-mod files;
-mod fleet_fixture;
-mod golang;
 mod golden;
 mod growth;
-mod handovers;
 mod harbor_screen;
 mod health_checks;
 mod hostile;
-mod hung;
 mod hunts;
 mod in_place;
 mod in_place_asked;
 mod in_place_lives;
-mod k9s;
-mod keeping;
-mod kubectl;
 mod lagoon;
 mod layouts;
 mod leader_migration;
@@ -88,7 +75,6 @@ mod rollout;
 mod rollout_life;
 mod rollout_screen;
 mod rollout_transcripts;
-mod running;
 mod schema;
 mod screens;
 mod shared_files;
@@ -97,19 +83,16 @@ mod simulate;
 mod simulation;
 mod simulation_screen;
 mod stand_alone_machines;
-mod standalone;
 mod status_appendix;
 mod status_bad_input;
 mod status_compute;
 mod takeover;
-mod terminal;
 mod tidy;
 mod tidy_layers;
 mod tidy_matches;
 mod tidy_names;
 mod tidy_prose;
 mod tidy_sources;
-mod two_engines;
 mod unused_clones;
 mod upstream_extension;
 mod verdicts;

@@ -9,7 +9,7 @@ use capstan_base::rng::Rng;
 use capstan_base::time::parse_rfc3339;
 use serde_json::{Value, json};
 
-use crate::status_appendix::{healthy, settled};
+use crate::at_rest::{healthy, settled};
 
 /// What makes it the same object.
 const LEFT_ALONE: [&str; 5] =

@@ -7,10 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use capi_rules::admission::Webhooks;
-use capstan_apiserver::{ApiServer, Identity, Options, Tokens};
-use capstan_base::rng::Rng;
-use capstan_base::time::Clock;
+use capstan_apiserver::{ApiServer, Identity};
 use capstan_store::{MemoryStore, Store};
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Namespace, Secret};
@@ -24,41 +21,9 @@ use kube::{Client, Resource as _, ResourceExt as _};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
+use crate::things::{definition, options};
+
 const SOON: Duration = Duration::from_secs(20);
-
-pub fn definition() -> CustomResourceDefinition {
-    let version = json!({
-        "name": "v1", "served": true, "storage": true,
-        "subresources": { "status": {}, "scale": {
-            "specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas",
-            "labelSelectorPath": ".status.selector" } },
-        "additionalPrinterColumns": [{ "name": "Replicas", "type": "integer", "jsonPath": ".spec.replicas" }],
-        "schema": { "openAPIV3Schema": { "type": "object", "properties": {
-            "spec": { "type": "object", "properties": {
-                "replicas": { "type": "integer", "minimum": 0 },
-                "mode": { "type": "string", "default": "fast", "enum": ["fast", "slow"] },
-                "note": { "type": "string", "maxLength": 20 } } },
-            "status": { "type": "object", "x-kubernetes-preserve-unknown-fields": true } } } },
-    });
-    serde_json::from_value(json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": { "name": "things.example.io" },
-        "spec": { "group": "example.io", "scope": "Namespaced", "versions": [version],
-            "names": { "kind": "Thing", "plural": "things", "shortNames": ["th"] } },
-    }))
-    .expect("a definition")
-}
-
-pub fn options(definitions: Vec<CustomResourceDefinition>) -> Options {
-    let tokens = Tokens { admin: "admin-token".to_owned(), read_only: "viewer-token".to_owned() };
-    Options {
-        clock: Clock::system(),
-        rng: Rng::seeded(7),
-        definitions,
-        tokens,
-        admission: Arc::new(Webhooks),
-    }
-}
 
 struct Fixture {
     server: ApiServer,

@@ -320,7 +320,7 @@ async fn s071_a_kind_that_comes_later_is_judged_then() {
     site.delete(&format!("{MAPS}/parent")).await.expect(200);
     site.until_gone(&format!("{SECRETS}/s")).await;
     site.get(&format!("{MAPS}/child")).await.expect(200);
-    let mut definition = serde_json::to_value(crate::apiserver::definition()).expect("a definition");
+    let mut definition = serde_json::to_value(crate::things::definition()).expect("a definition");
     definition["apiVersion"] = "apiextensions.k8s.io/v1".into();
     definition["kind"] = "CustomResourceDefinition".into();
     site.made(super::DEFINITIONS, &definition).await;

@@ -12,7 +12,7 @@ use super::{
     Ask, DEFINITIONS, JSON_PATCH, MAPS, MERGE, NAMESPACES, SECRETS, STRATEGIC, Site, THINGS, config_map,
     namespace, thing, version,
 };
-use crate::apiserver::{definition, options};
+use crate::things::{definition, options};
 
 pub const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
 const PLAINS: &str = "/apis/example.io/v1/namespaces/default/plains";

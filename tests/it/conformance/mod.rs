@@ -41,7 +41,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 use tower::ServiceExt as _;
 
-use crate::apiserver::{definition, options};
+use crate::things::{definition, options};
 
 /// The custom resource of most tests: namespaced, status and scale; see [`definition`].
 pub const THINGS: &str = "/apis/example.io/v1/namespaces/default/things";

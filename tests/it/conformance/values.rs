@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::definitions::{DEFINITION, GADGET, GADGETS, edit, gadget, object, serving, with_spec};
 use super::{DEFINITIONS, Site};
-use crate::apiserver::options;
+use crate::things::options;
 
 #[tokio::test]
 async fn s134_unknown_fields_go_and_those_that_may_stay_do() {

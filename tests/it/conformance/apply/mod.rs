@@ -8,7 +8,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use serde_json::{Value, json};
 
 use super::{APPLY, Answer, Site};
-use crate::apiserver::definition;
+use crate::things::definition;
 
 const GEARS: &str = "/apis/example.io/v1/namespaces/default/gears";
 

@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
-use super::apiserver::{definition, options};
+use crate::things::{definition, options};
 
 /// A store at whose next commit something else happens first, as if the writer had been stopped there.
 struct Stopped {
