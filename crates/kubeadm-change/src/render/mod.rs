@@ -202,6 +202,7 @@ impl<'c> ClusterSettings<'c> {
         self.at(&["featureGates", "RootlessControlPlane"]).and_then(Value::as_bool).unwrap_or_default()
     }
 
+    /// Does kubeadm run the members of etcd, as static pods?
     pub fn has_local_etcd(&self) -> bool {
         self.at(&["etcd", "external"]).is_none()
     }
