@@ -16,6 +16,7 @@ pub mod key;
 pub mod managed_fields;
 pub mod name_template;
 pub mod names;
+pub mod preflight;
 
 // The kinds. Their fields have the names, shapes and bounds of upstream's Go types, whose file stands in each module's
 // head. A comment stands where the name does not say enough; one for each field would only say the name again.

@@ -15,6 +15,7 @@ use super::selector::Selector;
 use super::value::{annotation, at, fill, is_defined, items, label_cluster, prefix_version, set, text};
 use super::{Request, Review};
 use capi_types::names::{annotation as key, label};
+use capi_types::preflight::{ALL_CHECKS, PreflightCheck};
 use k8s_machinery::validation::naming;
 
 /// How long the deletion of a node is retried.
@@ -24,10 +25,6 @@ const NODE_STARTUP_TIMEOUT_S: i64 = 600;
 
 const MATCH_LABELS: [&str; 3] = ["spec", "selector", "matchLabels"];
 const TEMPLATE_LABELS: [&str; 4] = ["spec", "template", "metadata", "labels"];
-
-/// Checks before a MachineSet makes Machines, as the annotation that skips them lists them.
-const PREFLIGHT_CHECKS: [&str; 5] =
-    ["All", "ControlPlaneIsStable", "ControlPlaneVersionSkew", "KubeadmVersionSkew", "KubernetesVersionSkew"];
 
 pub(super) fn default_deployment(request: &Request<'_>, deployment: &mut Value) -> Result<(), Denial> {
     label_cluster(deployment);
@@ -205,11 +202,13 @@ fn check_skipped_preflight(object: &Value, out: &mut Findings) {
     if skipped.is_empty() {
         return;
     }
+    let mut known: Vec<&str> = PreflightCheck::ALL.iter().map(|check| check.name()).collect();
+    known.push(ALL_CHECKS);
+    known.sort_unstable();
     let unknown: Vec<&str> =
-        skipped.split(',').map(str::trim).filter(|check| !PREFLIGHT_CHECKS.contains(check)).collect();
+        skipped.split(',').map(str::trim).filter(|check| !known.contains(check)).collect();
     if !unknown.is_empty() {
-        let known = PREFLIGHT_CHECKS.join(" ");
-        let detail = format!("skipped preflight check(s) must be among: [{known}]");
+        let detail = format!("skipped preflight check(s) must be among: [{}]", known.join(" "));
         let field = format!("metadata.annotations.{}", key::SKIP_PREFLIGHT_CHECKS);
         out.invalid(field, &json!(unknown), &detail);
     }

@@ -4,14 +4,13 @@
 
 use std::collections::BTreeSet;
 
-use crate::status::conditions::wording::{
-    KUBEADM_VERSION_SKEW, KUBERNETES_VERSION_SKEW, PREFLIGHT_FAILED, plural,
-};
+use crate::status::conditions::wording::{PREFLIGHT_FAILED, plural};
 use crate::status::contract::{External, Provided};
 use capi_types::cluster::Cluster;
 use capi_types::key::{ObjectKey, annotation};
 use capi_types::machine_set::MachineSet;
 use capi_types::names;
+use capi_types::preflight::{ALL_CHECKS, PreflightCheck};
 use capi_types::reference::ContractRef;
 use k8s_machinery::version::{compare, tolerant};
 
@@ -52,7 +51,7 @@ pub struct ControlPlane {
 /// How every sentence about a check that could not be made begins.
 const FAILED: &str = "failed to perform \"Scale up\": failed to perform preflight checks";
 
-const STABLE: &str = "ControlPlaneIsStable";
+const STABLE: PreflightCheck = PreflightCheck::ControlPlaneIsStable;
 
 /// Names the version that a topology upgrade is applying.
 const UPGRADE_STEP: &str = "topology.internal.cluster.x-k8s.io/upgrade-step";
@@ -77,7 +76,7 @@ impl Preflight {
             Some(format!("failed to read {} annotation: {why}", names::annotation::SKIP_PREFLIGHT_CHECKS))
         });
         let lost_control_plane = || {
-            let reference = cluster.spec.control_plane_ref.as_ref().filter(|_| !skip.contains("All"))?;
+            let reference = cluster.spec.control_plane_ref.as_ref().filter(|_| !skip.contains(ALL_CHECKS))?;
             let why = lost(control_plane, reference, namespace, "failed to get object from ref")?;
             let name = &reference.name;
             Some(format!("{FAILED}: failed to get ControlPlane {namespace}/{name}: {why}"))
@@ -140,7 +139,7 @@ pub fn check(preflight: &Preflight) -> Result<Vec<String>, String> {
         return Err(unread.clone());
     }
     match &preflight.control_plane {
-        Some(control_plane) if !preflight.skip.contains("All") => {
+        Some(control_plane) if !preflight.skip.contains(ALL_CHECKS) => {
             checked(preflight, control_plane).map_err(|why| format!("{FAILED}: {why}"))
         }
         _ => Ok(Vec::new()),
@@ -153,22 +152,25 @@ fn checked(preflight: &Preflight, control_plane: &ControlPlane) -> Result<Vec<St
     };
     let name = control_plane.name.split_once(' ').map_or("", |(_, name)| name);
     let desired = version_of(&control_plane.version, &format!("ControlPlane {name}"))?;
-    let is_wanted = |check: &str| !preflight.skip.contains(check);
-    let stable = if is_wanted(STABLE) { stable(preflight, control_plane, &desired) } else { Ok(None) };
-    let mut found = Vec::new();
-    if let Some(text) = &preflight.version {
-        let set = version_of(text, &format!("MachineSet {}", preflight.set))?;
-        let pair = Pair { set, control_plane: desired };
-        found.push((KUBERNETES_VERSION_SKEW, kubernetes_skew(&pair)));
-        found.push((KUBEADM_VERSION_SKEW, kubeadm_skew(preflight, &pair)));
-        found.push(("ControlPlaneVersionSkew", control_plane_skew(preflight, control_plane, text)));
-    }
-    found.insert(0, (STABLE, stable?));
-    let failed = found.into_iter().filter(|(check, _)| is_wanted(check));
-    let sentence = |(check, found): (&str, Option<String>)| {
-        found.map(|sentence| format!("{sentence} (\"{check}\" {PREFLIGHT_FAILED}"))
+    let set =
+        preflight.version.as_ref().map(|text| version_of(text, &format!("MachineSet {}", preflight.set)));
+    let set = set.transpose()?;
+    let pair = set.map(|set| Pair { set, control_plane: desired.clone() });
+    let failure = |check: PreflightCheck| match (check, &pair) {
+        (PreflightCheck::ControlPlaneIsStable, _) => stable(preflight, control_plane, &desired),
+        (PreflightCheck::KubernetesVersionSkew, Some(pair)) => Ok(kubernetes_skew(pair)),
+        (PreflightCheck::KubeadmVersionSkew, Some(pair)) => Ok(kubeadm_skew(preflight, pair)),
+        (PreflightCheck::ControlPlaneVersionSkew, Some(_)) => {
+            Ok(control_plane_skew(preflight, control_plane))
+        }
+        (_, None) => Ok(None),
     };
-    Ok(failed.filter_map(sentence).collect())
+    let wanted = PreflightCheck::ALL.iter().copied().filter(|check| !preflight.skip.contains(check.name()));
+    let sentence = |check: PreflightCheck| {
+        let found = failure(check).transpose()?;
+        Some(found.map(|sentence| format!("{sentence} (\"{check}\" {PREFLIGHT_FAILED}")))
+    };
+    wanted.filter_map(sentence).collect()
 }
 
 fn stable(
@@ -236,8 +238,9 @@ fn kubeadm_skew(preflight: &Preflight, Pair { set, control_plane }: &Pair) -> Op
     })
 }
 
-fn control_plane_skew(preflight: &Preflight, control_plane: &ControlPlane, set: &str) -> Option<String> {
-    let behind = preflight.topology_version.is_some() && set != control_plane.version;
+fn control_plane_skew(preflight: &Preflight, control_plane: &ControlPlane) -> Option<String> {
+    let set = preflight.version.as_ref()?;
+    let behind = preflight.topology_version.is_some() && *set != control_plane.version;
     behind.then(|| {
         format!(
             "MachineSet version ({set}) is not yet the same as the ControlPlane version ({}), waiting for version to \

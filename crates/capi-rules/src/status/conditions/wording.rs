@@ -34,15 +34,6 @@ pub const LAST_SUCCESS: &str = ", probe last succeeded at ";
 /// Behind the name of each preflight check that failed.
 pub const PREFLIGHT_FAILED: &str = "preflight check failed)";
 
-/// Preflight checks of a MachineSet that a control plane ends by finishing what it does.
-pub const CONTROL_PLANE_IS_STABLE: &str = "\"ControlPlaneIsStable\" preflight";
-/// See [`CONTROL_PLANE_IS_STABLE`].
-pub const CONTROL_PLANE_VERSION_SKEW: &str = "\"ControlPlaneVersionSkew\" preflight";
-/// Preflight checks of a MachineSet whose failure only a person ends: another version has to be set.
-pub const KUBERNETES_VERSION_SKEW: &str = "KubernetesVersionSkew";
-/// See [`KUBERNETES_VERSION_SKEW`].
-pub const KUBEADM_VERSION_SKEW: &str = "KubeadmVersionSkew";
-
 /// Items joined with `, `; when there are more than `limit`, the first ones and `... (N more)`.
 pub fn join_limited<S: AsRef<str>>(items: &[S], limit: usize) -> String {
     let mut shown: Vec<String> = items.iter().take(limit).map(|s| s.as_ref().to_owned()).collect();

@@ -5,12 +5,10 @@
 use super::{APPLY_S, Basis, ECHO_S, HARD_S, IDLE_S, Judgement, RETRIED_S, Rank, Rules};
 use crate::fleet::Verdict;
 use crate::fleet::row::{Condition, Kind};
-use capi_rules::status::conditions::wording::{
-    BLOCKED_BECAUSE, CONTROL_PLANE_IS_STABLE, CONTROL_PLANE_VERSION_SKEW, DO_NOT_EXIST, DOES_NOT_EXIST,
-    KUBEADM_VERSION_SKEW, KUBERNETES_VERSION_SKEW,
-};
+use capi_rules::status::conditions::wording::{BLOCKED_BECAUSE, DO_NOT_EXIST, DOES_NOT_EXIST};
 use capi_types::condition::Status;
 use capi_types::condition_types::{Role, with_role};
+use capi_types::preflight::PreflightCheck;
 
 /// What a blocked move waits for.
 enum Wait {
@@ -92,8 +90,7 @@ impl Rules<'_> {
     /// Will what the control plane does end this wait? A version skew ends with a person only, except while
     /// versions move.
     fn is_curable(&self, c: &Condition) -> bool {
-        let is_skew =
-            [KUBERNETES_VERSION_SKEW, KUBEADM_VERSION_SKEW].iter().any(|check| c.message.contains(check));
+        let is_skew = PreflightCheck::named_in(&c.message).any(PreflightCheck::needs_another_version);
         let of = self.context.control_plane;
         if is_skew { of == Verdict::Progressing } else { of != Verdict::Ok }
     }
@@ -119,12 +116,9 @@ fn wait_of(c: &Condition) -> Wait {
     if !c.message.contains(BLOCKED_BECAUSE) {
         return Wait::Parts;
     }
-    let has = |text: &str| c.message.contains(text);
-    let checks =
-        [CONTROL_PLANE_IS_STABLE, CONTROL_PLANE_VERSION_SKEW, KUBERNETES_VERSION_SKEW, KUBEADM_VERSION_SKEW];
     if c.message.lines().any(|line| [DOES_NOT_EXIST, DO_NOT_EXIST].iter().any(|end| line.ends_with(end))) {
         Wait::Template
-    } else if checks.into_iter().any(has) {
+    } else if PreflightCheck::named_in(&c.message).next().is_some() {
         Wait::ControlPlane
     } else {
         Wait::Parts

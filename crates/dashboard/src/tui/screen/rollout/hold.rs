@@ -5,8 +5,8 @@ use super::sources::Sources;
 use crate::fleet::Verdict;
 use crate::fleet::{MachinePhase, OwnerRollout, OwnerStage, RowId};
 use capi_forecast::forecast::{Held, ObjectPlan, State};
-use capi_rules::status::conditions::wording::{KUBEADM_VERSION_SKEW, KUBERNETES_VERSION_SKEW};
 use capi_types::condition::Status;
+use capi_types::preflight::PreflightCheck;
 use capstan_base::time::parse_rfc3339;
 
 /// One reason why a rollout does not go on.
@@ -95,8 +95,7 @@ fn waiting(check: Option<&str>, reason: &str, of: RowId, since_s: u32) -> Hold {
 
 /// Only another version ends a version skew.
 fn help_for(sentence: &str) -> Option<(&'static str, &'static str)> {
-    let is_skew =
-        [KUBEADM_VERSION_SKEW, KUBERNETES_VERSION_SKEW].iter().any(|check| sentence.contains(check));
+    let is_skew = PreflightCheck::named_in(sentence).any(PreflightCheck::needs_another_version);
     is_skew.then_some(("prompt set-version", "sets another version"))
 }
 
