@@ -62,7 +62,7 @@ fn what_a_program_refuses_is_never_ready_and_nothing_else_is_blocked() {
             all += 1;
             match (refused, verdict) {
                 (false, "refused") if flags.iter().all(|flag| is_ok(folder, flag)) => {
-                    missed.push(format!("{minor} {}", line.join(" ")))
+                    missed.push(format!("{minor} {}", line.join(" ")));
                 }
                 (true, "ok") if !is_refused_later(flags) => wrong.push(format!("{minor} {}", line.join(" "))),
                 _ => {}

@@ -123,9 +123,9 @@ impl Report<'_> {
     /// Each node gets a part of the range, of a size that has to fit. Source: `ValidatePodSubnetNodeMask`.
     fn node_masks(&mut self, path: &[&str], ranges: &[Cidr]) {
         let flag = |name: &str| {
-            let flags =
+            let mut flags =
                 self.document.value["controllerManager"]["extraArgs"].as_array().into_iter().flatten();
-            flags.filter(|flag| flag["name"] == name).next_back().and_then(|flag| flag["value"].as_str())
+            flags.rfind(|flag| flag["name"] == name).and_then(|flag| flag["value"].as_str())
         };
         if flag("allocate-node-cidrs") == Some("false") {
             return;

@@ -191,7 +191,6 @@ impl<'c> ClusterSettings<'c> {
         self.text(&["clusterName"]).unwrap_or("kubernetes")
     }
 
-    /// etcd runs as a static pod unless it is named as external.
     /// Is an add-on, `dns` or `proxy`, not kubeadm's?
     pub fn is_disabled(&self, addon: &str) -> bool {
         self.at(&[addon, "disabled"]).and_then(Value::as_bool).unwrap_or_default()
@@ -202,7 +201,7 @@ impl<'c> ClusterSettings<'c> {
         self.at(&["featureGates", "RootlessControlPlane"]).and_then(Value::as_bool).unwrap_or_default()
     }
 
-    /// Does kubeadm run the members of etcd, as static pods?
+    /// etcd runs as a static pod unless it is named as external.
     pub fn has_local_etcd(&self) -> bool {
         self.at(&["etcd", "external"]).is_none()
     }
