@@ -133,7 +133,7 @@ impl Place {
         let preview = self.executor(false).preview(request).await.expect("a preview");
         assert!(!preview.is_allowed(), "{:?}", preview.findings);
         let refused = self.executor(false).perform(&preview).await.expect_err("refused");
-        assert!(matches!(refused, ActionError::Refused(_)), "{refused}");
+        assert!(matches!(refused, ActionError::Refusal(Refusal::Blocked(_))), "{refused}");
         assert_eq!(self.mutating.load(Ordering::SeqCst), 0, "nothing was sent");
         assert_eq!(self.journal(), Vec::<serde_json::Value>::new());
         let blockers = preview.findings.into_iter().filter(|f| f.severity == Severity::Blocker);

@@ -175,6 +175,7 @@ const MATRIX: &[(&str, &[&str])] = &[
             "controllers",
             "provider",
             "workload_api",
+            "operations",
             "actions",
             "standalone",
             "tui",

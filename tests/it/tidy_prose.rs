@@ -22,7 +22,7 @@ const METHODS: [&str; 11] = [
 
 /// Files that read words, and why those are not a sentence of ours.
 const PARSERS: &[(&str, &str)] = &[
-    ("actions/executor.rs", "an API server's refusal"),
+    ("actions/confirmed.rs", "an API server's refusal"),
     ("apiserver/failure/mod.rs", "how Kubernetes begins an internal error, written in the same file"),
     ("apiserver/schema/pattern.rs", "what the regex crate says"),
     ("apiserver/schema/rules/mod.rs", "what the CEL interpreter says"),
