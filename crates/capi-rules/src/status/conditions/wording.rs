@@ -24,6 +24,7 @@ pub const LEARNER: &str = "Waiting for learner etcd member";
 /// In the message of `TopologyReconciled` while runtime hooks hold it.
 pub const HOOKS_BLOCK: &str = "Following hooks are blocking";
 /// How the message of `Updating` begins while an extension updates a Machine, before the extension's words.
+/// Source: `reconcileInPlaceUpdate`, v1.14.0.
 pub const IN_PLACE: &str = "In-place update in progress";
 /// At its end where there is nothing to update.
 pub const NO_INFRASTRUCTURE: &str = "InfraMachine not found";

@@ -7,8 +7,6 @@ use crate::fleet::usual::{Limits, Step};
 use capi_rules::status::conditions::wording::IN_PLACE;
 use capi_types::condition::Status;
 
-/// In front of the words of an extension. Source: `reconcileInPlaceUpdate`, v1.14.0.
-
 /// What a Machine does now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MachinePhase {
