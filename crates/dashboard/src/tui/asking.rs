@@ -39,7 +39,7 @@ impl Model {
         match (subject, reading) {
             (Subject::Plans(cluster), Reading::Plans(reading)) => self.known.plans.take(cluster, reading),
             (Subject::Rights { source, .. }, Reading::Rights(answers)) => {
-                self.known.rights.take(*source, answers)
+                self.known.rights.take(*source, answers);
             }
             (_, reading) => {
                 let now = self.now;

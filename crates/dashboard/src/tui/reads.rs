@@ -74,11 +74,11 @@ mod tests {
     use crate::tui::subject::LockSubject;
 
     fn rights(of: u16) -> Subject {
-        Subject::Rights { source: SourceId(of.into()), rights: Vec::new() }
+        Subject::Rights { source: SourceId(of), rights: Vec::new() }
     }
 
     fn locks(of: u16) -> Subject {
-        Subject::Locks(LockSubject { source: SourceId(of.into()), place: LockPlace::Server })
+        Subject::Locks(LockSubject { source: SourceId(of), place: LockPlace::Server })
     }
 
     fn begun(turn: &Turn) -> Vec<Subject> {
