@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 
 use super::super::render::ETCD;
 use super::value::FlagType;
-use super::{Refusal, Releases, covered, gates, limits, version};
+use super::{NotAccepted, Releases, covered, gates, limits, version};
 use capstan_base::text::nearest;
 
 const TABLE: &str = include_str!("flags.txt");
@@ -54,7 +54,7 @@ fn releases(program: &Program) -> RangeInclusive<u64> {
 }
 
 /// Why the component of this release does not start with the flag. `None`: it does, or nothing is known of the release.
-pub(super) fn refused(component: &str, minor: u64, name: &str, value: &str) -> Option<Refusal> {
+pub(super) fn refused(component: &str, minor: u64, name: &str, value: &str) -> Option<NotAccepted> {
     let program = PROGRAMS.get(component)?;
     let minor = covered(minor, &releases(program))?;
     let read = if component == ETCD { name.to_owned() } else { name.replace('_', "-") };
@@ -64,7 +64,7 @@ pub(super) fn refused(component: &str, minor: u64, name: &str, value: &str) -> O
     if !flag.releases.has(minor) {
         return Some(of_another_release(component, minor, &read, &flag.releases));
     }
-    let said = |problem: String| Refusal {
+    let said = |problem: String| NotAccepted {
         problem: format!("{component} does not start with --{read}={value}: {problem}."),
         instead: "Give a value that the component takes.".to_owned(),
     };
@@ -77,14 +77,14 @@ pub(super) fn refused(component: &str, minor: u64, name: &str, value: &str) -> O
         .map(said)
 }
 
-fn unknown(component: &str, minor: u64, name: &str, program: &Program) -> Refusal {
+fn unknown(component: &str, minor: u64, name: &str, program: &Program) -> NotAccepted {
     let there = program.iter().filter(|(_, flag)| flag.releases.has(minor)).map(|(name, _)| *name);
     let instead = match nearest(name, there) {
         Some(meant) => format!("Did you mean {meant}?"),
         None => "Leave it out; --force passes it to a component of another make.".to_owned(),
     };
     let version = version(component, minor);
-    Refusal {
+    NotAccepted {
         problem: format!(
             "{component} {version} does not have a flag --{name}: it ends when it starts, and its old pod is gone by then."
         ),
@@ -92,14 +92,14 @@ fn unknown(component: &str, minor: u64, name: &str, program: &Program) -> Refusa
     }
 }
 
-fn of_another_release(component: &str, minor: u64, name: &str, releases: &Releases) -> Refusal {
+fn of_another_release(component: &str, minor: u64, name: &str, releases: &Releases) -> NotAccepted {
     let (of, version) = (|minor| version(component, minor), version(component, minor));
     let when = if minor < releases.first() {
         format!("it begins with {}", of(releases.first()))
     } else {
         format!("the last release with it was {}", of(releases.last().min(minor.saturating_sub(1))))
     };
-    Refusal {
+    NotAccepted {
         problem: format!(
             "{component} {version} does not have the flag --{name} ({when}): it ends when it starts."
         ),

@@ -21,7 +21,7 @@ pub use gates::{GateOwner, is_on as gate_is_on, refused as gate_refused};
 
 /// What a component would say at its start, and what to do instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct NotAccepted {
     /// Which component does not start, and why: a sentence.
     pub problem: String,
     /// What to write instead: a sentence.
@@ -36,7 +36,7 @@ pub struct FlagRefusal {
     /// The flags that are involved: one, or those that do not fit together.
     pub flags: Vec<String>,
     /// What is said of them.
-    pub refusal: Refusal,
+    pub refusal: NotAccepted,
 }
 
 /// Where each component has its flags in a ClusterConfiguration.

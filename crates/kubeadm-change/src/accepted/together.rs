@@ -5,7 +5,7 @@
 
 use super::super::render::{API_SERVER, CONTROLLER_MANAGER, ETCD, SCHEDULER};
 use super::super::units::{go_bool, quantity_milli};
-use super::Refusal;
+use super::NotAccepted;
 use super::value::whole_number;
 use capstan_base::go_duration::GoDuration;
 
@@ -19,7 +19,7 @@ const RENEW_DEFAULT_NS: i64 = 10_000_000_000;
 const RETRY_DEFAULT_NS: i64 = 2_000_000_000;
 
 type Given = [(String, String)];
-type Found = Vec<(Vec<String>, Refusal)>;
+type Found = Vec<(Vec<String>, NotAccepted)>;
 
 pub(super) fn refused(component: &str, given: &Given) -> Found {
     let logs = (component != ETCD).then(|| logs(component, given)).flatten();
@@ -33,7 +33,7 @@ pub(super) fn refused(component: &str, given: &Given) -> Found {
 }
 
 /// Source: component-base `logs/api/v1/options.go` (`validateFormatOptions`).
-fn logs(component: &str, given: &Given) -> Option<(Vec<String>, Refusal)> {
+fn logs(component: &str, given: &Given) -> Option<(Vec<String>, NotAccepted)> {
     let is_on = |name: &&str| {
         let value = last(given, name);
         let is_some_size = |value: &str| quantity_milli(value).is_some_and(|size| size != 0.0);
@@ -63,16 +63,16 @@ fn last<'g>(given: &'g Given, name: &str) -> Option<&'g str> {
     given.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
 }
 
-fn found(flags: &[&str], problem: String, instead: &str) -> (Vec<String>, Refusal) {
+fn found(flags: &[&str], problem: String, instead: &str) -> (Vec<String>, NotAccepted) {
     let flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
-    (flags, Refusal { problem, instead: instead.to_owned() })
+    (flags, NotAccepted { problem, instead: instead.to_owned() })
 }
 
 fn named<'g>(given: &'g Given, head: &str) -> Vec<&'g str> {
     given.iter().map(|(name, _)| name.as_str()).filter(|name| name.starts_with(head)).collect()
 }
 
-fn oidc(given: &Given) -> Option<(Vec<String>, Refusal)> {
+fn oidc(given: &Given) -> Option<(Vec<String>, NotAccepted)> {
     let flags = named(given, "oidc-");
     let has = |name: &str| last(given, name).is_some_and(|value| !value.is_empty());
     if flags.is_empty() || has("oidc-issuer-url") && has("oidc-client-id") {
@@ -82,7 +82,7 @@ fn oidc(given: &Given) -> Option<(Vec<String>, Refusal)> {
     Some(found(&flags, problem.to_owned(), "Give both, in the same change."))
 }
 
-fn authorization(given: &Given) -> Option<(Vec<String>, Refusal)> {
+fn authorization(given: &Given) -> Option<(Vec<String>, NotAccepted)> {
     last(given, "authorization-config").filter(|value| !value.is_empty())?;
     let mut others = named(given, "authorization-webhook-");
     others.extend(named(given, "authorization-mode"));
@@ -95,7 +95,7 @@ fn authorization(given: &Given) -> Option<(Vec<String>, Refusal)> {
     Some(found(&others, problem, "Take the others away in the same change."))
 }
 
-fn reload(given: &Given) -> Option<(Vec<String>, Refusal)> {
+fn reload(given: &Given) -> Option<(Vec<String>, NotAccepted)> {
     let (reload, config) = ("encryption-provider-config-automatic-reload", "encryption-provider-config");
     let is_on = last(given, reload).and_then(go_bool) == Some(true);
     if !is_on || last(given, config).is_some_and(|value| !value.is_empty()) {
@@ -105,7 +105,7 @@ fn reload(given: &Given) -> Option<(Vec<String>, Refusal)> {
     Some(found(&[reload, config], problem, "Give both, in the same change."))
 }
 
-fn lock(component: &str, given: &Given) -> Option<(Vec<String>, Refusal)> {
+fn lock(component: &str, given: &Given) -> Option<(Vec<String>, NotAccepted)> {
     let names = ["leader-elect-lease-duration", "leader-elect-renew-deadline", "leader-elect-retry-period"];
     let value = |name: &str, default: i64| {
         last(given, name).and_then(GoDuration::parse).map_or(default, GoDuration::ns)
@@ -126,7 +126,7 @@ fn lock(component: &str, given: &Given) -> Option<(Vec<String>, Refusal)> {
     Some(found(&names, problem, "Change those of them that belong together in one change."))
 }
 
-fn election(given: &Given) -> Option<(Vec<String>, Refusal)> {
+fn election(given: &Given) -> Option<(Vec<String>, NotAccepted)> {
     let names = ["election-timeout", "heartbeat-interval"];
     let value = |name: &str, default: i128| last(given, name).and_then(whole_number).unwrap_or(default);
     let (election, heartbeat) = (value(names[0], ELECTION_DEFAULT_MS), value(names[1], HEARTBEAT_DEFAULT_MS));

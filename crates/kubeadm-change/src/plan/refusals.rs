@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::super::accepted::{self, GateOwner, Refusal};
+use super::super::accepted::{self, GateOwner, NotAccepted};
 use super::super::difference::FieldChange;
 use super::super::document::DocumentKind;
 use super::super::path::PathStep;
@@ -21,7 +21,7 @@ pub(super) fn block(judged: &mut [JudgedChange], cluster: Option<&Value>, minor:
                 .find(|refused| refused.folder == folder && refused.flags.iter().any(|flag| flag == name))
         });
         let refusal = of_flag.map(|refused| refused.refusal.clone()).or_else(|| gate(&judged.change, minor));
-        let Some(Refusal { problem, instead }) = refusal else { continue };
+        let Some(NotAccepted { problem, instead }) = refusal else { continue };
         let finding = &mut judged.finding;
         finding.verdict = Judgement::Block;
         (finding.message, finding.alternative) = (problem, Some(instead));
@@ -49,7 +49,7 @@ fn flag_of(change: &FieldChange) -> Option<(&'static [&'static str], &str)> {
 }
 
 /// A gate of a component's own configuration; kubeadm's are refused with the document.
-fn gate(change: &FieldChange, minor: Option<u64>) -> Option<Refusal> {
+fn gate(change: &FieldChange, minor: Option<u64>) -> Option<NotAccepted> {
     let component = match change.kind {
         DocumentKind::Kubelet => "the kubelet",
         DocumentKind::Proxy => "kube-proxy",
@@ -58,7 +58,7 @@ fn gate(change: &FieldChange, minor: Option<u64>) -> Option<Refusal> {
     let [PathStep::Field(field), PathStep::Field(name)] = change.path.0.as_slice() else { return None };
     let on = change.new.as_bool().filter(|_| field == "featureGates")?;
     let problem = accepted::gate_refused(GateOwner::Kubernetes, minor?, name, on)?;
-    Some(Refusal {
+    Some(NotAccepted {
         problem: format!("{component} does not start: {problem}."),
         instead: "Leave the gate out.".to_owned(),
     })
