@@ -1,0 +1,324 @@
+//! An action before it is performed: what will happen, what speaks against it, the exact difference, and
+//! a confirmation in proportion: enter twice, `yes`, or the object's name. No letter alone is a yes, as
+//! letters move about everywhere else. What was not on the screen to its end cannot be confirmed, and a
+//! blocked action not at all. Owns the keys and how far the conversation is; must not know how a write is sent.
+
+mod content;
+mod lines;
+
+use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Position, Rect};
+use ratatui::text::Line;
+use tui_input::Input;
+use tui_input::backend::crossterm::EventHandler as _;
+
+use self::content::{PreviewContent, PreviewSubject};
+use self::lines::{QuestionLine, body, styled};
+use super::{Answer, frame};
+use crate::actions::{Outlook, Preview, Request};
+use crate::fleet::SourceId;
+use crate::operations::{ChangeOrder, ChangePreview, Confirmation};
+use crate::tui::cursor::{Motion, Scroll};
+use crate::tui::effect::Effect;
+use crate::tui::paint::{Paint, put};
+use crate::tui::subject::PlannedCluster;
+use crate::tui::theme::Scope;
+use capstan_base::text;
+
+/// How far the conversation is.
+enum Stage {
+    /// Access review, preflight and dry run are under way.
+    Asking,
+    /// To be confirmed or not.
+    Ready(PreviewContent),
+    /// Sent; the answer is on its way.
+    Performing(PreviewContent),
+}
+
+/// How far the first yes of two is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum First {
+    No,
+    /// The last key was it.
+    Last,
+    /// The key before this one was it.
+    Before,
+}
+
+pub struct PreviewBox {
+    pub ticket: u64,
+    subject: PreviewSubject,
+    stage: Stage,
+    /// What was typed so far, where a word has to be typed.
+    typed: Input,
+    scroll: Scroll,
+    /// The last line was on the screen: nothing is confirmed that could not be read.
+    is_read: bool,
+    first: First,
+}
+
+impl PreviewBox {
+    pub fn new(ticket: u64, source: SourceId, request: Request) -> Self {
+        Self::about(ticket, PreviewSubject::Action(source, request))
+    }
+
+    /// The same about a change of the configuration of a cluster.
+    pub fn of_change(ticket: u64, cluster: PlannedCluster, order: ChangeOrder) -> Self {
+        Self::about(ticket, PreviewSubject::Change(cluster, order))
+    }
+
+    fn about(ticket: u64, subject: PreviewSubject) -> Self {
+        Self {
+            ticket,
+            subject,
+            stage: Stage::Asking,
+            typed: Input::default(),
+            scroll: Scroll::default(),
+            is_read: false,
+            first: First::No,
+        }
+    }
+
+    pub fn show(&mut self, preview: Box<Preview>) {
+        self.stage = Stage::Ready(PreviewContent::Action(preview));
+    }
+
+    pub fn show_change(&mut self, preview: Box<ChangePreview>) {
+        self.stage = Stage::Ready(PreviewContent::Change(preview));
+    }
+
+    /// It was drawn on a screen of this size.
+    pub fn was_drawn(&mut self, area: Rect) {
+        self.is_read |= matches!(self.stage, Stage::Ready(_)) && self.shows_end(area);
+    }
+
+    /// Its last line is on a screen of this size.
+    fn shows_end(&self, area: Rect) -> bool {
+        let (lines, page) = self.extent(area);
+        self.scroll.clamped(lines, page) + page >= lines
+    }
+
+    /// What can be confirmed now; `None` while something is not known or was not read.
+    fn confirmable(&self) -> Option<&PreviewContent> {
+        match &self.stage {
+            Stage::Ready(preview) if preview.is_allowed() && self.is_read => Some(preview),
+            _ => None,
+        }
+    }
+
+    /// What has to be typed before enter; `None`: nothing, or it cannot be confirmed.
+    fn word(&self) -> Option<&str> {
+        self.word_for(self.confirmable()?)
+    }
+
+    fn word_for(&self, preview: &PreviewContent) -> Option<&str> {
+        match preview.confirmation() {
+            Confirmation::Enter => None,
+            Confirmation::Yes => Some("yes"),
+            Confirmation::Name => Some(self.subject.name()),
+        }
+    }
+
+    pub fn on_key(&mut self, event: KeyEvent) -> Option<Answer> {
+        self.first = if self.first == First::Last { First::Before } else { First::No };
+        let is_right = self.typed.value() == self.word()?;
+        match (event.code, event.modifiers) {
+            (KeyCode::Esc, _) | (KeyCode::Char('c' | 'g'), KeyModifiers::CONTROL) => Some(Answer::Close),
+            (KeyCode::Enter, _) if is_right => Some(Answer::Effects(self.perform())),
+            (KeyCode::Up | KeyCode::Down | KeyCode::PageUp | KeyCode::PageDown | KeyCode::Tab, _) => None,
+            _ => {
+                self.typed.handle_event(&Event::Key(event));
+                Some(Answer::Handled)
+            }
+        }
+    }
+
+    pub fn on_paste(&mut self, text: &str) -> Option<Answer> {
+        self.word()?;
+        self.typed = Input::new(format!("{}{}", self.typed.value(), text.trim()));
+        Some(Answer::Handled)
+    }
+
+    /// A yes by key: the second of two in a row does it, where no word has to be typed.
+    pub fn confirm(&mut self) -> Vec<Effect> {
+        if self.confirmable().is_none_or(|preview| self.word_for(preview).is_some()) {
+            return Vec::new();
+        }
+        if self.first == First::Before {
+            return self.perform();
+        }
+        self.first = First::Last;
+        Vec::new()
+    }
+
+    /// Are there extensions that could be asked, and were not?
+    fn can_ask(&self) -> bool {
+        let Stage::Ready(preview) = &self.stage else { return false };
+        match preview.outlook() {
+            Some(Outlook::Known(change)) => change.updates.as_ref().is_some_and(|updates| !updates.asked),
+            Some(Outlook::NotPlanned | Outlook::Unknown(_)) | None => false,
+        }
+    }
+
+    /// The same preview once more, after the extensions were asked.
+    ///
+    /// # Errors
+    /// There is nobody to ask.
+    pub fn ask_extensions(&mut self, ticket: u64) -> Result<Vec<Effect>, String> {
+        let PreviewSubject::Action(source, request) = &self.subject else {
+            return Err("no extension is asked about it".to_owned());
+        };
+        if !self.can_ask() {
+            return Err("there is no extension to ask about it, or it was asked".to_owned());
+        }
+        let (source, request) = (*source, Request { asks_extensions: true, ..request.clone() });
+        *self = Self::new(ticket, source, request.clone());
+        Ok(vec![Effect::Preview { ticket, source, request }])
+    }
+
+    fn perform(&mut self) -> Vec<Effect> {
+        match std::mem::replace(&mut self.stage, Stage::Asking) {
+            Stage::Ready(shown) => {
+                let effect = self.effect(&shown);
+                self.stage = Stage::Performing(shown);
+                effect.into_iter().collect()
+            }
+            other => {
+                self.stage = other;
+                Vec::new()
+            }
+        }
+    }
+
+    fn effect(&self, shown: &PreviewContent) -> Option<Effect> {
+        let ticket = self.ticket;
+        match (&self.subject, shown) {
+            (PreviewSubject::Action(source, _), PreviewContent::Action(preview)) => {
+                Some(Effect::Perform { ticket, source: *source, preview: preview.clone() })
+            }
+            (PreviewSubject::Change(cluster, _), PreviewContent::Change(preview)) => {
+                Some(Effect::CarryOutChange { ticket, cluster: cluster.clone(), preview: preview.clone() })
+            }
+            _ => None,
+        }
+    }
+
+    /// Closing now would hide whether something was changed.
+    pub fn can_close(&self) -> bool {
+        !matches!(self.stage, Stage::Performing(_))
+    }
+
+    pub fn step(&mut self, motion: Motion, area: Rect) {
+        let (lines, page) = self.extent(area);
+        self.scroll.step(motion, lines, page);
+    }
+
+    /// How many lines of text there are, and how many fit above the question.
+    fn extent(&self, area: Rect) -> (usize, usize) {
+        let width = frame::text_width(area, frame::WIDTH_MAX);
+        let (lines, below) = (self.lines(None, width).len(), 1 + self.question(width, self.is_read).len());
+        (lines, frame::text_height(area).saturating_sub(below).clamp(1, lines.max(1)))
+    }
+
+    fn lines(&self, paint: Option<&Paint<'_>>, width: usize) -> Vec<Line<'static>> {
+        match &self.stage {
+            Stage::Asking => {
+                vec![styled(paint, Scope::Muted, "asking the server what would happen".to_owned())]
+            }
+            Stage::Ready(preview) | Stage::Performing(preview) => body(preview, paint, width),
+        }
+    }
+
+    pub fn view(&self, paint: &Paint<'_>, area: Rect, buffer: &mut Buffer) -> Option<Position> {
+        let width = frame::text_width(area, frame::WIDTH_MAX);
+        let title = paint.cut(&self.subject.title(), width);
+        // What is seen to its end with this picture can be confirmed as soon as it was drawn.
+        let is_read = self.is_read || self.shows_end(area);
+        let (lines, question) = (self.lines(Some(paint), width), self.question(width, is_read));
+        let wanted = lines.len() + 1 + question.len();
+        let inside = frame::open(&title, &self.hints(paint), wanted, frame::WIDTH_MAX, paint, area, buffer);
+        let asked = u16::try_from(question.len()).unwrap_or(u16::MAX).min(inside.height);
+        let page = inside.height.saturating_sub(asked + 1);
+        frame::scrolled(&lines, self.scroll, Rect { height: page, ..inside }, buffer);
+        let shown = self.scroll.clamped(lines.len(), page.into()) + usize::from(page);
+        let scope = if is_read { Scope::Muted } else { Scope::NoticeWarning };
+        let marker = Rect { y: inside.y + page, height: inside.height.min(1), ..inside };
+        frame::more_below(lines.len().saturating_sub(shown), scope, marker, paint, buffer);
+        let first = inside.bottom() - asked;
+        let mut cursor = None;
+        for (y, part) in (first..inside.bottom()).zip(&question) {
+            put(buffer, inside.x, y, &Line::from(paint.span(part.scope, part.text.clone())), inside.width);
+            if part.has_field {
+                cursor =
+                    self.view_field(text::width(&part.text), Rect { y, height: 1, ..inside }, paint, buffer);
+            }
+        }
+        cursor
+    }
+
+    /// What was typed, behind the words of the question; answers where the cursor belongs.
+    fn view_field(
+        &self,
+        after: usize,
+        line: Rect,
+        paint: &Paint<'_>,
+        buffer: &mut Buffer,
+    ) -> Option<Position> {
+        let room = usize::from(line.width).saturating_sub(after + 1);
+        let scroll = self.typed.visual_scroll(room);
+        let shown: String = self.typed.value().chars().skip(scroll).collect();
+        let x = line.x + u16::try_from(after).unwrap_or(u16::MAX).min(line.width);
+        put(buffer, x, line.y, &Line::from(paint.span(Scope::Prompt, shown)), line.right().saturating_sub(x));
+        let column = u16::try_from(self.typed.visual_cursor().saturating_sub(scroll)).unwrap_or(u16::MAX);
+        Some(Position { x: x.saturating_add(column).min(line.right().saturating_sub(1)), y: line.y })
+    }
+
+    /// What is asked, or why nothing is, in lines.
+    fn question(&self, width: usize, is_read: bool) -> Vec<QuestionLine> {
+        let plain = |scope, words: &str| QuestionLine::all(scope, words, width, false);
+        match &self.stage {
+            Stage::Asking => Vec::new(),
+            Stage::Performing(_) => plain(Scope::Muted, "sent, waiting for the answer"),
+            Stage::Ready(preview) if !preview.is_allowed() => {
+                plain(Scope::NoticeError, "This cannot be done now.")
+            }
+            Stage::Ready(preview) if !is_read => {
+                let mut parts = plain(Scope::NoticeWarning, "Scroll to the end first (down).");
+                // As high as what is asked then, so that the end stays on the screen when it is.
+                parts.resize_with(parts.len().max(self.confirmation(preview, width).len()), || {
+                    QuestionLine { scope: Scope::Text, text: String::new(), has_field: false }
+                });
+                parts
+            }
+            Stage::Ready(preview) => self.confirmation(preview, width),
+        }
+    }
+
+    fn confirmation(&self, preview: &PreviewContent, width: usize) -> Vec<QuestionLine> {
+        let (scope, words) = match self.word_for(preview) {
+            Some(word) => (Scope::NoticeWarning, format!("Type {word}, then enter: ")),
+            None if self.first == First::Last => (Scope::NoticeWarning, "Enter again does it.".to_owned()),
+            None => (Scope::Text, "Enter twice does it.".to_owned()),
+        };
+        QuestionLine::all(scope, &words, width, self.word_for(preview).is_some())
+    }
+
+    fn hints(&self, paint: &Paint<'_>) -> Line<'static> {
+        let words = match &self.stage {
+            Stage::Performing(_) => return Line::default(),
+            Stage::Asking => "forget it",
+            Stage::Ready(preview) if preview.is_allowed() => "leave it as it is",
+            Stage::Ready(_) => "close",
+        };
+        let mut keys = vec![paint.span(Scope::Key, " esc "), paint.span(Scope::KeyText, format!("{words} "))];
+        if self.can_ask() {
+            keys.push(paint.span(Scope::Key, " tab "));
+            keys.push(paint.span(Scope::KeyText, "ask extensions ".to_owned()));
+        }
+        Line::from(keys)
+    }
+}
+
+#[cfg(test)]
+mod tests;
