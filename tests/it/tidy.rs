@@ -144,7 +144,10 @@ fn nothing_names_this_machine() {
     ] {
         text_files(&root().join(folder), &mut files);
     }
-    files.extend(["README.md", "Cargo.toml"].map(|f| root().join(f)));
+    files.extend(
+        ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "Cargo.toml", "deny.toml"]
+            .map(|f| root().join(f)),
+    );
     let mut problems = Vec::new();
     for path in files {
         let Ok(text) = std::fs::read_to_string(&path) else { continue };

@@ -9,7 +9,7 @@ pub enum Status {
     True,
     /// The condition does not hold.
     False,
-    /// Nobody could tell.
+    /// It is not known whether the condition holds.
     Unknown,
 }
 

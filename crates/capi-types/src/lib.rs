@@ -1,4 +1,4 @@
-//! Objects as data: typed Cluster API v1beta2 kinds, names, keys, conditions and versions. Owns shapes and
+//! Objects as data: typed Cluster API v1beta2 kinds, names, keys and conditions. Owns shapes and
 //! accessors, and the few rules about single values that several layers ask; must not know how objects are
 //! fetched, judged or shown.
 

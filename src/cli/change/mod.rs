@@ -59,7 +59,7 @@ impl ChangeAnswer {
 pub struct Session {
     pub reach: Reach,
     pub style: Style,
-    /// Who does it, for the journal and the record.
+    /// What every write goes through: the user, the clock, the journal.
     pub guard: Guard,
     /// Who runs commands with `--executor ssh`, when that is not the program of the arguments.
     pub executor: Option<Arc<dyn NodeExecutor>>,

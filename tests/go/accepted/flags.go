@@ -200,7 +200,7 @@ var methods = map[string]string{
 	"StringToStringVar": "stringToString", "Int32SliceVar": "int32Slice", "Var": "", "TextVar": "",
 }
 
-// What values that are no plain ones are made by, and the form they have.
+// Functions that make values of other types, and the form of these values.
 var makers = map[string]string{
 	"NewMapStringBool": "mapStringBool", "NewMapStringString": "mapStringString", "NewMapStringStringNoSplit": "mapStringString",
 	"NewColonSeparatedMultimapStringString":                     "colonSeparatedMultimapStringString",

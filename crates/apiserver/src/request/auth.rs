@@ -13,9 +13,9 @@ use crate::failure::Failure;
 /// The bearer tokens of a server. Compared in constant time, never shown.
 #[derive(Clone)]
 pub struct Tokens {
-    /// Makes a request [`Identity::ADMIN`]'s. An empty text is no token.
+    /// A request with it is made by [`Identity::ADMIN`]. An empty text is not a token.
     pub admin: String,
-    /// Makes a request [`Identity::READ_ONLY`]'s. An empty text is no token.
+    /// A request with it is made by [`Identity::READ_ONLY`]. An empty text is not a token.
     pub read_only: String,
 }
 

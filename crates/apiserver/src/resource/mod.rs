@@ -212,7 +212,7 @@ impl Catalog {
         self.held_by_others(group, definition).any(|held| held.kinds.iter().any(|n| n == name))
     }
 
-    /// What a definition of the same name held, which is gone if another one is made, stands in the way of none.
+    /// A definition is not in its own way: an earlier one of the same name is gone when this one is made.
     fn held_by_others(&self, group: &str, definition: &str) -> impl Iterator<Item = &HeldNames> {
         let others = self.held.iter().filter(move |(name, _)| *name != definition);
         others.map(|(_, held)| held).filter(move |held| held.group == group)

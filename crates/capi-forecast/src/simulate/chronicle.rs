@@ -58,7 +58,7 @@ pub struct EventObject {
 pub enum Occurrence {
     /// A controller did it.
     Action(StepAction),
-    /// Nobody decided it: it took its time, or failed.
+    /// A host did it in its own time, or failed.
     Host(HostEvent),
 }
 

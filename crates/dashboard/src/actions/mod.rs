@@ -75,7 +75,7 @@ pub struct Preview {
     pub(crate) back: Option<serde_json::Value>,
     pub(crate) uid: String,
     pub(crate) resource_version: String,
-    /// What must not have changed until the write: see `executor`.
+    /// What must not have changed until the write: see `sent::shown`.
     pub(crate) shown: serde_json::Value,
 }
 

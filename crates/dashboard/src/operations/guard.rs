@@ -1,5 +1,5 @@
 //! The one pipeline of whatever a person asks for that writes. Before the confirmation: rights, preflight, the server's dry run with
-//! the plan before and after. After it: a line in the journal, the guarded write, another line. With `--read-only` nothing of that begins.
+//! the plan before and after. After it: a line in the journal, the guarded write, another line. With `--read-only` both are refused at once.
 //! Owns this order; what is asked, checked and written is the operation's.
 
 use std::cmp::Reverse;
@@ -36,7 +36,7 @@ pub trait Proposed: Send {
     /// Asks the server what this user may do.
     ///
     /// # Errors
-    /// Nothing else need be asked.
+    /// The user may not do it, or the server did not say.
     async fn rights(&mut self) -> Result<Vec<Finding>, Self::Error>;
 
     /// Reads what it is about, and says what speaks against it.
@@ -45,7 +45,7 @@ pub trait Proposed: Send {
     /// It cannot be read, or is not possible at all.
     async fn preflight(&mut self) -> Result<Vec<Finding>, Self::Error>;
 
-    /// Lets the server do it without keeping it, and compares the plans before and after. Not asked where a finding blocks it.
+    /// Lets the server do it without keeping it, and compares the plans before and after. It is not called when a finding is a blocker.
     ///
     /// # Errors
     /// The server refuses it.

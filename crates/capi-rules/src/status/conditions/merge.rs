@@ -19,7 +19,7 @@ use capi_types::machine::ReadinessGate;
 pub enum Priority {
     /// Its value is the unhealthy one.
     Issue,
-    /// Nobody could tell.
+    /// Its value is `Unknown`.
     Unknown,
     /// Its value is the healthy one.
     Info,

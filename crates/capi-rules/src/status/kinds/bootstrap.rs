@@ -62,7 +62,7 @@ pub enum Lock {
     /// No stage needs it.
     #[default]
     NotAsked,
-    /// Nobody has it.
+    /// No Machine has it.
     Free,
     /// The Machine of this config has it.
     Mine,

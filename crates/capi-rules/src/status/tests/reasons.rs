@@ -53,7 +53,7 @@ fn every_reason_of_every_condition_is_expected_by_a_table() {
         words(&listed)
     );
     let open: Vec<_> = listed.difference(&seen).collect();
-    assert!(open.is_empty(), "add a row to a table in src/status for each of {open:#?}");
+    assert!(open.is_empty(), "add a row to a table in crates/capi-rules/src/status for each of {open:#?}");
     let unknown: Vec<_> = seen.difference(&listed).collect();
     assert!(unknown.is_empty(), "tables expect what upstream never says, or the list lacks it: {unknown:#?}");
 }
