@@ -34,8 +34,9 @@ pub fn items_of<'i>(
 /// What was done since this program began, and what it cannot do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Doing {
-    /// The places of steps that were carried out: their effect may not show yet, and those that no API shows are over.
-    pub performed: Vec<usize>,
+    /// The steps that were carried out, with their nodes: their effect may not show yet, and those that no API shows are
+    /// over. Not by their places, which move: a plan is made anew at each look, in the order of the leaders of then.
+    pub performed: Vec<(StepId, Vec<String>)>,
     /// People do what is done on nodes: steps that no API shows are passed over.
     pub by_people: bool,
     /// Another change is taken back: what does not answer may be its doing, and is mended before what works.
@@ -51,12 +52,29 @@ impl Doing {
         let rewrites = !by_people && taken.is_some_and(|taken| taken.was_open);
         Self { performed: Vec::new(), by_people, mends: taken.is_some(), rewrites }
     }
+
+    /// Nothing was carried out yet.
+    pub fn is_at_the_beginning(&self) -> bool {
+        self.performed.is_empty()
+    }
+
+    /// The step was carried out.
+    pub fn note(&mut self, step: &PlannedStep) {
+        self.performed.push((step.id, step.nodes.clone()));
+    }
+
+    fn has_performed(&self, step: &PlannedStep) -> bool {
+        self.performed.iter().any(|(id, nodes)| *id == step.id && *nodes == step.nodes)
+    }
 }
 
 /// What comes next.
 pub fn next(plan: &ChangePlan, items: &[ProgressItem], running: &Running, doing: &Doing) -> NextMove {
-    for (at, step) in plan.steps.iter().enumerate() {
-        let is_performed = doing.performed.contains(&at);
+    let (performed, others): (Vec<_>, Vec<_>) =
+        plan.steps.iter().enumerate().partition(|(_, step)| doing.has_performed(step));
+    // What was carried out comes first, wherever its step is in the plan of now: one at a time.
+    for (at, step) in performed.into_iter().chain(others) {
+        let is_performed = doing.has_performed(step);
         let (state, item) = state_of(items_of(step, items));
         let words = item.map_or_else(|| step.title.clone(), sentence);
         // A component that has just restarted may fail some times before its neighbours are back.
@@ -90,13 +108,13 @@ fn begin(
 ) -> NextMove {
     let step = &plan.steps[at];
     let Some(held) = held(step, running) else { return NextMove::Do(at) };
-    let is_its_own = |(other, of): &(usize, &PlannedStep)| {
+    let is_its_own = |(_, of): &(usize, &PlannedStep)| {
         let state = state_of(items_of(of, items)).0;
         let is_left = matches!(state, ItemState::Pending | ItemState::Unknown) || doing.rewrites;
         of.id == step.id
             && held.by.as_ref().is_some_and(|node| of.nodes.contains(node))
             && is_left
-            && !doing.performed.contains(other)
+            && !doing.has_performed(of)
     };
     let first = plan.steps.iter().enumerate().find(is_its_own).filter(|_| doing.mends);
     first.map_or(NextMove::Wait(held.why), |(other, _)| NextMove::Do(other))

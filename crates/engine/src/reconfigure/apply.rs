@@ -125,7 +125,7 @@ impl Application<'_> {
             let (step, look) = match self.look(&mut before).await {
                 Ok(look) => (next(&look.plan, &look.items, &look.reading.running, &doing), Some(look)),
                 // The only API server restarts.
-                Err(ApplyError::Read(ReadError::Server(why))) if !doing.performed.is_empty() => {
+                Err(ApplyError::Read(ReadError::Server(why))) if !doing.is_at_the_beginning() => {
                     (NextMove::Wait(why), None)
                 }
                 Err(error) => return Err(error),
@@ -140,7 +140,7 @@ impl Application<'_> {
                     }
                     waiting = None;
                     self.perform(&look, at, &mut sums).await?;
-                    doing.performed.push(at);
+                    doing.note(&look.plan.steps[at]);
                     if let Some(before) = &mut before {
                         self.note_heartbeats(&look, at, before).await;
                     }

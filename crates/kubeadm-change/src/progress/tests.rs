@@ -66,14 +66,20 @@ impl Case {
         live.static_pods = render::node(&settings, &live.host).expect("an address").static_pods;
     }
 
+    /// With the steps at these places carried out.
+    fn after(&self, performed: &[usize], mut doing: Doing) -> Doing {
+        performed.iter().for_each(|at| doing.note(&self.plan.steps[*at]));
+        doing
+    }
+
     fn next(&self, performed: &[usize]) -> NextMove {
-        let doing = Doing { performed: performed.to_vec(), by_people: true, ..Doing::default() };
+        let doing = self.after(performed, Doing { by_people: true, ..Doing::default() });
         next(&self.plan, &self.items(), &self.running, &doing)
     }
 
     /// The same where another change is taken back; `rewrites`: one that was half done.
     fn next_of_rollback(&self, performed: &[usize], rewrites: bool) -> NextMove {
-        let doing = Doing { performed: performed.to_vec(), by_people: false, mends: true, rewrites };
+        let doing = self.after(performed, Doing { mends: true, rewrites, ..Doing::default() });
         next(&self.plan, &self.items(), &self.running, &doing)
     }
 
@@ -116,6 +122,21 @@ fn a_change_is_followed_from_beginning_to_end() {
     case.carry_out("cp-1");
     assert_eq!(case.state(StepId::X, "").0, ItemState::Done);
     assert_eq!(case.next(&[]), NextMove::Finished);
+}
+
+/// Steps were remembered by their places, and a node was taken for another one when the leaders had moved.
+#[test]
+fn what_was_carried_out_is_known_by_its_node_when_the_order_turns() {
+    let mut case = Case::of(2, 0, FLAG);
+    case.store();
+    let [first, second] = ["cp-0", "cp-1"].map(|node| case.step(StepId::M1, node));
+    let doing = case.after(&[first], Doing { by_people: true, ..Doing::default() });
+    case.plan.steps.swap(first, second);
+    let next_of = |case: &Case| next(&case.plan, &case.items(), &case.running, &doing);
+    let waits = NextMove::Wait("kube-apiserver on cp-0: it runs without + --event-ttl=2h".to_owned());
+    assert_eq!(next_of(&case), waits, "one at a time");
+    case.carry_out("cp-0");
+    assert_eq!(next_of(&case), NextMove::Do(case.step(StepId::M1, "cp-1")));
 }
 
 #[test]
