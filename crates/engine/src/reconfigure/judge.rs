@@ -55,8 +55,7 @@ pub async fn judge(
         ..PlanOptions::default()
     };
     let mut plan = plan_of(reading, &mut target, &options)?;
-    if look::needs_leader(&plan) {
-        options.etcd_leader = look::etcd_leader(client, &reading.running).await;
+    if look::etcd_members(client, &plan, &reading.running, &mut options).await {
         plan = plan_of(reading, &mut target, &options)?;
     }
     for node in reading.running.nodes.values_mut() {

@@ -10,7 +10,7 @@ use crate::client::read::get_value;
 use crate::client::{Client, Error, explain};
 use crate::workload::WorkloadError;
 use crate::workload::static_pods::{page, secure_page, served_names};
-use kubeadm_change::plan::ChangePlan;
+use kubeadm_change::plan::{ChangePlan, PlanOptions};
 use kubeadm_change::render::{API_SERVER, ETCD};
 use kubeadm_change::running::{Running, Sighting};
 use kubeadm_change::steps::StepId;
@@ -142,16 +142,27 @@ fn is_refusal(error: &Error) -> bool {
     matches!(error, Error::Api(status) if matches!(status.code, 401 | 403 | 404 | 405))
 }
 
-/// The node whose etcd member leads, as the members' metrics say. `None` when no member says so.
-pub async fn etcd_leader(client: &Client, running: &Running) -> Option<String> {
+/// Fills in what the metrics of etcd's members show, where the plan depends on it: who leads, and how large the largest
+/// database is, each `None` when no member says so. False where the plan depends on neither; the members are not asked then.
+pub async fn etcd_members(
+    client: &Client,
+    plan: &ChangePlan,
+    running: &Running,
+    options: &mut PlanOptions,
+) -> bool {
+    let (leader, database) = (needs_leader(plan), needs_database(plan));
+    if !leader && !database {
+        return false;
+    }
     let pages = member_metrics(client, running).await;
-    pages.into_iter().find(|(_, metrics)| leads(metrics)).map(|(name, _)| name)
-}
-
-/// The size of the largest member's database, as the members' metrics say. `None` when no member says so.
-pub async fn etcd_database_bytes(client: &Client, running: &Running) -> Option<u64> {
-    let pages = member_metrics(client, running).await;
-    pages.iter().filter_map(|(_, metrics)| database_bytes(metrics)).max()
+    if leader {
+        let leading = pages.iter().find(|(_, metrics)| leads(metrics));
+        options.etcd_leader = leading.map(|(name, _)| name.clone());
+    }
+    if database {
+        options.etcd_database_bytes = pages.iter().filter_map(|(_, metrics)| database_bytes(metrics)).max();
+    }
+    true
 }
 
 /// The metrics of each member that shows them, with its node.
@@ -181,14 +192,14 @@ fn value<'m>(metrics: &'m str, name: &str) -> Option<&'m str> {
 }
 
 /// Does a verdict of the plan depend on the size of etcd's database?
-pub fn needs_database(plan: &ChangePlan) -> bool {
+fn needs_database(plan: &ChangePlan) -> bool {
     plan.changes.iter().any(|judged| judged.change.path.to_string() == QUOTA)
 }
 
 const QUOTA: &str = "etcd.local.extraArgs[quota-backend-bytes]";
 
 /// Does the order of a plan depend on who leads?
-pub fn needs_leader(plan: &ChangePlan) -> bool {
+fn needs_leader(plan: &ChangePlan) -> bool {
     let steps = plan.steps.iter().filter(|step| matches!(step.id, StepId::C2 | StepId::E1));
     steps.count() > 1
 }

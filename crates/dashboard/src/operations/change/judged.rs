@@ -98,14 +98,9 @@ pub async fn planned(
 ) -> Result<ChangePlan, RenderError> {
     let inputs = &found.reading.inputs;
     let first = plan(inputs, target, &options)?;
-    let (leader, database) = (look::needs_leader(&first), look::needs_database(&first));
-    let Some(live) = found.live.as_ref().filter(|_| leader || database) else { return Ok(first) };
-    let running = &found.reading.running;
-    if leader {
-        options.etcd_leader = look::etcd_leader(&live.client, running).await;
-    }
-    if database {
-        options.etcd_database_bytes = look::etcd_database_bytes(&live.client, running).await;
+    let Some(live) = &found.live else { return Ok(first) };
+    if !look::etcd_members(&live.client, &first, &found.reading.running, &mut options).await {
+        return Ok(first);
     }
     // The request was cut to its first rollout by the first plan.
     Ok(ChangePlan { rollout: first.rollout, ..plan(inputs, target, &options)? })
