@@ -5,6 +5,7 @@
 //! Source: kubeadm 1.29 to 1.36 `util/staticpod/utils.go` (`ComponentPod`, `ComponentResources`, the probes),
 //! `phases/controlplane/manifests.go`, `phases/etcd/local.go`.
 
+use crate::difference::text_of;
 use serde_json::{Map, Value};
 
 use super::render::{API_SERVER, CONTROLLER_MANAGER, ETCD, SCHEDULER};
@@ -81,12 +82,12 @@ fn resources(component: &str, resources: &Value) -> Vec<String> {
         requests.keys().filter(is_extra).filter_map(|name| request_line(name, None, requests.get(name))),
     );
     let limits = given.get("limits").and_then(Value::as_object).into_iter().flatten();
-    lines.extend(limits.map(|(name, value)| format!("+ limit of {name} {}", plain(value))));
+    lines.extend(limits.map(|(name, value)| format!("+ limit of {name} {}", text_of(value))));
     lines
 }
 
 fn request_line(name: &str, wanted: Option<&str>, given: Option<&Value>) -> Option<String> {
-    let given = given.map(plain);
+    let given = given.map(text_of);
     let is_same = match (wanted, &given) {
         (Some(wanted), Some(given)) => quantity_milli(wanted) == quantity_milli(given),
         (wanted, given) => wanted.is_none() && given.is_none(),
@@ -119,10 +120,6 @@ fn labels(metadata: &Value) -> Vec<String> {
     let annotations = names("annotations").filter(|name| !is_known(name));
     let labels = labels.map(|name| format!("+ label {name}"));
     labels.chain(annotations.map(|name| format!("+ annotation {name}"))).collect()
-}
-
-fn plain(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 #[cfg(test)]

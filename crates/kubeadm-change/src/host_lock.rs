@@ -42,12 +42,12 @@ mod tests {
         assert_eq!(pasted(&other), other);
     }
 
-    /// With the lock in a folder of this test, and no kubeadm.
-    fn run(line: &CommandLine, folder: &std::path::Path) -> (Option<i32>, String) {
+    /// With the lock in a folder of this test; `kubeadm`: what stands for the look for a running one.
+    fn run(line: &CommandLine, folder: &std::path::Path, kubeadm: &str) -> (Option<i32>, String) {
         let line = line
             .as_str()
             .replace("/run/", &format!("{}/", folder.display()))
-            .replace("pgrep -x kubeadm", "false");
+            .replace("pgrep -x kubeadm", kubeadm);
         let output = Command::new("sh").arg("-c").arg(line).output().expect("a shell");
         (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
     }
@@ -56,11 +56,20 @@ mod tests {
     fn a_line_is_not_begun_while_another_one_is_at_work() {
         let folder = tempfile::tempdir().expect("a folder");
         let line = alone(&CommandLine::of("echo {} && exit 3", ["it's"]));
-        assert_eq!(run(&line, folder.path()), (Some(3), "it's\n".to_owned()), "its own status counts");
+        assert_eq!(
+            run(&line, folder.path(), "false"),
+            (Some(3), "it's\n".to_owned()),
+            "its own status counts"
+        );
         let lock = File::open(folder.path().join("capstan-change.lock")).expect("the lock");
         lock.lock().expect("it is free");
-        assert_eq!(run(&line, folder.path()), (Some(BUSY), String::new()));
+        assert_eq!(run(&line, folder.path(), "false"), (Some(BUSY), String::new()));
         lock.unlock().expect("it is ours");
-        assert_eq!(run(&line, folder.path()).0, Some(3));
+        assert_eq!(run(&line, folder.path(), "false").0, Some(3));
+        assert_eq!(
+            run(&line, folder.path(), "echo 71"),
+            (Some(BUSY), "71\n".to_owned()),
+            "kubeadm still runs"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! `capstan change apply` and `rollback`: what is asked before, what is said meanwhile, the log of commands, the journal. Owns
+//! `capstan change apply` and `rollback`: what is asked before, what is said meanwhile, the log of commands. Owns
 //! this conversation; the loop is `reconfigure::apply`'s.
 
 use std::fs::File;

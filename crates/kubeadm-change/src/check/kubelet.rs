@@ -4,6 +4,7 @@
 //! Source: kubernetes 1.36.3 `pkg/kubelet/apis/config/validation/validation.go`, `validation_linux.go`,
 //! `validation_reserved_memory.go`; `pkg/kubelet/eviction/helpers.go` (`ParseThresholdConfig`).
 
+use crate::difference::text_of;
 use std::collections::BTreeSet;
 
 use serde_json::Value;
@@ -284,10 +285,6 @@ impl Kubelet<'_> {
         let wrong = !matches!(scheme, "dns" | "unix" | "unix-abstract");
         self.refuse_if(wrong, "tracing.endpoint", "has to be HOST:PORT, dns:// or unix://");
     }
-}
-
-fn text_of(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// A threshold is a percentage of 0 to 100, or a quantity that is not below 0.
