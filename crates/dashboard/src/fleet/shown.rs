@@ -88,10 +88,11 @@ impl Shown {
             None => self.first(judgement, now_s),
         };
         self.evidence = evidence;
-        if self.shown == Some(self.judged) {
-            self.is_unread = judgement.is_unread;
+        let is_shown = self.shown == Some(self.judged);
+        if is_shown {
+            self.is_unread = judgement.is_unread();
         }
-        self.rank = if self.shown == Some(self.judged) { judgement.rank } else { Rank::Queued };
+        self.rank = if is_shown { judgement.rank } else { Rank::Queued };
         if before != (self.shown, self.rank, self.evidence) {
             self.fresh_until_s = if is_live { now_s.saturating_add(SETTLED_S) } else { 0 };
         }
@@ -250,7 +251,7 @@ mod tests {
     #[test]
     fn what_was_not_read_is_shown_as_soon_as_it_is_read() {
         let mut shown = Shown::default();
-        let unread = Judgement { is_unread: true, ..judgement(Verdict::Unknown, 100, 10) };
+        let unread = Judgement { why: Basis::ControlPlaneNotRead, ..judgement(Verdict::Unknown, 100, 10) };
         shown.take(&unread, 1, 1000, true);
         assert_eq!(shown.verdict(), Verdict::Unknown);
         let mut faulty = shown.clone();

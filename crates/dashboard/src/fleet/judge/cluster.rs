@@ -54,7 +54,6 @@ impl Rules<'_> {
             rank: Rank::Broken,
             since_s: self.row.created_s,
             delay_s: APPLY_S,
-            is_unread: true,
             ..Judgement::WELL
         });
     }

@@ -109,8 +109,6 @@ pub struct Judgement {
     pub since_s: u32,
     /// How long the evidence has to hold before the verdict is shown.
     pub delay_s: u32,
-    /// It rests on what was not read: what is found when that is read was not seen before, however old it is.
-    pub is_unread: bool,
     /// The next moment at which time alone may change the verdict; 0: none.
     pub due_s: u32,
     pub slow: Option<Slow>,
@@ -123,10 +121,14 @@ impl Judgement {
         rank: Rank::Echo,
         since_s: 0,
         delay_s: 0,
-        is_unread: false,
         due_s: 0,
         slow: None,
     };
+
+    /// It rests on what was not read. Whatever the reading then shows was not seen before, however old it is.
+    pub(in crate::fleet) fn is_unread(&self) -> bool {
+        self.why == Basis::ControlPlaneNotRead
+    }
 }
 
 /// What is around an object.
