@@ -82,7 +82,7 @@ pub struct Preview {
 impl Preview {
     /// False when there is a blocker among the findings.
     pub fn is_allowed(&self) -> bool {
-        self.findings.iter().all(|f| f.severity != Severity::Blocker)
+        !self.findings.iter().any(Finding::is_blocker)
     }
 }
 

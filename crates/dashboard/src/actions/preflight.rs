@@ -30,7 +30,7 @@ use capi_types::names::{annotation, label};
 use capstan_base::time::{self, Timestamp};
 use k8s_machinery::version::parse;
 
-/// Every finding about `action`, the gravest first.
+/// Every finding about `action`.
 pub fn findings(action: &Action, related: &Related, now: Timestamp) -> Vec<Finding> {
     let mut found: Vec<Finding> = [
         object_is_being_deleted(related),
@@ -50,7 +50,6 @@ pub fn findings(action: &Action, related: &Related, now: Timestamp) -> Vec<Findi
     .flatten()
     .collect();
     found.extend(quorum::findings(action, related, now));
-    found.sort_by_key(|f| std::cmp::Reverse(f.severity));
     found
 }
 

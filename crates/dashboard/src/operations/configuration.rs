@@ -4,7 +4,7 @@
 use async_trait::async_trait;
 
 use super::diff::DiffLine;
-use super::{Confirmation, Finding, Severity};
+use super::{Confirmation, Finding};
 use capi_types::key::ObjectKey;
 use kubeadm_change::document::Inputs;
 use kubeadm_change::gate::NextMove;
@@ -72,7 +72,7 @@ pub struct ChangePreview {
 impl ChangePreview {
     /// False when there is a blocker among the findings.
     pub fn is_allowed(&self) -> bool {
-        self.findings.iter().all(|finding| finding.severity != Severity::Blocker)
+        !self.findings.iter().any(Finding::is_blocker)
     }
 }
 

@@ -16,3 +16,16 @@ pub struct Finding {
     pub rule: &'static str,
     pub text: String,
 }
+
+impl Finding {
+    pub fn is_blocker(&self) -> bool {
+        self.severity == Severity::Blocker
+    }
+}
+
+/// Why it may not be done, all reasons in a line; `None` when nothing blocks it.
+pub fn blocked(findings: &[Finding]) -> Option<String> {
+    let why: Vec<&str> =
+        findings.iter().filter(|finding| finding.is_blocker()).map(|finding| finding.text.as_str()).collect();
+    (!why.is_empty()).then(|| why.join("; "))
+}

@@ -1,5 +1,7 @@
 //! The one pipeline of whatever a person asks for that writes. Before the confirmation: rights, preflight, the server's dry run with
-//! the plan before and after. After it: a line in the journal, the guarded write, another line. With `--read-only` both are refused at once.
+//! the plan before and after. After it: a line in the journal, the guarded write, another line unless people still have to
+//! finish it. `capstan change apply` and `rollback` show and check on their own, and use what comes after the confirmation. With
+//! `--read-only` both are refused at once.
 //! Owns this order; what is asked, checked and written is the operation's.
 
 use std::cmp::Reverse;
@@ -9,7 +11,7 @@ use async_trait::async_trait;
 
 use super::diff::DiffLine;
 use super::journal::{About, Entry, Journal, stamp};
-use super::{Finding, Severity};
+use super::{Finding, blocked};
 use capstan_base::time::Clock;
 
 /// Why the pipeline ended, whatever was asked for.
@@ -118,7 +120,7 @@ impl Guard {
         self.check_writable()?;
         let mut looked = Looked { findings: proposed.rights().await?, diff: Vec::new() };
         looked.findings.extend(proposed.preflight().await?);
-        if blockers(&looked.findings).next().is_none() {
+        if !looked.findings.iter().any(Finding::is_blocker) {
             let DryRun { diff, findings } = proposed.dry_run().await?;
             looked.findings.extend(findings);
             looked.diff = diff;
@@ -137,9 +139,8 @@ impl Guard {
         findings: &[Finding],
     ) -> Result<C::Written, C::Error> {
         self.check_writable()?;
-        let blocked: Vec<&str> = blockers(findings).map(|finding| finding.text.as_str()).collect();
-        if !blocked.is_empty() {
-            return Err(Refusal::Blocked(blocked.join("; ")).into());
+        if let Some(why) = blocked(findings) {
+            return Err(Refusal::Blocked(why).into());
         }
         let before = |(path, reason)| Refusal::Journal { path, reason };
         self.note(confirmed.about(), "asked", None).map_err(before)?;
@@ -156,7 +157,9 @@ impl Guard {
         outcome
     }
 
-    fn check_writable(&self) -> Result<(), Refusal> {
+    /// # Errors
+    /// [`Refusal::ReadOnly`].
+    pub(super) fn check_writable(&self) -> Result<(), Refusal> {
         if self.read_only { Err(Refusal::ReadOnly) } else { Ok(()) }
     }
 
@@ -168,13 +171,10 @@ impl Guard {
     }
 }
 
-fn blockers(findings: &[Finding]) -> impl Iterator<Item = &Finding> {
-    findings.iter().filter(|finding| finding.severity == Severity::Blocker)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::operations::Severity;
     use capstan_base::time::Timestamp;
 
     fn finding(severity: Severity) -> Finding {

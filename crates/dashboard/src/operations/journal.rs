@@ -1,5 +1,5 @@
 //! The append-only record of actions, one JSON line each, in a file that only its owner can read. An action leaves
-//! a line before its request is sent (`asked`) and one after the answer (`done`, `failed`).
+//! a line before its request is sent (`asked`) and one after the answer (`done`, `failed`), unless people still have to finish it.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};

@@ -17,5 +17,5 @@ pub use confirmation::Confirmation;
 #[cfg(feature = "etcd")]
 pub use etcd::ClusterEtcd;
 pub use etcd::EtcdReader;
-pub use finding::{Finding, Severity};
+pub use finding::{Finding, Severity, blocked};
 pub use locks::{LockPlace, LockReader, ServerLocks};

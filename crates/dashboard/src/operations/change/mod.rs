@@ -16,7 +16,7 @@ use self::judged::Judged;
 pub use self::judged::planned;
 use self::proposed::{ProposedChange, differences, steps, summary};
 use self::source::{SourceReading, of_fleet, reading_of};
-use super::guard::{Guard, Looked, Refusal};
+use super::guard::{Guard, Looked};
 use super::{ChangeOrder, ChangePreview, ConfigurationReader, ConfigurationReading, Confirmation, Underway};
 use capi_types::key::ObjectKey;
 use capstan_base::time::rfc3339;
@@ -117,9 +117,7 @@ impl ClusterConfigurations {
     }
 
     async fn judged(&self, cluster: &ObjectKey, order: &ChangeOrder) -> Result<Judged, String> {
-        if self.guard.read_only {
-            return Err(Refusal::ReadOnly.to_string());
-        }
+        self.guard.check_writable().map_err(|refusal| refusal.to_string())?;
         Judged::of(self.find(cluster).await?, order).await
     }
 

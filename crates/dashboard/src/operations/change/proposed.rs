@@ -36,7 +36,8 @@ impl Proposed for ProposedChange<'_> {
         Ok(findings(self.0))
     }
 
-    /// The documents themselves say what would differ, and the plan what follows; the write begins with the server's dry run.
+    /// The documents themselves say what would differ, and the plan what follows; only
+    /// a change that begins is tried as a dry run, right before it is written.
     async fn dry_run(&mut self) -> Result<DryRun, Refusal> {
         Ok(DryRun::default())
     }

@@ -13,7 +13,7 @@ use super::{Answer, frame};
 use crate::actions::{Preview, Report, Request};
 use crate::fleet::SourceId;
 use crate::operations::diff::Sign;
-use crate::operations::{Confirmation, Severity};
+use crate::operations::{Confirmation, Severity, blocked};
 use crate::tui::cursor::{Motion, Scroll};
 use crate::tui::effect::Effect;
 use crate::tui::paint::{Paint, put};
@@ -42,11 +42,7 @@ impl Part {
     fn refusal(&self) -> Option<String> {
         match self.preview.as_ref()? {
             Err(why) => Some(why.clone()),
-            Ok(preview) if !preview.is_allowed() => {
-                let blockers =
-                    preview.findings.iter().filter(|finding| finding.severity == Severity::Blocker);
-                Some(blockers.map(|finding| finding.text.as_str()).collect::<Vec<_>>().join("; "))
-            }
+            Ok(preview) if !preview.is_allowed() => blocked(&preview.findings),
             Ok(_) if self.is_alone => Some("Machines of a control plane are changed one by one".to_owned()),
             Ok(preview) if preview.risk.confirmation() == Confirmation::Name => {
                 Some("it asks for its name: change it alone".to_owned())
