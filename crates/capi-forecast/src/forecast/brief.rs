@@ -36,23 +36,23 @@ impl ObjectPlan {
     /// Its state and what follows, such as `next: create 1 Machine, wait for it, delete Machine a; the same
     /// 2 more times, for b and c`.
     pub fn brief(&self) -> String {
-        let begins_with_steps = !matches!(self.state, State::Paused | State::Unknown)
-            && !self.steps_in_words().is_empty()
-            && (self.state == State::Acting || self.held_in_words().is_empty());
-        let head = if begins_with_steps { "next: " } else { "" };
-        format!("{head}{}", self.brief_without_head())
+        let (head, text) = self.head_and_text();
+        format!("{head}{text}")
     }
 
     /// The same without `next:`, for a line that has another head.
     pub fn brief_without_head(&self) -> String {
+        self.head_and_text().1
+    }
+
+    fn head_and_text(&self) -> (&'static str, String) {
         let (steps, held) = (self.steps_in_words(), self.held_in_words());
         match (self.state, steps.is_empty(), held.is_empty()) {
-            (State::Paused | State::Unknown, ..) => held,
-            (_, true, true) => "nothing to do".to_owned(),
-            (_, false, true) => steps,
-            (_, true, false) => held,
-            (State::Acting, false, false) => format!("{steps}; {held}"),
-            (_, false, false) => format!("{held}; then: {steps}"),
+            (State::Paused | State::Unknown, ..) | (_, true, false) => ("", held),
+            (_, true, true) => ("", "nothing to do".to_owned()),
+            (_, false, true) => ("next: ", steps),
+            (State::Acting, false, false) => ("next: ", format!("{steps}; {held}")),
+            (_, false, false) => ("", format!("{held}; then: {steps}")),
         }
     }
 

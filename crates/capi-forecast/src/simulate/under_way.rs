@@ -12,6 +12,7 @@ use capi_types::key::controller_of;
 use capi_types::machine::Machine;
 use capi_types::machine_set::MachineSet;
 
+/// `None`: no Machine is being updated in place.
 pub(super) fn agreed(world: &World) -> Option<Agreed> {
     let updating: Vec<&Arc<Machine>> = world.all().filter(|m| is_updating_in_place(m)).collect();
     let handing_over = world.all::<MachineSet>().filter(|set| agreed_move(set).is_some());

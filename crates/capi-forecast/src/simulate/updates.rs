@@ -28,7 +28,6 @@ pub(super) struct Agreed {
 }
 
 impl Agreed {
-    /// `None`: no Machine is being updated in place.
     pub(super) fn new(sets: BTreeSet<String>, machines: BTreeSet<String>) -> Self {
         Self { sets, machines }
     }

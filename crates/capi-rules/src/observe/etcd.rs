@@ -47,8 +47,8 @@ pub fn simulated_members(dev_machines: &[DevMachine], machines: &[Machine]) -> F
     let noted: Vec<Noted> = dev_machines.iter().filter_map(|dev| noted(dev, machines)).collect();
     let newest = noted.iter().filter(|member| member.leader_term > 0).max_by_key(|member| member.leader_term);
     let leader = newest.filter(|member| !member.is_removed).map(|member| member.listed.id);
-    let there: Vec<Listed> =
-        noted.iter().filter(|member| !member.is_removed).map(|member| member.listed.clone()).collect();
+    let present = || noted.iter().filter(|member| !member.is_removed);
+    let there: Vec<Listed> = present().map(|member| member.listed.clone()).collect();
     let status = |member: &Listed| MemberStatus {
         cluster_id: 0,
         member_id: member.id,
@@ -61,18 +61,18 @@ pub fn simulated_members(dev_machines: &[DevMachine], machines: &[Machine]) -> F
         took_ms: None,
         list: Ok(there.clone()),
     };
-    let asked = |member: &Listed| Asked {
-        from: member.name.clone(),
-        node: Some(member.name.clone()),
-        outcome: match noted.iter().find(|noted| noted.listed.id == member.id) {
-            Some(Noted { reach: Reach::Unreachable, .. }) => Err(Trouble {
+    let asked = |Noted { listed, reach, .. }: &Noted| Asked {
+        from: listed.name.clone(),
+        node: Some(listed.name.clone()),
+        outcome: match reach {
+            Reach::Unreachable => Err(Trouble {
                 class: Class::NodeUnreachable,
-                text: format!("nothing is heard of Node {}", member.name),
+                text: format!("nothing is heard of Node {}", listed.name),
             }),
-            _ => Ok(status(member)),
+            Reach::Reachable | Reach::NotKnown => Ok(status(listed)),
         },
     };
-    Facts { answers: there.iter().map(asked).collect(), alarms: None, hosts: None }
+    Facts { answers: present().map(asked).collect(), alarms: None, hosts: None }
 }
 
 struct Noted {

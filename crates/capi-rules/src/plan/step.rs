@@ -89,13 +89,9 @@ impl Step {
         self.writes.iter().any(is_machine)
     }
 
-    /// Does one of its writes create or delete a Machine?
+    /// Does it create, delete or update a Machine?
     pub fn is_about_machines(&self) -> bool {
-        let comes_or_goes = |write: &Write| match write {
-            Write::Create { object, .. } | Write::Delete { object } => object.gvk.kind == "Machine",
-            _ => false,
-        };
-        self.writes.iter().any(comes_or_goes) || self.updated_machine().is_some()
+        self.makes_machine() || self.deleted_machine().is_some() || self.updated_machine().is_some()
     }
 
     /// The Machine that it hands to its controller, to be updated where it stands.

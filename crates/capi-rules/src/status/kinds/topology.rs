@@ -97,9 +97,9 @@ pub fn reconciled(o: &Observed) -> Condition {
         return no("ReconcileFailed", error.clone());
     }
     if o.cluster.metadata.deletion_timestamp.is_some() {
-        let blocked = match hooks(o) {
-            none if o.blocking_hooks.is_empty() => none,
-            hooks => format!(". {HOOKS_BLOCK} delete: {hooks}"),
+        let blocked = match o.blocking_hooks.as_slice() {
+            [] => String::new(),
+            _ => format!(". {HOOKS_BLOCK} delete: {}", hooks(o)),
         };
         return no("Deleting", format!("Cluster is deleting{blocked}"));
     }
