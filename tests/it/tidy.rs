@@ -219,3 +219,16 @@ fn public_items_are_named_by_more_than_tests() {
     }
     report("public items", &problems);
 }
+
+#[test]
+fn exit_codes_are_made_in_one_place() {
+    let mut problems = Vec::new();
+    for source in sources().iter().filter(|source| source.name != "cli/exit_code.rs") {
+        for word in ["process::exit(", "ExitCode::from("] {
+            if source.code.contains(word) {
+                problems.push(format!("{} has {word}", source.path));
+            }
+        }
+    }
+    report("a command ends with a code of cli/exit_code.rs", &problems);
+}

@@ -9,7 +9,6 @@ const WHOLE: &[(&str, &str, &str)] = &[
     ("tui/screen/mod.rs", "Self::", "a new screen"),
     ("tui/screen/abilities.rs", "Self::", "a new screen"),
     ("tui/screen/", "Id::", "a new column"),
-    ("tui/", "SubjectKind::", "a new reading"),
     ("tui/subject.rs", "Self::", "a new reading"),
 ];
 

@@ -1,6 +1,5 @@
 //! Exit codes of all commands: the table has them, 2 is wrong usage and nothing else.
 
-use std::path::Path;
 use std::process::Command;
 
 use capstan::cli::args::Cli;
@@ -112,23 +111,4 @@ fn a_command_is_named_as_the_table_names_it() {
         let matches = Cli::command().try_get_matches_from(line.split(' ')).expect(line);
         assert_eq!(command_of(&matches), expected);
     }
-}
-
-/// One door: no command makes a number of its own.
-#[test]
-fn numbers_are_made_in_one_place() {
-    fn look(folder: &Path) {
-        for path in std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path())
-        {
-            if path.is_dir() {
-                look(&path);
-            } else if path.extension().is_some_and(|end| end == "rs") && !path.ends_with("exit_code.rs") {
-                let text = std::fs::read_to_string(&path).expect("text");
-                for word in ["process::exit(", "ExitCode::from("] {
-                    assert!(!text.contains(word), "{}: {word}", path.display());
-                }
-            }
-        }
-    }
-    look(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
 }

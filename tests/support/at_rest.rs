@@ -129,7 +129,7 @@ pub fn healthy() -> Vec<Value> {
         &GATES,
         true,
     );
-    // Nobody can ask etcd here: that it has the member must be known from before.
+    // Etcd is not asked here, so the Machine already has the condition that its member is healthy.
     let member = with(yes("EtcdMemberHealthy"), json!({"reason": "Healthy"}));
     first[0]["status"] = json!({"nodeRef": {"name": "cp-0"}, "conditions": [member]});
     all.extend(first);

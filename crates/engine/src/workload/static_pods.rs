@@ -207,7 +207,14 @@ mod tests {
     async fn a_page_is_read_to_its_end() {
         for (answer, expected) in [
             ("HTTP/1.0 200 OK\r\nA: b\r\n\r\netcd_server_is_leader 1\n", Ok("etcd_server_is_leader 1\n")),
-            ("HTTP/1.1 401 Unauthorized\r\n\r\n", Err("GET /metrics is answered with 401")),
+            (
+                "HTTP/1.1 401 Unauthorized\r\n\r\n",
+                Err("workload cluster refused: GET /metrics is answered with 401"),
+            ),
+            (
+                "HTTP/1.1 403 Forbidden\r\n\r\n",
+                Err("workload cluster refused: GET /metrics is answered with 403"),
+            ),
             ("HTTP/1.1 404 Not Found\r\n\r\n", Err("GET /metrics is answered with 404")),
             ("\u{1}\u{2}", Err("the answer is not HTTP")),
         ] {
