@@ -61,8 +61,8 @@ impl Registry {
         }
     }
 
-    /// Serves what a definition describes, in place of what it described before. Nothing happens when
-    /// that is the same: its watchers stay; nor when what the definition was at a later revision than `at` is known.
+    /// Serves what a definition describes, in place of what it described before. Nothing happens when that is the same (its
+    /// watchers stay), or when a later revision of the definition than `at` is known already.
     pub fn serve_definition(&self, definition: &Value, at: Revision) {
         let mut known = self.definitions_at.lock();
         if is_news(&mut known, definition, at) {
