@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use capi_types::key::ObjectKey;
+use capstan_dashboard::actions::{Order, Proposal};
 use capstan_dashboard::operations::{
     ChangeOrder, ChangePreview, ConfigurationReading, Confirmation, Finding, Severity, Underway,
 };
@@ -212,18 +213,24 @@ fn an_edit_is_judged_while_it_is_typed_and_a_wrong_one_is_not_staged() {
     assert!(text(&mut model).contains("set mode="), "it begins with what is under the cursor");
 }
 
-fn previewed(effects: &[Effect]) -> Option<(u64, PlannedCluster, ChangeOrder)> {
+fn previewed(effects: &[Effect]) -> Option<(u64, ObjectKey, ChangeOrder)> {
     effects.iter().find_map(|effect| match effect {
-        Effect::PreviewChange { ticket, cluster, order } => Some((*ticket, cluster.clone(), order.clone())),
+        Effect::Preview { ticket, order: Order::Change { cluster, order }, .. } => {
+            Some((*ticket, cluster.clone(), order.clone()))
+        }
         _ => None,
     })
 }
 
 fn carried_out(effects: &[Effect]) -> Option<Box<ChangePreview>> {
     effects.iter().find_map(|effect| match effect {
-        Effect::CarryOutChange { preview, .. } => Some(preview.clone()),
+        Effect::Perform { proposal: Proposal::Change { preview, .. }, .. } => Some(preview.clone()),
         _ => None,
     })
+}
+
+fn proposed(cluster: ObjectKey, preview: ChangePreview) -> Result<Proposal, String> {
+    Ok(Proposal::Change { cluster, preview: Box::new(preview) })
 }
 
 fn preview(order: ChangeOrder, severity: Severity) -> ChangePreview {
@@ -250,10 +257,10 @@ fn nothing_is_carried_out_that_was_not_read_and_confirmed() {
         assert!(text(&mut model).contains("nothing is staged"));
         line(&mut model, "set maxPods=60");
         let (ticket, of, order) = previewed(&keys(&mut model, "a")).expect("a preview");
-        assert_eq!((&of, &order), (&cluster, &ChangeOrder::Begin(vec!["maxPods=60".to_owned()])));
+        assert_eq!((&of, &order), (&cluster.key, &ChangeOrder::Begin(vec!["maxPods=60".to_owned()])));
         assert!(carried_out(&keys(&mut model, "h a r b o r enter")).is_none(), "nothing is known yet");
-        let result = Ok(Box::new(preview(order.clone(), Severity::Warning)));
-        update(&mut model, Msg::Done(EffectOutcome::ChangePreviewed { ticket, result }));
+        let result = proposed(of, preview(order.clone(), Severity::Warning));
+        update(&mut model, Msg::Done(EffectOutcome::Previewed { ticket, result }));
         assert!(carried_out(&keys(&mut model, "h a r b o r enter")).is_none(), "it was not drawn");
         text(&mut model);
         model.was_drawn();
@@ -266,7 +273,7 @@ fn nothing_is_carried_out_that_was_not_read_and_confirmed() {
         assert_eq!(sent.order, order);
         assert!(carried_out(&keys(&mut model, "enter")).is_none(), "it is sent once");
         let result = Ok("change 0a1b2c3d4e5f was written; now for you".to_owned());
-        let done = EffectOutcome::ChangeCarriedOut { ticket, cluster: cluster.clone(), result };
+        let done = EffectOutcome::Performed { ticket, result };
         let effects = update(&mut model, Msg::Done(done));
         assert_eq!(asked(&effects), Some((cluster, 0)), "it is looked at again at once");
         let screen = text(&mut model);
@@ -278,9 +285,9 @@ fn nothing_is_carried_out_that_was_not_read_and_confirmed() {
 fn a_blocked_change_cannot_be_confirmed_and_read_only_refuses() {
     let (mut model, _) = open(80, 24);
     line(&mut model, "set maxPods=60");
-    let (ticket, _, order) = previewed(&keys(&mut model, "a")).expect("a preview");
-    let result = Ok(Box::new(preview(order, Severity::Blocker)));
-    update(&mut model, Msg::Done(EffectOutcome::ChangePreviewed { ticket, result }));
+    let (ticket, of, order) = previewed(&keys(&mut model, "a")).expect("a preview");
+    let result = proposed(of, preview(order, Severity::Blocker));
+    update(&mut model, Msg::Done(EffectOutcome::Previewed { ticket, result }));
     text(&mut model);
     model.was_drawn();
     assert!(carried_out(&keys(&mut model, "h a r b o r enter")).is_none());

@@ -6,6 +6,7 @@ mod plans;
 mod telling;
 mod typing;
 
+use capstan_dashboard::actions::Order;
 use capstan_dashboard::fleet::watch::ObjectNews;
 use capstan_dashboard::fleet::{Delta, FeedState};
 use capstan_dashboard::tui::Tier;
@@ -275,7 +276,9 @@ fn an_action_is_asked_for_shown_and_answered() {
     let mut model = sample(PLAIN);
     keys(&mut model, "\":tree prod-eu-1\" enter down");
     let effects = keys(&mut model, "\":scale 5\" enter");
-    let [Effect::Preview { ticket, request, .. }] = effects.as_slice() else { panic!("{effects:?}") };
+    let [Effect::Preview { ticket, order: Order::Action(request), .. }] = effects.as_slice() else {
+        panic!("{effects:?}")
+    };
     let asked = format!("{} {}", request.action, request.target);
     assert_eq!(asked, "scale to 5 KubeadmControlPlane prod/prod-eu-1-cp");
     assert!(text(&mut model).contains("asking the server what would happen"));

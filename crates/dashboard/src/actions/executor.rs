@@ -58,9 +58,12 @@ impl Executor {
         Self { configuration: Some(Arc::new(reader)), ..self }
     }
 
-    /// What reads the kubeadm configuration of the clusters of this server.
-    pub fn configuration(&self) -> Option<&dyn ConfigurationReader> {
-        self.configuration.as_deref()
+    /// What reads and changes the kubeadm configuration of the clusters of this server.
+    ///
+    /// # Errors
+    /// There is nothing that does, in a sentence.
+    pub fn configuration(&self) -> Result<&dyn ConfigurationReader, String> {
+        self.configuration.as_deref().ok_or_else(|| "nothing here reads workload clusters".to_owned())
     }
 
     /// The plans of the clusters of this server.

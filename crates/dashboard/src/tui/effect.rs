@@ -5,12 +5,11 @@ use std::path::PathBuf;
 use super::keeping::Waiting;
 use super::keymap::Keymap;
 use super::reads::Reading;
-use super::subject::{PlannedCluster, Subject, SubjectKind};
+use super::subject::{Subject, SubjectKind};
 use super::theme::Theme;
 use super::turns::Turn;
-use crate::actions::{Preview, Report, Request};
+use crate::actions::{Order, Proposal};
 use crate::fleet::SourceId;
-use crate::operations::{ChangeOrder, ChangePreview};
 use capi_forecast::simulate::Remembered;
 use capstan_base::toml_file::FileError;
 
@@ -56,29 +55,17 @@ pub enum Effect {
     },
     /// Nothing shows what is being read of this kind any more.
     StopReading(SubjectKind),
-    /// Everything a person must see before a change of a configuration is carried out.
-    PreviewChange {
-        ticket: u64,
-        cluster: PlannedCluster,
-        order: ChangeOrder,
-    },
-    /// They said yes.
-    CarryOutChange {
-        ticket: u64,
-        cluster: PlannedCluster,
-        preview: Box<ChangePreview>,
-    },
     /// Everything a person must see before saying yes.
     Preview {
         ticket: u64,
         source: SourceId,
-        request: Request,
+        order: Order,
     },
     /// They said yes.
     Perform {
         ticket: u64,
         source: SourceId,
-        preview: Box<Preview>,
+        proposal: Proposal,
     },
 }
 
@@ -94,21 +81,13 @@ pub enum EffectOutcome {
         subject: Subject,
         reading: Reading,
     },
-    ChangePreviewed {
-        ticket: u64,
-        result: Result<Box<ChangePreview>, String>,
-    },
-    ChangeCarriedOut {
-        ticket: u64,
-        cluster: PlannedCluster,
-        result: Result<String, String>,
-    },
     Previewed {
         ticket: u64,
-        result: Result<Box<Preview>, String>,
+        result: Result<Proposal, String>,
     },
+    /// With what was done, in a sentence.
     Performed {
         ticket: u64,
-        result: Result<Report, String>,
+        result: Result<String, String>,
     },
 }

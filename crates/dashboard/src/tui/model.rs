@@ -10,6 +10,7 @@ use super::effect::Effect;
 use super::keeping::Keeping;
 use super::keymap::{CheckLine, KeyPress, Keymap, Mode};
 use super::overlay::Overlay;
+use super::overlay::preview::PreviewBox;
 use super::plans::Plans;
 use super::reads::Reads;
 use super::rights::Rights;
@@ -18,7 +19,8 @@ pub use super::screen::header::Session;
 use super::screen::{Context, Screen};
 use super::theme::{Theme, Tier};
 use super::turns::{self, Turns};
-use crate::fleet::{Changes, Explanations, Fleet, Item, Names, RowId};
+use crate::actions::Order;
+use crate::fleet::{Changes, Explanations, Fleet, Item, Names, RowId, SourceId};
 use capstan_base::time::Timestamp;
 use capstan_base::toml_file::FileError;
 
@@ -170,6 +172,14 @@ impl Model {
     pub fn next_ticket(&mut self) -> u64 {
         self.ticket += 1;
         self.ticket
+    }
+
+    /// Opens the preview of an order: what the server has to be asked for it.
+    pub fn open_preview(&mut self, source: SourceId, order: Order) -> Effect {
+        let open = PreviewBox::new(self.next_ticket(), source, order);
+        let question = open.question();
+        self.overlays.push(Overlay::Preview(Box::new(open)));
+        question
     }
 
     /// Takes in what an earlier run left in a folder, and leaves there what this one learns.

@@ -15,7 +15,9 @@ use super::overlay::preview::PreviewBox;
 use super::overlay::{Answer, Overlay};
 use super::screen::Screen;
 use super::screen::chosen::Chosen;
-use crate::operations::ChangePreview;
+use crate::actions::Proposal;
+use crate::fleet::SourceId;
+use capi_types::key::ObjectKey;
 
 /// Applies one message.
 pub fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
@@ -200,30 +202,13 @@ fn on_outcome(model: &mut Model, outcome: EffectOutcome) -> Vec<Effect> {
         EffectOutcome::Kept(Err(why)) | EffectOutcome::HookFailed(why) => model.say(Tone::Warning, why),
         EffectOutcome::Kept(Ok(())) => {}
         EffectOutcome::Read { subject, reading } => model.take(&subject, reading),
-        EffectOutcome::ChangePreviewed { ticket, result } => answer_change(model, ticket, result),
-        EffectOutcome::ChangeCarriedOut { ticket, cluster, result } => {
-            close_preview(model, ticket);
-            for screen in &mut model.screens {
-                if let Screen::Change(change) = screen {
-                    change.carried_out(&cluster, result.is_ok());
-                }
-            }
-            match result {
-                Ok(words) => model.say(Tone::Info, words),
-                Err(why) => model.notice("The change was not carried out", why),
-            }
-        }
         EffectOutcome::Previewed { ticket, result } => return answer_preview(model, ticket, result),
         EffectOutcome::Performed { ticket, result } => return answer_perform(model, ticket, result),
     }
     Vec::new()
 }
 
-fn answer_preview(
-    model: &mut Model,
-    ticket: u64,
-    result: Result<Box<crate::actions::Preview>, String>,
-) -> Vec<Effect> {
+fn answer_preview(model: &mut Model, ticket: u64, result: Result<Proposal, String>) -> Vec<Effect> {
     if let Some(many) = many_of(model, ticket) {
         return many.show(ticket, result);
     }
@@ -245,22 +230,7 @@ fn preview_of(model: &mut Model, ticket: u64) -> Option<&mut PreviewBox> {
     })
 }
 
-fn answer_change(model: &mut Model, ticket: u64, result: Result<Box<ChangePreview>, String>) {
-    let Some(open) = preview_of(model, ticket) else { return };
-    match result {
-        Ok(preview) => open.show_change(preview),
-        Err(why) => {
-            close_preview(model, ticket);
-            model.notice("Nothing was changed", why);
-        }
-    }
-}
-
-fn answer_perform(
-    model: &mut Model,
-    ticket: u64,
-    result: Result<crate::actions::Report, String>,
-) -> Vec<Effect> {
+fn answer_perform(model: &mut Model, ticket: u64, result: Result<String, String>) -> Vec<Effect> {
     if let Some(many) = many_of(model, ticket) {
         return match many.performed(ticket, result) {
             Next::Effects(effects) => effects,
@@ -277,12 +247,27 @@ fn answer_perform(
             }
         };
     }
+    let changed = preview_of(model, ticket).and_then(|open| open.changed_cluster());
+    let changed = changed.map(|(source, cluster)| (source, cluster.clone()));
     close_preview(model, ticket);
+    if let Some((source, cluster)) = &changed {
+        look_again(model, *source, cluster, result.is_ok());
+    }
     match result {
-        Ok(report) => model.say(Tone::Info, report.text),
+        Ok(words) => model.say(Tone::Info, words),
+        Err(why) if changed.is_some() => model.notice("The change was not carried out", why),
         Err(why) => model.notice("The change was not made", why),
     }
     Vec::new()
+}
+
+/// What shows the configuration of this Cluster reads it once more.
+fn look_again(model: &mut Model, source: SourceId, cluster: &ObjectKey, is_done: bool) {
+    for screen in &mut model.screens {
+        if let Screen::Change(change) = screen {
+            change.carried_out(source, cluster, is_done);
+        }
+    }
 }
 
 /// The dialog about many objects that this answer is for.

@@ -3,13 +3,11 @@
 use std::sync::Arc;
 
 use super::Outcome;
-use crate::actions::{Action, ActionInfo, Request};
+use crate::actions::{Action, ActionInfo, Order, Request};
 use crate::fleet::{Row, RowId};
-use crate::tui::effect::Effect;
 use crate::tui::model::Model;
 use crate::tui::overlay::Overlay;
 use crate::tui::overlay::many::{ManyBox, OBJECTS_MAX};
-use crate::tui::overlay::preview::PreviewBox;
 
 /// Opens the preview of an action on the selected object.
 pub fn preview(model: &mut Model, info: &ActionInfo, argument: &str) -> Outcome {
@@ -21,9 +19,7 @@ pub fn preview(model: &mut Model, info: &ActionInfo, argument: &str) -> Outcome 
     let id = about.first().copied().ok_or(NOTHING_SELECTED)?;
     let row = model.fleet.row(id).ok_or("the object does not exist any more")?;
     let (source, request) = (row.source, Request::new(row.object_ref(), action));
-    let ticket = model.next_ticket();
-    model.overlays.push(Overlay::Preview(Box::new(PreviewBox::new(ticket, source, request.clone()))));
-    Ok(vec![Effect::Preview { ticket, source, request }])
+    Ok(vec![model.open_preview(source, Order::Action(request))])
 }
 
 /// The same on all that is marked.

@@ -3,11 +3,9 @@
 
 use super::Outcome;
 use super::cluster::cluster_meant;
+use crate::actions::Order;
 use crate::operations::ChangeOrder;
-use crate::tui::effect::Effect;
 use crate::tui::model::Model;
-use crate::tui::overlay::Overlay;
-use crate::tui::overlay::preview::PreviewBox;
 use crate::tui::screen::Screen;
 use crate::tui::screen::change::ChangeScreen;
 
@@ -68,8 +66,5 @@ fn preview(
 ) -> Outcome {
     let Screen::Change(change) = model.screen() else { return Ok(Vec::new()) };
     let (cluster, order) = (change.cluster().clone(), order_of(change)?);
-    let ticket = model.next_ticket();
-    let open = PreviewBox::of_change(ticket, cluster.clone(), order.clone());
-    model.overlays.push(Overlay::Preview(Box::new(open)));
-    Ok(vec![Effect::PreviewChange { ticket, cluster, order }])
+    Ok(vec![model.open_preview(cluster.source, Order::Change { cluster: cluster.key, order })])
 }

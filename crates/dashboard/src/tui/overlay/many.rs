@@ -10,7 +10,7 @@ use tui_input::Input;
 use tui_input::backend::crossterm::EventHandler as _;
 
 use super::{Answer, frame};
-use crate::actions::{Preview, Report, Request};
+use crate::actions::{Order, Preview, Proposal, Request};
 use crate::fleet::SourceId;
 use crate::operations::diff::Sign;
 use crate::operations::{Confirmation, Severity, blocked};
@@ -102,7 +102,11 @@ impl ManyBox {
     }
 
     fn question_about(part: &Part) -> Effect {
-        Effect::Preview { ticket: part.ticket, source: part.source, request: part.request.clone() }
+        Effect::Preview {
+            ticket: part.ticket,
+            source: part.source,
+            order: Order::Action(part.request.clone()),
+        }
     }
 
     pub fn owns(&self, ticket: u64) -> bool {
@@ -110,9 +114,12 @@ impl ManyBox {
     }
 
     /// An answer about one object: the next question.
-    pub fn show(&mut self, ticket: u64, result: Result<Box<Preview>, String>) -> Vec<Effect> {
+    pub fn show(&mut self, ticket: u64, result: Result<Proposal, String>) -> Vec<Effect> {
         let Some(at) = self.parts.iter().position(|part| part.ticket == ticket) else { return Vec::new() };
-        self.parts[at].preview = Some(result);
+        self.parts[at].preview = Some(result.and_then(|proposal| match proposal {
+            Proposal::Action(preview) => Ok(preview),
+            Proposal::Change { .. } => Err("a configuration is not changed with others".to_owned()),
+        }));
         let answered = self.parts.iter().filter(|part| part.preview.is_some()).count();
         // As many are open as at the beginning.
         self.parts.get(answered + ASKED_MAX - 1).map(Self::question_about).into_iter().collect()
@@ -169,14 +176,14 @@ impl ManyBox {
     fn send_next(&mut self) -> Option<Effect> {
         let sent = self.sent?;
         let (part, preview) = self.allowed().nth(sent)?;
-        let effect =
-            Effect::Perform { ticket: part.ticket, source: part.source, preview: Box::new(preview.clone()) };
+        let proposal = Proposal::Action(Box::new(preview.clone()));
+        let effect = Effect::Perform { ticket: part.ticket, source: part.source, proposal };
         self.sent = Some(sent + 1);
         Some(effect)
     }
 
     /// One object was changed, or not.
-    pub fn performed(&mut self, ticket: u64, result: Result<Report, String>) -> Next {
+    pub fn performed(&mut self, ticket: u64, result: Result<String, String>) -> Next {
         let all = self.allowed().count();
         match result {
             Ok(_) => {
@@ -331,9 +338,9 @@ mod tests {
         Request::new(target, Action::Pause)
     }
 
-    fn answer(name: &str, risk: Risk, severity: Severity) -> Result<Box<Preview>, String> {
+    fn answer(name: &str, risk: Risk, severity: Severity) -> Result<Proposal, String> {
         let finding = Finding { severity, rule: "rule", text: format!("something about {name}") };
-        Ok(Box::new(Preview {
+        Ok(Proposal::Action(Box::new(Preview {
             request: request(name),
             summary: String::new(),
             risk,
@@ -345,7 +352,7 @@ mod tests {
             uid: name.to_owned(),
             resource_version: "1".to_owned(),
             shown: serde_json::Value::Null,
-        }))
+        })))
     }
 
     /// Objects with these names and whether each goes alone, by tickets from 1 on.
@@ -368,7 +375,9 @@ mod tests {
 
     fn performed(effects: &[Effect]) -> Vec<&str> {
         let performed = effects.iter().filter_map(|effect| match effect {
-            Effect::Perform { preview, .. } => Some(preview.request.target.key.name.as_str()),
+            Effect::Perform { proposal: Proposal::Action(preview), .. } => {
+                Some(preview.request.target.key.name.as_str())
+            }
             _ => None,
         });
         performed.collect()
@@ -382,8 +391,8 @@ mod tests {
         buffer.content().iter().map(ratatui::buffer::Cell::symbol).collect()
     }
 
-    fn report() -> Result<Report, String> {
-        Ok(Report { text: String::new(), resource_version: "2".to_owned() })
+    fn report() -> Result<String, String> {
+        Ok(String::new())
     }
 
     #[test]

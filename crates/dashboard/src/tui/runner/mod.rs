@@ -16,13 +16,12 @@ use tokio_util::task::AbortOnDropHandle;
 use super::effect::{Effect, EffectOutcome};
 use super::keeping::Waiting;
 use super::keymap::Keymap;
-use super::subject::{PlannedCluster, Subject, SubjectKind};
+use super::subject::{Subject, SubjectKind};
 use super::theme::{Theme, Tier};
 use super::turns::Turn;
-use crate::actions::{Executor, Preview, Request};
+use crate::actions::{Executor, Order, Proposal};
 use crate::fleet::SourceId;
 use crate::fleet::watch::{Recording, Source};
-use crate::operations::{ChangeOrder, ChangePreview, ConfigurationReader};
 use capi_forecast::simulate::Remembered;
 
 /// One management cluster as the runner reaches it. What is missing cannot be done there: a dump
@@ -74,13 +73,9 @@ impl Runner {
             Effect::Keep(waiting) => self.keep(waiting),
             Effect::Read { subject, wait_ms, remembered } => self.read(subject, wait_ms, remembered),
             Effect::StopReading(kind) => drop(self.reading.remove(&kind)),
-            Effect::Preview { ticket, source, request } => self.preview(ticket, source, request),
+            Effect::Preview { ticket, source, order } => self.preview(ticket, source, order),
             Effect::Hook { command, turn } => self.run_hook(command, turn),
-            Effect::PreviewChange { ticket, cluster, order } => self.preview_change(ticket, cluster, order),
-            Effect::CarryOutChange { ticket, cluster, preview } => {
-                self.carry_out_change(ticket, cluster, preview);
-            }
-            Effect::Perform { ticket, source, preview } => self.perform(ticket, source, preview),
+            Effect::Perform { ticket, source, proposal } => self.perform(ticket, source, proposal),
             Effect::Quit
             | Effect::OpenContext(_)
             | Effect::Suspend
@@ -128,47 +123,25 @@ impl Runner {
         self.reading.insert(kind, AbortOnDropHandle::new(task));
     }
 
-    fn preview(&self, ticket: u64, source: SourceId, request: Request) {
+    fn preview(&self, ticket: u64, source: SourceId, order: Order) {
         let (handle, outcomes) = (self.handles.get(&source).cloned(), self.outcomes.clone());
         tokio::spawn(async move {
             let result = match executor_of(handle.as_deref()) {
-                Ok(executor) => executor.preview(&request).await.map(Box::new).map_err(|e| e.to_string()),
+                Ok(executor) => executor.propose(&order).await,
                 Err(why) => Err(why),
             };
             let _ = outcomes.send(EffectOutcome::Previewed { ticket, result }).await;
         });
     }
 
-    fn perform(&self, ticket: u64, source: SourceId, preview: Box<Preview>) {
+    fn perform(&self, ticket: u64, source: SourceId, proposal: Proposal) {
         let (handle, outcomes) = (self.handles.get(&source).cloned(), self.outcomes.clone());
         tokio::spawn(async move {
             let result = match executor_of(handle.as_deref()) {
-                Ok(executor) => executor.perform(&preview).await.map_err(|e| e.to_string()),
+                Ok(executor) => executor.carry_out(&proposal).await,
                 Err(why) => Err(why),
             };
             let _ = outcomes.send(EffectOutcome::Performed { ticket, result }).await;
-        });
-    }
-
-    fn preview_change(&self, ticket: u64, cluster: PlannedCluster, order: ChangeOrder) {
-        let (handle, outcomes) = (self.handles.get(&cluster.source).cloned(), self.outcomes.clone());
-        tokio::spawn(async move {
-            let result = match reader_of(handle.as_deref()) {
-                Ok(reader) => reader.preview(&cluster.key, &order).await.map(Box::new),
-                Err(why) => Err(why),
-            };
-            let _ = outcomes.send(EffectOutcome::ChangePreviewed { ticket, result }).await;
-        });
-    }
-
-    fn carry_out_change(&self, ticket: u64, cluster: PlannedCluster, preview: Box<ChangePreview>) {
-        let (handle, outcomes) = (self.handles.get(&cluster.source).cloned(), self.outcomes.clone());
-        tokio::spawn(async move {
-            let result = match reader_of(handle.as_deref()) {
-                Ok(reader) => reader.carry_out(&cluster.key, &preview).await,
-                Err(why) => Err(why),
-            };
-            let _ = outcomes.send(EffectOutcome::ChangeCarriedOut { ticket, cluster, result }).await;
         });
     }
 
@@ -201,11 +174,6 @@ fn executor_of(handle: Option<&SourceHandle>) -> Result<&Executor, String> {
     handle
         .and_then(|handle| handle.executor.as_ref())
         .ok_or_else(|| "there is no server behind this object; what is shown is a recording".to_owned())
-}
-
-fn reader_of(handle: Option<&SourceHandle>) -> Result<&dyn ConfigurationReader, String> {
-    let reader = executor_of(handle)?.configuration();
-    reader.ok_or_else(|| "nothing here reads workload clusters".to_owned())
 }
 
 #[cfg(test)]

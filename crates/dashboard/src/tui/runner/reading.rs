@@ -8,7 +8,7 @@ use futures::stream::{self, BoxStream, StreamExt as _};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::{SourceHandle, executor_of, reader_of};
+use super::{SourceHandle, executor_of};
 use crate::actions::{Ahead, Author, ClusterPlans, Executor, Planner, Right, Tried, aside, authors};
 use crate::fleet::Target;
 use crate::fleet::watch::ObjectNews;
@@ -120,7 +120,7 @@ fn locks(handle: Handle, subject: LockSubject) -> Readings {
 }
 
 async fn configuration(handle: Handle, cluster: PlannedCluster) -> Reading {
-    Reading::Configuration(match reader_of(handle.as_deref()) {
+    Reading::Configuration(match executor_of(handle.as_deref()).and_then(Executor::configuration) {
         Ok(reader) => reader.read(&cluster.key).await.map(Box::new),
         Err(why) => Err(why),
     })

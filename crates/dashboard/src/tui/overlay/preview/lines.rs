@@ -2,8 +2,7 @@
 
 use ratatui::text::Line;
 
-use super::content::PreviewContent;
-use crate::actions::Outlook;
+use crate::actions::{Outlook, Proposal};
 use crate::operations::diff::Sign;
 use crate::operations::{Finding, Severity};
 use crate::tui::paint::Paint;
@@ -44,7 +43,7 @@ pub fn styled(paint: Option<&Paint<'_>>, scope: Scope, text: String) -> Line<'st
 
 /// Summary, findings (the gravest first) and difference. Without `paint` only the number of lines
 /// matters.
-pub fn body(preview: &PreviewContent, paint: Option<&Paint<'_>>, width: usize) -> Vec<Line<'static>> {
+pub fn body(preview: &Proposal, paint: Option<&Paint<'_>>, width: usize) -> Vec<Line<'static>> {
     let styled = |scope: Scope, text: String| styled(paint, scope, text);
     let mut lines: Vec<Line<'static>> = text::wrap(&text::sanitize_block(preview.summary()), width)
         .into_iter()

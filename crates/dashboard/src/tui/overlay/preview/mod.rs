@@ -3,7 +3,6 @@
 //! letters move about everywhere else. What was not on the screen to its end cannot be confirmed, and a
 //! blocked action not at all. Owns the keys and how far the conversation is; must not know how a write is sent.
 
-mod content;
 mod lines;
 
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
@@ -13,17 +12,16 @@ use ratatui::text::Line;
 use tui_input::Input;
 use tui_input::backend::crossterm::EventHandler as _;
 
-use self::content::{PreviewContent, PreviewSubject};
 use self::lines::{QuestionLine, body, styled};
 use super::{Answer, frame};
-use crate::actions::{Outlook, Preview, Request};
+use crate::actions::{Order, Outlook, Proposal, Request};
 use crate::fleet::SourceId;
-use crate::operations::{ChangeOrder, ChangePreview, Confirmation};
+use crate::operations::Confirmation;
 use crate::tui::cursor::{Motion, Scroll};
 use crate::tui::effect::Effect;
 use crate::tui::paint::{Paint, put};
-use crate::tui::subject::PlannedCluster;
 use crate::tui::theme::Scope;
+use capi_types::key::ObjectKey;
 use capstan_base::text;
 
 /// How far the conversation is.
@@ -31,9 +29,9 @@ enum Stage {
     /// Access review, preflight and dry run are under way.
     Asking,
     /// To be confirmed or not.
-    Ready(PreviewContent),
+    Ready(Proposal),
     /// Sent; the answer is on its way.
-    Performing(PreviewContent),
+    Performing(Proposal),
 }
 
 /// How far the first yes of two is.
@@ -48,7 +46,8 @@ enum First {
 
 pub struct PreviewBox {
     pub ticket: u64,
-    subject: PreviewSubject,
+    source: SourceId,
+    order: Order,
     stage: Stage,
     /// What was typed so far, where a word has to be typed.
     typed: Input,
@@ -59,19 +58,11 @@ pub struct PreviewBox {
 }
 
 impl PreviewBox {
-    pub fn new(ticket: u64, source: SourceId, request: Request) -> Self {
-        Self::about(ticket, PreviewSubject::Action(source, request))
-    }
-
-    /// The same about a change of the configuration of a cluster.
-    pub fn of_change(ticket: u64, cluster: PlannedCluster, order: ChangeOrder) -> Self {
-        Self::about(ticket, PreviewSubject::Change(cluster, order))
-    }
-
-    fn about(ticket: u64, subject: PreviewSubject) -> Self {
+    pub fn new(ticket: u64, source: SourceId, order: Order) -> Self {
         Self {
             ticket,
-            subject,
+            source,
+            order,
             stage: Stage::Asking,
             typed: Input::default(),
             scroll: Scroll::default(),
@@ -80,12 +71,21 @@ impl PreviewBox {
         }
     }
 
-    pub fn show(&mut self, preview: Box<Preview>) {
-        self.stage = Stage::Ready(PreviewContent::Action(preview));
+    /// What the server is asked before anything is shown.
+    pub fn question(&self) -> Effect {
+        Effect::Preview { ticket: self.ticket, source: self.source, order: self.order.clone() }
     }
 
-    pub fn show_change(&mut self, preview: Box<ChangePreview>) {
-        self.stage = Stage::Ready(PreviewContent::Change(preview));
+    pub fn show(&mut self, proposal: Proposal) {
+        self.stage = Stage::Ready(proposal);
+    }
+
+    /// The Cluster whose configuration is changed.
+    pub fn changed_cluster(&self) -> Option<(SourceId, &ObjectKey)> {
+        match &self.order {
+            Order::Change { cluster, .. } => Some((self.source, cluster)),
+            Order::Action(_) => None,
+        }
     }
 
     /// It was drawn on a screen of this size.
@@ -100,7 +100,7 @@ impl PreviewBox {
     }
 
     /// What can be confirmed now; `None` while something is not known or was not read.
-    fn confirmable(&self) -> Option<&PreviewContent> {
+    fn confirmable(&self) -> Option<&Proposal> {
         match &self.stage {
             Stage::Ready(preview) if preview.is_allowed() && self.is_read => Some(preview),
             _ => None,
@@ -112,11 +112,11 @@ impl PreviewBox {
         self.word_for(self.confirmable()?)
     }
 
-    fn word_for(&self, preview: &PreviewContent) -> Option<&str> {
+    fn word_for(&self, preview: &Proposal) -> Option<&str> {
         match preview.confirmation() {
             Confirmation::Enter => None,
             Confirmation::Yes => Some("yes"),
-            Confirmation::Name => Some(self.subject.name()),
+            Confirmation::Name => Some(self.order.name()),
         }
     }
 
@@ -166,41 +166,28 @@ impl PreviewBox {
     /// # Errors
     /// There is nobody to ask.
     pub fn ask_extensions(&mut self, ticket: u64) -> Result<Vec<Effect>, String> {
-        let PreviewSubject::Action(source, request) = &self.subject else {
+        let Order::Action(request) = &self.order else {
             return Err("no extension is asked about it".to_owned());
         };
         if !self.can_ask() {
             return Err("there is no extension to ask about it, or it was asked".to_owned());
         }
-        let (source, request) = (*source, Request { asks_extensions: true, ..request.clone() });
-        *self = Self::new(ticket, source, request.clone());
-        Ok(vec![Effect::Preview { ticket, source, request }])
+        let request = Request { asks_extensions: true, ..request.clone() };
+        *self = Self::new(ticket, self.source, Order::Action(request));
+        Ok(vec![self.question()])
     }
 
     fn perform(&mut self) -> Vec<Effect> {
         match std::mem::replace(&mut self.stage, Stage::Asking) {
-            Stage::Ready(shown) => {
-                let effect = self.effect(&shown);
-                self.stage = Stage::Performing(shown);
-                effect.into_iter().collect()
+            Stage::Ready(proposal) => {
+                let (ticket, source) = (self.ticket, self.source);
+                self.stage = Stage::Performing(proposal.clone());
+                vec![Effect::Perform { ticket, source, proposal }]
             }
             other => {
                 self.stage = other;
                 Vec::new()
             }
-        }
-    }
-
-    fn effect(&self, shown: &PreviewContent) -> Option<Effect> {
-        let ticket = self.ticket;
-        match (&self.subject, shown) {
-            (PreviewSubject::Action(source, _), PreviewContent::Action(preview)) => {
-                Some(Effect::Perform { ticket, source: *source, preview: preview.clone() })
-            }
-            (PreviewSubject::Change(cluster, _), PreviewContent::Change(preview)) => {
-                Some(Effect::CarryOutChange { ticket, cluster: cluster.clone(), preview: preview.clone() })
-            }
-            _ => None,
         }
     }
 
@@ -217,7 +204,7 @@ impl PreviewBox {
     /// How many lines of text there are, and how many fit above the question.
     fn extent(&self, area: Rect) -> (usize, usize) {
         let width = frame::text_width(area, frame::WIDTH_MAX);
-        let (lines, below) = (self.lines(None, width).len(), 1 + self.question(width, self.is_read).len());
+        let (lines, below) = (self.lines(None, width).len(), 1 + self.asked(width, self.is_read).len());
         (lines, frame::text_height(area).saturating_sub(below).clamp(1, lines.max(1)))
     }
 
@@ -232,10 +219,10 @@ impl PreviewBox {
 
     pub fn view(&self, paint: &Paint<'_>, area: Rect, buffer: &mut Buffer) -> Option<Position> {
         let width = frame::text_width(area, frame::WIDTH_MAX);
-        let title = paint.cut(&self.subject.title(), width);
+        let title = paint.cut(&self.order.to_string(), width);
         // What is seen to its end with this picture can be confirmed as soon as it was drawn.
         let is_read = self.is_read || self.shows_end(area);
-        let (lines, question) = (self.lines(Some(paint), width), self.question(width, is_read));
+        let (lines, question) = (self.lines(Some(paint), width), self.asked(width, is_read));
         let wanted = lines.len() + 1 + question.len();
         let inside = frame::open(&title, &self.hints(paint), wanted, frame::WIDTH_MAX, paint, area, buffer);
         let asked = u16::try_from(question.len()).unwrap_or(u16::MAX).min(inside.height);
@@ -275,7 +262,7 @@ impl PreviewBox {
     }
 
     /// What is asked, or why nothing is, in lines.
-    fn question(&self, width: usize, is_read: bool) -> Vec<QuestionLine> {
+    fn asked(&self, width: usize, is_read: bool) -> Vec<QuestionLine> {
         let plain = |scope, words: &str| QuestionLine::all(scope, words, width, false);
         match &self.stage {
             Stage::Asking => Vec::new(),
@@ -295,7 +282,7 @@ impl PreviewBox {
         }
     }
 
-    fn confirmation(&self, preview: &PreviewContent, width: usize) -> Vec<QuestionLine> {
+    fn confirmation(&self, preview: &Proposal, width: usize) -> Vec<QuestionLine> {
         let (scope, words) = match self.word_for(preview) {
             Some(word) => (Scope::NoticeWarning, format!("Type {word}, then enter: ")),
             None if self.first == First::Last => (Scope::NoticeWarning, "Enter again does it.".to_owned()),

@@ -1,7 +1,7 @@
 use super::lines::outlook;
 use super::*;
 use crate::actions::edit::Edit;
-use crate::actions::{Action, Outlook, PlanChange, Risk};
+use crate::actions::{Action, Outlook, PlanChange, Preview, Risk};
 use crate::operations::diff::{DiffLine, Sign};
 use crate::operations::{Finding, Severity};
 use crate::tui::keymap::parse_chord;
@@ -25,8 +25,8 @@ fn request() -> Request {
 fn ready(risk: Risk, severity: Severity) -> PreviewBox {
     let finding = |severity, rule, text: &str| Finding { severity, rule, text: text.to_owned() };
     let line = |sign, text: &str| DiffLine { sign, text: text.to_owned() };
-    let mut open = PreviewBox::new(7, SourceId(0), request());
-    open.show(Box::new(Preview {
+    let mut open = PreviewBox::new(7, SourceId(0), Order::Action(request()));
+    open.show(Proposal::Action(Box::new(Preview {
         request: request(),
         summary: "MachineDeployment md-0 goes from 3 to 5 replicas: 2 Machines are created.".to_owned(),
         risk,
@@ -58,7 +58,7 @@ fn ready(risk: Risk, severity: Severity) -> PreviewBox {
         uid: String::new(),
         resource_version: String::new(),
         shown: serde_json::Value::Null,
-    }));
+    })));
     open
 }
 
@@ -95,7 +95,7 @@ fn extensions_are_asked_by_key_and_only_where_there_are_any() {
     let mut open = ready(Risk::Medium, Severity::Warning);
     assert!(!picture(&mut open, 80, 30).contains("ask extensions"));
     assert!(open.ask_extensions(8).is_err());
-    let Stage::Ready(PreviewContent::Action(preview)) = &mut open.stage else { panic!("it is ready") };
+    let Stage::Ready(Proposal::Action(preview)) = &mut open.stage else { panic!("it is ready") };
     let Outlook::Known(change) = &mut preview.outlook else { panic!("it is planned") };
     change.updates = Some(Updates {
         machines: Vec::new(),
@@ -110,7 +110,7 @@ fn extensions_are_asked_by_key_and_only_where_there_are_any() {
     let tab = parse_chord("tab").expect("a key")[0].event();
     assert!(open.on_key(tab).is_none(), "the keymap says what it does");
     let effects = open.ask_extensions(8).expect("there is one to ask");
-    let asked = |effect: &Effect| matches!(effect, Effect::Preview { ticket: 8, request, .. } if request.asks_extensions);
+    let asked = |effect: &Effect| matches!(effect, Effect::Preview { ticket: 8, order: Order::Action(request), .. } if request.asks_extensions);
     assert!(effects.len() == 1 && effects.iter().all(asked));
     assert!(picture(&mut open, 100, 40).contains("asking the server"));
 }
@@ -253,7 +253,7 @@ fn a_blocked_action_cannot_be_confirmed() {
             "{text}"
         );
     }
-    let mut asking = PreviewBox::new(1, SourceId(0), request());
+    let mut asking = PreviewBox::new(1, SourceId(0), Order::Action(request()));
     picture(&mut asking, 70, 20);
     assert!(enter(&mut asking).is_empty() && enter(&mut asking).is_empty(), "nothing is known yet");
 }

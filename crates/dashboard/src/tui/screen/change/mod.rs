@@ -14,7 +14,7 @@ use self::matrix::Matrix;
 use self::plan_lines::TextLine;
 use super::Context;
 use super::readings::Readings;
-use crate::fleet::{Fleet, Item, RowId};
+use crate::fleet::{Fleet, Item, RowId, SourceId};
 use crate::operations::{ChangeOrder, ConfigurationReading, Underway};
 use crate::tui::cursor::Motion;
 use crate::tui::reads::Reading;
@@ -126,8 +126,8 @@ impl ChangeScreen {
     }
 
     /// An order was carried out, or not: the cluster is looked at again. What was staged is stored now.
-    pub fn carried_out(&mut self, of: &PlannedCluster, is_done: bool) {
-        if self.readings.cluster != *of {
+    pub fn carried_out(&mut self, source: SourceId, cluster: &ObjectKey, is_done: bool) {
+        if (self.readings.cluster.source, &self.readings.cluster.key) != (source, cluster) {
             return;
         }
         self.readings.hurry();
