@@ -5,6 +5,7 @@ use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Args, FromArgMatches, Subcommand};
 
 use capstan_base::time::{Timestamp, parse_moment};
+use capstan_commands::act::ConfirmArgs;
 use capstan_dashboard::actions::action::{Argument, ArgumentError, GROUPS};
 use capstan_dashboard::actions::{ACTIONS, Action, ActionInfo};
 
@@ -17,20 +18,6 @@ const OPTION: &str = "option";
 /// What follows these, of an action that takes several words.
 const MORE: &str = "more";
 const MORE_NAME: &str = "MORE";
-
-/// How an action is confirmed.
-#[derive(Clone, Debug, Args)]
-pub struct ConfirmArgs {
-    /// Do it without asking
-    #[arg(short, long)]
-    pub yes: bool,
-    /// Show findings and difference, write nothing
-    #[arg(long)]
-    pub dry_run: bool,
-    /// Ask the registered extensions which Machines they can update in place; they are told what would change
-    #[arg(long)]
-    pub ask_extensions: bool,
-}
 
 /// The words of a change as options, and when it is made.
 #[derive(Clone, Debug, Default, Args)]

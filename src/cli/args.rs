@@ -9,17 +9,24 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use regex::Regex;
 
 use super::action_args::ActionArgs;
-use super::change::args::ChangeCommand;
-pub use super::engine_args::{EngineCommand, EngineStatusArgs};
+pub use super::engine_args::EngineCommand;
 use super::exit_code;
-use super::gates::{GateArgs, HandlersArg};
-use super::leader_migration::args::LeaderMigrationCommand;
+use super::gates::GateArgs;
 use super::listen_args::ListenArgs;
-pub use super::output_arg::PlanOutputArg;
 use super::screen_args::positive;
 pub use super::screen_args::{ColorArg, ScreenArgs};
-use super::simulate::args::SimulateArgs;
 use super::simulated_ssh::SimulatedSshArgs;
+use capstan_commands::change::args::ChangeCommand;
+use capstan_commands::describe::DescribeArgs;
+#[cfg(feature = "etcd")]
+use capstan_commands::etcd::EtcdStatusArgs;
+use capstan_commands::get::GetArgs;
+use capstan_commands::leader_migration::args::LeaderMigrationCommand;
+use capstan_commands::leases::LeasesArgs;
+use capstan_commands::plan::PlanArgs;
+use capstan_commands::simulate::args::SimulateArgs;
+use capstan_commands::status_compute::StatusComputeArgs;
+use capstan_commands::wait::WaitArgs;
 use capstan_engine::client::Impersonated;
 use capstan_worlds::extension::Cover;
 
@@ -357,96 +364,6 @@ pub struct EngineArgs {
     pub gates: GateArgs,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum OutputArg {
-    Table,
-    Wide,
-    Json,
-    Yaml,
-    Name,
-}
-
-#[derive(Clone, Debug, Args)]
-pub struct GetArgs {
-    /// clusters, kcp, md, ms, machines, …, several with commas between; `kubeconfig`: that of a workload cluster, by the name of its Cluster
-    pub resource: String,
-    /// Only these
-    pub names: Vec<String>,
-    /// Label selector
-    #[arg(short = 'l', long, value_name = "SELECTOR")]
-    pub selector: Option<String>,
-    #[arg(short, long, default_value = "table")]
-    pub output: OutputArg,
-    /// Leave out the heading
-    #[arg(long)]
-    pub no_headers: bool,
-    /// Also print who owns which field (yaml, json)
-    #[arg(long)]
-    pub show_managed_fields: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum DescribeOutputArg {
-    Tree,
-    Json,
-    /// What is wrong, why and since when, for a ticket
-    Markdown,
-}
-
-#[derive(Clone, Debug, Args)]
-pub struct DescribeArgs {
-    /// Only `cluster`
-    #[arg(value_parser = ["cluster"])]
-    pub resource: String,
-    pub name: String,
-    #[arg(short, long, default_value = "tree")]
-    pub output: DescribeOutputArg,
-    /// Exit 0 ok, 10 progressing, 11 degraded, 12 blocked, 13 unknown
-    #[arg(long)]
-    pub exit_status: bool,
-}
-
-#[derive(Clone, Debug, Args)]
-pub struct PlanArgs {
-    /// KIND/NAME, or KIND NAME: this Cluster, KubeadmControlPlane, MachineDeployment, MachineSet or Machine, and
-    /// what is below it
-    #[arg(num_args = 0..=2)]
-    pub target: Vec<String>,
-    /// File, folder, or - for standard input, instead of a server; YAML or JSON, streams and lists
-    #[arg(short = 'f', long = "filename", value_name = "FILE")]
-    pub files: Vec<PathBuf>,
-    /// Nodes and Pods in FILE are of the workload cluster NAMESPACE/NAME
-    #[arg(long = "workload", value_name = "NAMESPACE/NAME=FILE", requires = "files")]
-    pub workloads: Vec<String>,
-    /// The moment to plan at: 2026-11-20T10:00:00Z, or from now: +2h, +30m, +1d; without it the present
-    #[arg(long, value_name = "TIME")]
-    pub now: Option<String>,
-    /// Ask the registered extensions which Machines they can update in place; they are told what would change
-    #[arg(long, conflicts_with = "files")]
-    pub ask_extensions: bool,
-    /// How many extensions may answer a hook, as the engine was told
-    #[arg(long, value_enum, default_value_t = HandlersArg::One, value_name = "HOW", requires = "ask_extensions")]
-    pub in_place_handlers: HandlersArg,
-    #[arg(short, long, default_value = "text")]
-    pub output: PlanOutputArg,
-}
-
-#[derive(Clone, Debug, Args)]
-pub struct WaitArgs {
-    /// KIND/NAME, or KIND NAME
-    #[arg(required = true, num_args = 1..=2)]
-    pub target: Vec<String>,
-    /// `condition=TYPE[=STATUS]`, `verdict=ok`, or `delete`
-    #[arg(long = "for", value_name = "WHAT")]
-    pub condition: String,
-    /// Such as 30s, 5m, 1h
-    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = duration)]
-    pub timeout: std::time::Duration,
-    /// When time runs out exit with the verdict's code instead of 1
-    #[arg(long)]
-    pub exit_status: bool,
-}
-
 #[derive(Debug, Subcommand)]
 pub enum StatusCommand {
     /// Compute the status of every object in a dump and print it, or what differs from the stored one
@@ -462,79 +379,11 @@ pub enum EtcdCommand {
     Status(EtcdStatusArgs),
 }
 
-#[cfg(feature = "etcd")]
-#[derive(Clone, Debug, Args)]
-pub struct EtcdStatusArgs {
-    /// The etcd of this Cluster, by way of its Secrets and its API
-    #[arg(required_unless_present = "endpoints", conflicts_with = "endpoints")]
-    pub cluster: Option<String>,
-    /// Any etcd: addresses of members, such as https://10.0.0.1:2379,https://10.0.0.2:2379; members that these
-    /// list are asked, too
-    #[arg(long, value_name = "URL", value_delimiter = ',')]
-    pub endpoints: Vec<String>,
-    /// Who signs the members' certificates (PEM); with it connections use TLS
-    #[arg(long, value_name = "FILE", requires = "endpoints")]
-    pub cacert: Option<PathBuf>,
-    /// Client certificate (PEM)
-    #[arg(long, value_name = "FILE", requires_all = ["cacert", "key"])]
-    pub cert: Option<PathBuf>,
-    /// Key of the client certificate (PEM)
-    #[arg(long, value_name = "FILE", requires = "cert")]
-    pub key: Option<PathBuf>,
-    #[arg(short, long, default_value = "text")]
-    pub output: PlanOutputArg,
-    /// Exit 0 healthy, 11 degraded, 12 critical, 13 no member answered
-    #[arg(long)]
-    pub exit_status: bool,
-}
-
-#[derive(Clone, Debug, Args)]
-pub struct LeasesArgs {
-    /// Name of the migration Lease
-    #[arg(long, value_name = "NAME", default_value = leader_migration::configuration::DEFAULT_LEADER_NAME)]
-    pub leader_name: String,
-    /// Look for at most so long; it ends sooner when the state of every Lease is known
-    #[arg(long, value_name = "DURATION", default_value = "20s", value_parser = duration)]
-    pub look_for: std::time::Duration,
-    #[arg(short, long, default_value = "text")]
-    pub output: PlanOutputArg,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum StatusOutputArg {
-    Yaml,
-    Json,
-}
-
-#[derive(Clone, Debug, Args)]
-pub struct StatusComputeArgs {
-    /// File, folder, or - for standard input; YAML or JSON, streams and lists
-    #[arg(short = 'f', long = "filename", value_name = "FILE", required = true)]
-    pub files: Vec<PathBuf>,
-    /// Nodes and Pods in FILE are of the workload cluster NAMESPACE/NAME
-    #[arg(long = "workload", value_name = "NAMESPACE/NAME=FILE")]
-    pub workloads: Vec<String>,
-    /// The moment to judge at: 2026-11-20T10:00:00Z, or from now: +2h, +30m, +1d; without it the present
-    #[arg(long, value_name = "TIME")]
-    pub now: Option<String>,
-    /// A stream of documents, or one List
-    #[arg(short, long, default_value = "yaml")]
-    pub output: StatusOutputArg,
-    /// Print what differs from the status that each object came with; exit 1 when something does, 3 when it failed
-    #[arg(long, conflicts_with = "output")]
-    pub diff: bool,
-}
-
 fn component(text: &str) -> Result<String, String> {
     match k8s_machinery::validation::naming::dns_label(text).first() {
         None => Ok(text.to_owned()),
         Some(complaint) => Err(complaint.clone()),
     }
-}
-
-fn duration(text: &str) -> Result<std::time::Duration, String> {
-    capstan_base::time::parse_duration(text)
-        .ok_or_else(|| "expected a duration such as 30s, 5m or 1h".to_owned())
 }
 
 #[cfg(test)]

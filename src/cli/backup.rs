@@ -16,7 +16,6 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use super::args::{BackupArgs, RestoreArgs};
-use super::output;
 use super::store::StoreLocation;
 use capi_rules::admission::Webhooks;
 use capstan_apiserver::import::Restore;
@@ -25,6 +24,7 @@ use capstan_base::private_file::{self, NewFile};
 use capstan_base::rng::Rng;
 use capstan_base::text::counted;
 use capstan_base::time::{Clock, rfc3339};
+use capstan_commands::output;
 use capstan_engine::client::snapshot::Snapshot;
 use capstan_engine::client::{Connection, explain, in_process};
 use capstan_store::{DiskStore, MemoryStore, NewStore, Range, Revision, Store};

@@ -19,8 +19,8 @@ use capstan_engine::client::connect::{contexts, prepare};
 use capstan_engine::client::{ConnectOptions, Connection};
 
 use super::args::{ColorArg, ConnectArgs, ScreenArgs};
-use super::documents::documents;
 use super::{paths, person};
+use capstan_commands::documents::documents;
 
 /// What is behind a dashboard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,10 +8,11 @@ use anyhow::{Context as _, bail};
 use serde_json::Value;
 
 use super::args::ExtensionServeArgs;
-use super::{output, paths, server};
+use super::{paths, server};
 use capstan_base::private_file;
 use capstan_base::time::Clock;
 use capstan_base::toml_file::Source;
+use capstan_commands::output;
 use capstan_dashboard::tui::Exit;
 use capstan_engine::client::Connection;
 use capstan_worlds::extension::{self, Behaviour, DevHosts, Extension, Identity, extension_config};

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
-use capi_rules::plan::in_place::Handlers;
+use capstan_commands::arguments::HandlersArg;
 use capstan_engine::controllers::in_place::Settings;
 
 /// Feature gates, closed by default as upstream.
@@ -21,22 +21,6 @@ pub struct GateArgs {
     /// upstream does not have
     #[arg(long, value_enum, default_value_t = HandlersArg::One, value_name = "HOW")]
     pub in_place_handlers: HandlersArg,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum HandlersArg {
-    #[default]
-    One,
-    Union,
-}
-
-impl HandlersArg {
-    pub fn of(self) -> Handlers {
-        match self {
-            Self::One => Handlers::One,
-            Self::Union => Handlers::Union,
-        }
-    }
 }
 
 /// One gate, open or closed.

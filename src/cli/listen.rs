@@ -9,13 +9,13 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::args::StoreArgs;
 use super::listen_args::ListenArgs;
-use super::output;
 use super::store::{self, StoreLocation};
 use capstan_apiserver::serve::rotation::follow_tokens;
 use capstan_apiserver::serve::{self, Address, tls};
 use capstan_apiserver::{ApiServer, Tokens};
 use capstan_base::private_file;
 use capstan_base::time::Clock;
+use capstan_commands::output;
 use capstan_store::claim;
 
 /// Certificates and tokens of a server: kept with the store, or made for one run.

@@ -7,8 +7,8 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::Directive;
 
 use super::args::LogArgs;
-use super::exit_code::WrongUsage;
 use capstan_base::private_file;
+use capstan_commands::exit_code::WrongUsage;
 
 /// Whether lines may go to stderr when no file is named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

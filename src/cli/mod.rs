@@ -1,58 +1,56 @@
 //! The composition root: arguments, modes, wiring, one-shot commands, exit codes.
 
-pub mod act;
 pub mod action_args;
 pub mod args;
 pub mod audit;
 pub mod backup;
-pub mod change;
 pub mod crds;
 pub mod dashboard;
-pub mod describe;
 pub mod descriptors;
-mod documents;
 pub mod engine_args;
-pub mod engine_status;
-#[cfg(feature = "etcd")]
-pub mod etcd;
 pub mod exit_code;
 pub mod extension;
 mod gates;
-pub mod get;
-pub mod leader_migration;
-pub mod leases;
 pub mod listen;
 mod listen_args;
 mod log;
 pub mod memory;
-pub mod output;
-pub mod output_arg;
 pub mod paths;
 mod person;
-pub mod plan;
+pub mod rehearse;
 mod screen_args;
 pub mod server;
 pub mod sharing;
-pub mod simulate;
 mod simulated_ssh;
-pub mod status_compute;
-mod status_report;
 pub mod store;
-pub mod target;
-pub mod wait;
 
 use anyhow::Context as _;
 use clap::{CommandFactory as _, FromArgMatches as _};
 
 use action_args::ActionArgs;
-use args::{
-    BackupArgs, Cli, Command, ConnectArgs, DescribeArgs, EngineArgs, EngineCommand, EngineStatusArgs,
-    GetArgs, PlanArgs, StandaloneArgs, StatusCommand, StatusComputeArgs, WaitArgs,
-};
+use args::{BackupArgs, Cli, Command, ConnectArgs, EngineArgs, EngineCommand, StandaloneArgs, StatusCommand};
 #[cfg(feature = "etcd")]
 use capi_types::key::ObjectKey;
 use capstan_base::rng::Rng;
 use capstan_base::time::{Clock, parse_moment};
+use capstan_commands::describe::DescribeArgs;
+use capstan_commands::engine_status::EngineStatusArgs;
+#[cfg(feature = "etcd")]
+use capstan_commands::etcd;
+use capstan_commands::exit_code::{ExitCode, WrongUsage};
+use capstan_commands::get::GetArgs;
+use capstan_commands::leader_migration::Printed;
+use capstan_commands::leader_migration::args::{LeaderMigrationCommand, WalkthroughArgs};
+use capstan_commands::leader_migration::walkthrough::{Extent, walk};
+use capstan_commands::output::Style;
+use capstan_commands::plan::PlanArgs;
+use capstan_commands::simulate::args::SimulateArgs;
+use capstan_commands::status_compute::StatusComputeArgs;
+use capstan_commands::wait::{WaitArgs, Waited};
+use capstan_commands::{
+    act, change, describe, engine_status, get, leader_migration, leases, output, plan, simulate,
+    status_compute, target, wait,
+};
 use capstan_dashboard::actions::{Executor, Request};
 use capstan_dashboard::fleet::Verdict;
 use capstan_dashboard::fleet::watch::nap_while_watches_rest;
@@ -65,13 +63,7 @@ use capstan_dashboard::operations::journal::Journal;
 use capstan_dashboard::tui::{Exit, Tier};
 use capstan_engine::client::connect::prepare;
 use capstan_engine::client::{ConnectOptions, Connection, connect};
-use exit_code::{ExitCode, WrongUsage};
-use leader_migration::args::{LeaderMigrationCommand, WalkthroughArgs};
-use leader_migration::walkthrough::Extent;
 use log::Terminal;
-use output::Style;
-use simulate::args::SimulateArgs;
-use wait::Waited;
 
 /// Parses, runs, prints the error chain once.
 pub fn main() -> std::process::ExitCode {
@@ -319,7 +311,9 @@ async fn plan(cli: &Cli, args: &PlanArgs) -> anyhow::Result<()> {
 async fn simulate(cli: &Cli, args: &SimulateArgs) -> anyhow::Result<()> {
     let answer = if args.files.is_empty() {
         let on = OneShot::open(cli).await?;
-        let kept = simulate::remembered(&on.connection.context);
+        let folder = paths::state_dir().ok();
+        let kept =
+            folder.map(|folder| simulate::remembered(&folder, &on.connection.context)).unwrap_or_default();
         simulate::from_server(&on.connection, args, &on.namespace, (on.clock.now(), &kept), on.style).await?
     } else {
         simulate::from_files(args, cli.connect.namespace.as_deref(), Clock::system().now(), style(cli))?
@@ -330,7 +324,7 @@ async fn simulate(cli: &Cli, args: &SimulateArgs) -> anyhow::Result<()> {
 }
 
 #[cfg(feature = "etcd")]
-async fn etcd_status(cli: &Cli, args: &args::EtcdStatusArgs) -> anyhow::Result<ExitCode> {
+async fn etcd_status(cli: &Cli, args: &etcd::EtcdStatusArgs) -> anyhow::Result<ExitCode> {
     let answer = match &args.cluster {
         Some(name) => {
             let OneShot { connection, namespace, style, clock } = OneShot::open(cli).await?;
@@ -343,13 +337,9 @@ async fn etcd_status(cli: &Cli, args: &args::EtcdStatusArgs) -> anyhow::Result<E
     Ok(if args.exit_status { answer.exit_code } else { ExitCode::Success })
 }
 
-async fn walkthrough(
-    cli: &Cli,
-    args: &WalkthroughArgs,
-    extent: Extent,
-) -> anyhow::Result<leader_migration::Printed> {
+async fn walkthrough(cli: &Cli, args: &WalkthroughArgs, extent: Extent) -> anyhow::Result<Printed> {
     let connection = connect(&options(&cli.connect)).await?;
-    leader_migration::walkthrough::walk(&connection.client, args, extent, Clock::system().now()).await
+    walk(&connection.client, args, extent, Clock::system().now()).await
 }
 
 async fn engine_status(on: &OneShot, cli: &Cli, args: &EngineStatusArgs) -> anyhow::Result<()> {
@@ -370,9 +360,7 @@ async fn migrate_leaders(cli: &Cli, command: &LeaderMigrationCommand) -> anyhow:
         LeaderMigrationCommand::Status(args) => walkthrough(cli, args, Extent::Status).await?,
         LeaderMigrationCommand::Next(args) => walkthrough(cli, args, Extent::Next).await?,
         LeaderMigrationCommand::Plan(args) => walkthrough(cli, args, Extent::Plan).await?,
-        LeaderMigrationCommand::Rehearse(args) => {
-            leader_migration::rehearse::rehearse(args, Clock::system().now()).await?
-        }
+        LeaderMigrationCommand::Rehearse(args) => rehearse::rehearse(args, Clock::system().now()).await?,
         LeaderMigrationCommand::Rights(args) if args.check => {
             let connection = connect(&options(&cli.connect)).await?;
             leader_migration::check_rights(&connection.client, args).await?

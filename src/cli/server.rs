@@ -10,12 +10,11 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::args::{Cli, DemoArgs, EngineArgs, SharingArgs, StandaloneArgs, StoreArgs};
 use super::store::StoreLocation;
-use super::{
-    audit, backup, dashboard, descriptors, engine_status, listen, output, sharing, simulated_ssh, store,
-};
+use super::{audit, backup, dashboard, descriptors, listen, sharing, simulated_ssh, store};
 use capi_types::names::lease;
 use capstan_base::rng::Rng;
 use capstan_base::time::Clock;
+use capstan_commands::{engine_status, output};
 use capstan_dashboard::tui::Exit;
 use capstan_engine::client::{Connection, in_process};
 use capstan_engine::controllers::in_place::Settings;

@@ -6,13 +6,11 @@ use std::path::Path;
 
 use anyhow::{Context as _, anyhow, bail};
 
+use capstan_commands::engine_status::ENGINE_LEASE;
 use capstan_engine::engine::lease::LeaseOptions;
 use capstan_engine::engine::sharing::Sharing;
 use k8s_machinery::lease;
 use leader_migration::reading::read;
-
-/// The primary Lease of an engine without a file.
-pub const ENGINE_LEASE: &str = "capstan-engine";
 
 /// Reads a stream of LeaderMigrationConfigurations, one for each lock.
 ///

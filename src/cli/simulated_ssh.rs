@@ -9,9 +9,9 @@ use anyhow::{Context as _, bail};
 use clap::Args;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::exit_code::WrongUsage;
-use super::output;
 use capstan_base::private_file;
+use capstan_commands::exit_code::WrongUsage;
+use capstan_commands::output;
 use capstan_worlds::standalone::stack::Stack;
 use capstan_worlds::workload_api::commands::{HostCommand, send};
 

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 
 use super::args::{StandaloneArgs, StoreArgs};
-use super::exit_code::WrongUsage;
 use super::paths;
 use capstan_apiserver::{is_whole, plain_form};
 #[cfg(feature = "etcd")]
 use capstan_base::text::counted;
 use capstan_base::time::Clock;
+use capstan_commands::exit_code::WrongUsage;
 use capstan_store::{Checked, DiskStore, MemoryStore, NewStore, Repaired, Store};
 #[cfg(feature = "etcd")]
 use capstan_store::{EtcdOptions, EtcdStore, TlsFiles};

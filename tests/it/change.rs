@@ -1,11 +1,11 @@
 //! `capstan change` as a person runs it: arguments, files, output, exit codes.
 
 use capstan::cli::args::{Cli, Command};
-use capstan::cli::change::source::Reach;
-use capstan::cli::change::{ChangeAnswer, Session, run};
-use capstan::cli::exit_code::ExitCode;
-use capstan::cli::output::Style;
 use capstan_base::time::Clock;
+use capstan_commands::change::source::Reach;
+use capstan_commands::change::{ChangeAnswer, Session, run};
+use capstan_commands::exit_code::ExitCode;
+use capstan_commands::output::Style;
 use capstan_dashboard::operations::guard::Guard;
 use capstan_dashboard::operations::journal::Journal;
 use capstan_engine::client::ConnectOptions;

@@ -6,9 +6,9 @@
 use std::time::Duration;
 
 use capstan::cli::args::{Cli, Command};
-use capstan::cli::leader_migration::args::LeaderMigrationCommand;
-use capstan::cli::leader_migration::rehearse::rehearse;
+use capstan::cli::rehearse::rehearse;
 use capstan_base::time::{Timestamp, parse_rfc3339};
+use capstan_commands::leader_migration::args::LeaderMigrationCommand;
 use capstan_worlds::standalone::rehearsal::{
     Cast, FAILURES, FailureEffect, Played, WAYS_BACK, failure, way_back, whole_way,
 };

@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use capstan::cli::args::{Cli, Command};
-use capstan::cli::leader_migration::args::LeaderMigrationCommand;
-use capstan::cli::leader_migration::walkthrough::{Extent, walk};
-use capstan::cli::leader_migration::{Printed, check_rights, defaults, generate, rights, validate};
-use capstan::cli::output::Style;
+use capstan_commands::leader_migration::args::LeaderMigrationCommand;
+use capstan_commands::leader_migration::walkthrough::{Extent, walk};
+use capstan_commands::leader_migration::{Printed, check_rights, defaults, generate, rights, validate};
+use capstan_commands::output::Style;
 use clap::Parser as _;
 
 const FILE: &str = "apiVersion: controllermanager.config.k8s.io/v1

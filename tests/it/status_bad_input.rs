@@ -5,10 +5,11 @@ use std::path::PathBuf;
 
 use capi_rules::observe::dump::Dump;
 use capi_rules::recompute::all;
-use capstan::cli::args::{StatusComputeArgs, StatusOutputArg};
-use capstan::cli::output::Style;
-use capstan::cli::status_compute::run;
 use capstan_base::time::parse_rfc3339;
+use capstan_commands::output::Style;
+use capstan_commands::status_compute::StatusComputeArgs;
+use capstan_commands::status_compute::StatusOutputArg;
+use capstan_commands::status_compute::run;
 use serde_json::{Value, json};
 
 use crate::at_rest::{healthy, settled};

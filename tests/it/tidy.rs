@@ -230,5 +230,5 @@ fn exit_codes_are_made_in_one_place() {
             }
         }
     }
-    report("a command ends with a code of cli/exit_code.rs", &problems);
+    report("the table of cli/exit_code.rs says how a command ends", &problems);
 }

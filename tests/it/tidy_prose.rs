@@ -31,7 +31,7 @@ const PARSERS: &[(&str, &str)] = &[
     ("change/plan/sequence.rs", "lines of a difference, which has no other form"),
     ("change/rules/condition.rs", "the language of the rules' files"),
     ("change/yaml.rs", "what the YAML parser says"),
-    ("cli/describe/draw.rs", "a cell of clusterctl's table"),
+    ("commands/describe/draw.rs", "a cell of clusterctl's table"),
     ("fleet/filter.rs", "what the regex crate says"),
     ("fleet/kept.rs", "what serde_json says"),
     ("fleet/mention.rs", "lists in stored conditions, which Cluster API cuts"),

@@ -11,6 +11,7 @@ pub const BASE: &[&str] = &["go_duration", "key_pair", "private_file", "rng", "t
 pub const ROOMS: &[(&str, &str, &str)] = &[
     ("apiserver", "capstan_apiserver", "apiserver"),
     ("capi-types", "capi_types", "api"),
+    ("commands", "capstan_commands", "commands"),
     ("k8s-machinery", "k8s_machinery", "machinery"),
     ("kubeadm-change", "kubeadm_change", "change"),
     ("leader-migration", "leader_migration", "leader_migration"),

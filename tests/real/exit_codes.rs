@@ -3,7 +3,8 @@
 use std::process::Command;
 
 use capstan::cli::args::Cli;
-use capstan::cli::exit_code::{ExitCode, command_of, is_listed};
+use capstan::cli::exit_code::{command_of, is_listed};
+use capstan_commands::exit_code::ExitCode;
 use clap::CommandFactory as _;
 
 /// Every command that can be typed, as its words.

@@ -6,10 +6,10 @@ mod site;
 use std::sync::Arc;
 
 use capstan::cli::args::{Cli, Command};
-use capstan::cli::change::source::Reach;
-use capstan::cli::change::{ChangeAnswer, Session, run};
-use capstan::cli::output::Style;
 use capstan_base::time::{Clock, parse_rfc3339};
+use capstan_commands::change::source::Reach;
+use capstan_commands::change::{ChangeAnswer, Session, run};
+use capstan_commands::output::Style;
 use capstan_dashboard::operations::guard::Guard;
 use capstan_dashboard::operations::journal::Journal;
 use clap::Parser as _;

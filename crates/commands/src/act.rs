@@ -1,0 +1,165 @@
+//! Actions as one-shot commands, with the preview as text and the confirmation on the terminal. Owns this
+//! conversation; must not decide what is dangerous.
+
+use std::io::{BufRead, IsTerminal as _, Write};
+
+use anyhow::bail;
+use clap::Args;
+
+use capi_forecast::forecast::in_place::Updates;
+use capstan_base::text;
+use capstan_base::time::{Clock, Timestamp, rfc3339};
+use capstan_dashboard::actions::{Executor, Outlook, Preview, Request};
+use capstan_dashboard::operations::{Confirmation, Severity};
+
+/// How an action is confirmed.
+#[derive(Clone, Debug, Args)]
+pub struct ConfirmArgs {
+    /// Do it without asking
+    #[arg(short, long)]
+    pub yes: bool,
+    /// Show findings and difference, write nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Ask the registered extensions which Machines they can update in place; they are told what would change
+    #[arg(long)]
+    pub ask_extensions: bool,
+}
+
+/// Previews, asks for the confirmation, performs. `out` gets the preview and the report, `answers` is where the
+/// confirmation comes from.
+///
+/// # Errors
+/// Refused, not allowed, not confirmed, or the server does not do it.
+pub async fn act(
+    executor: &Executor,
+    request: Request,
+    confirm: &ConfirmArgs,
+    later: Option<&Later>,
+    out: &mut impl Write,
+    answers: &mut impl BufRead,
+) -> anyhow::Result<()> {
+    let mut preview = previewed(executor, &request, out).await?;
+    if confirm.dry_run {
+        writeln!(out, "Dry run: nothing was written.")?;
+        return Ok(());
+    }
+    if !confirm.yes {
+        ask(&preview, out, answers)?;
+    }
+    if let Some(later) = later {
+        preview = later.previewed(executor, &preview, out).await?;
+    }
+    let report = executor.perform(&preview).await?;
+    writeln!(out, "{}", text::sanitize_line(&report.text))?;
+    Ok(())
+}
+
+async fn previewed(executor: &Executor, request: &Request, out: &mut impl Write) -> anyhow::Result<Preview> {
+    let preview = executor.preview(request).await?;
+    show(&preview, out)?;
+    if !preview.is_allowed() {
+        let (action, target) = (request.action.info().name, &request.target);
+        bail!("{action} of {target} is blocked, see above; nothing was written");
+    }
+    Ok(preview)
+}
+
+/// A moment that is waited for after the confirmation.
+pub struct Later {
+    pub at: Timestamp,
+    pub clock: Clock,
+}
+
+impl Later {
+    /// Waits, and looks once more: what was confirmed must still be what would be done.
+    async fn previewed(
+        &self,
+        executor: &Executor,
+        confirmed: &Preview,
+        out: &mut impl Write,
+    ) -> anyhow::Result<Preview> {
+        writeln!(
+            out,
+            "Waiting until {}; nothing is written before, and nothing at all if this ends.",
+            rfc3339(self.at)
+        )?;
+        out.flush()?;
+        let wait = (self.at - self.clock.now()).to_std().unwrap_or_default();
+        tokio::time::sleep(wait).await;
+        let preview = previewed(executor, &confirmed.request, out).await?;
+        if preview.diff != confirmed.diff {
+            bail!("what would change is not what was confirmed; nothing was written");
+        }
+        Ok(preview)
+    }
+}
+
+fn show(preview: &Preview, out: &mut impl Write) -> std::io::Result<()> {
+    writeln!(out, "{}", text::sanitize_line(&preview.summary))?;
+    for finding in &preview.findings {
+        let word = match finding.severity {
+            Severity::Note => "note",
+            Severity::Warning => "warning",
+            Severity::Blocker => "blocked",
+        };
+        writeln!(out, "{word}: {} [{}]", text::sanitize_line(&finding.text), finding.rule)?;
+    }
+    show_outlook(&preview.outlook, out)?;
+    for line in &preview.diff {
+        writeln!(out, "{} {}", line.sign.glyph(), line.text)?;
+    }
+    out.flush()
+}
+
+/// What happens next without the action and after it.
+fn show_outlook(outlook: &Outlook, out: &mut impl Write) -> std::io::Result<()> {
+    let change = match outlook {
+        Outlook::NotPlanned => return Ok(()),
+        Outlook::Unknown(why) => {
+            return writeln!(out, "plan: not known: {}", text::sanitize_line(why));
+        }
+        Outlook::Known(change) => change,
+    };
+    writeln!(out, "now:   {}", text::sanitize_line(&change.before))?;
+    for (at, line) in change.after.iter().enumerate() {
+        let label = if at == 0 { "then: " } else { "      " };
+        writeln!(out, "{label} {}", text::sanitize_line(line))?;
+    }
+    for (word, line) in change.updates.iter().flat_map(Updates::lines) {
+        writeln!(out, "{word}: {}", text::sanitize_line(&line))?;
+    }
+    for (at, line) in change.course.iter().enumerate() {
+        let label = if at == 0 { "takes:" } else { "      " };
+        writeln!(out, "{label} {}", text::sanitize_line(line))?;
+    }
+    for assumption in &change.assumptions {
+        writeln!(out, "assumed: {}", text::sanitize_line(assumption))?;
+    }
+    Ok(())
+}
+
+fn ask(preview: &Preview, out: &mut impl Write, answers: &mut impl BufRead) -> anyhow::Result<()> {
+    let name = &preview.request.target.key.name;
+    let confirmation = preview.risk.confirmation();
+    match confirmation {
+        Confirmation::Enter => write!(out, "Do it? [Y/n] ")?,
+        Confirmation::Yes => write!(out, "Do it? [y/N] ")?,
+        Confirmation::Name => {
+            write!(out, "This can break a control plane or empty a deployment. Type {name} to do it: ")?;
+        }
+    }
+    out.flush()?;
+    let mut answer = String::new();
+    // The end of the input is not an empty line.
+    let is_answered = answers.read_line(&mut answer)? > 0;
+    if !is_answered && !std::io::stdin().is_terminal() {
+        bail!(
+            "not confirmed: standard input has no answer; add --yes to do it without a question, or --dry-run to look"
+        );
+    }
+    if !is_answered || !confirmation.accepts(&answer, name) {
+        bail!("not confirmed; nothing was written");
+    }
+    Ok(())
+}

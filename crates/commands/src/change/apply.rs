@@ -1,0 +1,427 @@
+//! `capstan change apply` and `rollback`: what is asked before, what is said meanwhile, the log of commands. Owns
+//! this conversation; the loop is `reconfigure::apply`'s.
+
+use std::fs::File;
+use std::io::{BufRead, IsTerminal as _, Write};
+
+use anyhow::{Context as _, bail};
+use serde_json::Value;
+
+use super::args::{CarryOutArgs, ExecutorArg, RequestArgs, RollbackArgs, SshHostArg};
+use super::forecast::forecast;
+use super::plan::{exit_code, shown};
+use super::{ChangeAnswer, Session, changes, runbook, status, target};
+use crate::exit_code::ExitCode;
+use capstan_base::private_file;
+use capstan_base::text;
+use capstan_base::time;
+use capstan_dashboard::operations::change::source::{LiveCluster, SourceReading, machine_hosts};
+use capstan_dashboard::operations::change::{
+    Carrying, ChangeError, ChangeEvent, ChangeWrite, ChangeWritten, ConfirmedChange, planned,
+};
+use capstan_engine::reconfigure::apply::{Applied, ApplyEvent};
+use capstan_engine::reconfigure::drain::DrainTimes;
+use capstan_engine::reconfigure::executor::Ssh;
+use capstan_engine::reconfigure::judge::{Consent, judge};
+use capstan_engine::reconfigure::rights;
+use capstan_engine::reconfigure::way::HostWay;
+use kubeadm_change::change_id::ChangeId;
+use kubeadm_change::facts::ManagedBy;
+use kubeadm_change::plan::{ChangePlan, PlanOptions, PlanState};
+use kubeadm_change::progress::ProgressItem;
+use kubeadm_change::record::{Beginning, ChangeRecord};
+use kubeadm_change::request::WantedDocuments;
+use kubeadm_change::steps::StepId;
+
+/// One command at work.
+pub(super) struct Doing<'d, O, A> {
+    pub session: &'d Session,
+    pub args: &'d CarryOutArgs,
+    pub out: &'d mut O,
+    pub answers: &'d mut A,
+}
+
+impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
+    /// Carries a request out, or goes on with what was begun.
+    ///
+    /// # Errors
+    /// What cannot be read or asked, in a sentence. A check that fails is an answer with its exit code.
+    pub(super) async fn apply(
+        &mut self,
+        found: SourceReading,
+        request: &RequestArgs,
+    ) -> anyhow::Result<ChangeAnswer> {
+        let live = writable(&found)?;
+        let mut wanted = target(&found.reading.inputs, request)?;
+        if let Some(open) = found.reading.record.clone().filter(ChangeRecord::is_open) {
+            if !changes(&wanted).is_empty() {
+                let words = format!(
+                    "change {} of {} is not over: go on with it by `capstan change apply` without a request, or take it back by `capstan change rollback`\n",
+                    open.id, open.by
+                );
+                return Ok(ChangeAnswer::of(words, exit_code(PlanState::Blocked)));
+            }
+            self.say(&format!("going on with change {} of {}, begun {}", open.id, open.by, open.begun))?;
+            return self.go_on(found, &live, &open, "change apply").await;
+        }
+        self.begin(found, &live, (&mut wanted, None), "change apply").await
+    }
+
+    /// Takes the last change back.
+    ///
+    /// # Errors
+    /// As [`Doing::apply`].
+    pub(super) async fn rollback(
+        &mut self,
+        found: SourceReading,
+        args: &RollbackArgs,
+    ) -> anyhow::Result<ChangeAnswer> {
+        let record = found.reading.record.clone().context(
+            "there is nothing to take back: ConfigMap kube-system/capstan-change, which keeps what was stored before, is not there",
+        )?;
+        if let Some(answer) = self.of_taken_back(&found, &record, args).await? {
+            return Ok(answer);
+        }
+        let mut wanted = record.taken_back(&found.reading.inputs).map_err(|errors| super::all(&errors))?;
+        if args.plan {
+            return self.only_planned(&found, &mut wanted).await;
+        }
+        let live = writable(&found)?;
+        self.begin(found, &live, (&mut wanted, Some(&record)), "change rollback").await
+    }
+
+    async fn only_planned(
+        &self,
+        found: &SourceReading,
+        wanted: &mut WantedDocuments,
+    ) -> anyhow::Result<ChangeAnswer> {
+        let plan = planned(found, wanted, self.options()).await?;
+        let document = self.session.style.block(shown(&plan, &found.reading.inputs));
+        Ok(ChangeAnswer::of(document, exit_code(plan.state)))
+    }
+
+    /// A change that took another one back is not taken back by the way: what it took away would be stored again. One that
+    /// is not over goes on.
+    async fn of_taken_back(
+        &mut self,
+        found: &SourceReading,
+        record: &ChangeRecord,
+        args: &RollbackArgs,
+    ) -> anyhow::Result<Option<ChangeAnswer>> {
+        let Some(taken) =
+            record.takes_back.as_ref().filter(|_| args.change.as_deref() != Some(record.id.as_str()))
+        else {
+            return Ok(None);
+        };
+        if record.is_open() {
+            self.say(&format!("change {} takes {} back and is not over", record.id, taken.id))?;
+            if args.plan {
+                let mut wanted = record.documents().map_err(|errors| super::all(&errors))?;
+                return self.only_planned(found, &mut wanted).await.map(Some);
+            }
+            let live = writable(found)?;
+            return self.go_on(found.clone(), &live, record, "change rollback").await.map(Some);
+        }
+        let mut text = format!(
+            "change {} took {} back; to take that back as well stores again what was taken away:\n",
+            record.id, taken.id
+        );
+        let again = record.taken_back(&found.reading.inputs).map_err(|errors| super::all(&errors))?;
+        for change in changes(&again) {
+            text.push_str(&format!("  {}: {} → {}\n", change.path, change.old_text(), change.new_text()));
+        }
+        text.push_str(&format!(
+            "if that is meant, name it: capstan change rollback --change {}\n",
+            record.id
+        ));
+        Ok(Some(ChangeAnswer::of(self.session.style.block(text), exit_code(PlanState::Blocked))))
+    }
+
+    fn options(&self) -> PlanOptions {
+        PlanOptions {
+            force: self.args.force,
+            acknowledged: self.args.acknowledge,
+            files: ".".to_owned(),
+            ..PlanOptions::default()
+        }
+    }
+
+    async fn begin(
+        &mut self,
+        found: SourceReading,
+        live: &LiveCluster,
+        (wanted, takes_back): (&mut WantedDocuments, Option<&ChangeRecord>),
+        action: &str,
+    ) -> anyhow::Result<ChangeAnswer> {
+        let inputs = &found.reading.inputs;
+        let plan = planned(&found, wanted, self.options()).await?;
+        let mut document = self.session.style.block(shown(&plan, inputs));
+        if plan.state != PlanState::Ready {
+            document.push_str(&self.without_work(&found, live, &plan, action).await?);
+            return Ok(ChangeAnswer::of(document, exit_code(plan.state)));
+        }
+        if let (ManagedBy::ControlPlane, Some(patch)) = (plan.managed_by, &plan.control_plane_patch) {
+            self.print(&document)?;
+            return self.patch_control_plane(&found, live, &plan, patch, action).await;
+        }
+        let missing = rights::missing(&live.client, &plan, self.args.executor == ExecutorArg::Ssh).await;
+        if !missing.is_empty() {
+            document.push_str(&format!(
+                "\nonly planned, nothing was written: missing right: {}\n",
+                missing.join(", ")
+            ));
+            return Ok(ChangeAnswer::of(document, ExitCode::FailedCheck));
+        }
+        self.print(&document)?;
+        self.confirm(&live.server)?;
+        let at = time::rfc3339(self.session.guard.clock.now());
+        let beginning = Beginning { by: &self.session.guard.user, at, takes_back };
+        let last = found.reading.record.as_ref();
+        let record = ChangeRecord::of_plan(&plan, wanted, &found.reading.texts, last, beginning)?;
+        let write = ChangeWrite::Begin { record: record.clone(), reading: &found.reading };
+        self.carry_out(live, &record, action, write).await
+    }
+
+    /// Nothing differs: a change that was begun and whose documents are back is over.
+    async fn without_work(
+        &mut self,
+        found: &SourceReading,
+        live: &LiveCluster,
+        plan: &ChangePlan,
+        action: &str,
+    ) -> anyhow::Result<String> {
+        let open = found.reading.record.as_ref().filter(|record| record.is_open());
+        let Some(open) = open.filter(|_| plan.state == PlanState::Nothing) else { return Ok(String::new()) };
+        self.write(live, action, ChangeWrite::Close(open), None).await?;
+        Ok(format!("change {} was begun and nothing of it is stored: its record is closed\n", open.id))
+    }
+
+    async fn patch_control_plane(
+        &mut self,
+        found: &SourceReading,
+        live: &LiveCluster,
+        plan: &ChangePlan,
+        patch: &Value,
+        action: &str,
+    ) -> anyhow::Result<ChangeAnswer> {
+        let Some(of_fleet) = &live.managed else {
+            bail!(
+                "a KubeadmControlPlane looks after this cluster: run it against the management cluster with --cluster NS/NAME; nothing was written"
+            );
+        };
+        let forecast = forecast(found, plan, self.session).await;
+        self.print(&forecast)?;
+        self.confirm(&format!("{} of {}", of_fleet.control_plane, of_fleet.management.server))?;
+        match self.write(live, action, ChangeWrite::Patch { managed: of_fleet, patch }, None).await {
+            Ok(ChangeWritten::Patched(words)) => Ok(ChangeAnswer::of(words, ExitCode::Pending)),
+            Ok(ChangeWritten::Closed | ChangeWritten::Applied(_)) => Ok(ChangeAnswer::default()),
+            Err(ChangeError::Patch(words)) => {
+                Ok(ChangeAnswer::of(format!("{words}\n"), ExitCode::FailedCheck))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Goes on with a change that was begun. What stands in its record may be anybody's: it is judged anew and shown.
+    async fn go_on(
+        &mut self,
+        mut found: SourceReading,
+        live: &LiveCluster,
+        open: &ChangeRecord,
+        action: &str,
+    ) -> anyhow::Result<ChangeAnswer> {
+        let judged = judge(&live.client, &mut found.reading, open, self.consent()).await?;
+        let document = self.session.style.block(shown(&judged.plan, &found.reading.inputs));
+        if !matches!(judged.plan.state, PlanState::Ready | PlanState::Nothing) {
+            return Ok(ChangeAnswer::of(document, exit_code(judged.plan.state)));
+        }
+        self.print(&document)?;
+        self.confirm(&live.server)?;
+        self.carry_out(live, open, action, ChangeWrite::GoOn(open.clone())).await
+    }
+
+    fn consent(&self) -> Consent {
+        Consent { force: self.args.force, acknowledged: self.args.acknowledge }
+    }
+
+    async fn carry_out(
+        &mut self,
+        live: &LiveCluster,
+        record: &ChangeRecord,
+        action: &str,
+        write: ChangeWrite<'_>,
+    ) -> anyhow::Result<ChangeAnswer> {
+        let is_ssh = self.args.executor == ExecutorArg::Ssh;
+        let log = if is_ssh { Some(self.log(&record.id)?) } else { None };
+        let written = self.write(live, action, write, log).await;
+        self.report(record, written)
+    }
+
+    /// Through the pipeline of everything that is written. `log`: of the commands on nodes.
+    async fn write(
+        &mut self,
+        live: &LiveCluster,
+        action: &str,
+        write: ChangeWrite<'_>,
+        mut log: Option<File>,
+    ) -> Result<ChangeWritten, ChangeError> {
+        let ssh = Ssh {
+            program: self.args.ssh_program.clone(),
+            user: self.args.ssh_user.clone(),
+            sudo: self.args.sudo,
+        };
+        let is_ssh = self.args.executor == ExecutorArg::Ssh;
+        let machines = if is_ssh { machine_hosts(live).await? } else { None };
+        let guard = self.session.guard.over(live.read_only);
+        let clock = guard.clock.clone();
+        let is_terminal = self.session.style.terminal;
+        let consent = self.consent();
+        let out = &mut *self.out;
+        let mut tell = |event: ChangeEvent<'_>| {
+            for line in words(&event) {
+                if let (Some(log), ChangeEvent::Applied(_)) = (&mut log, &event) {
+                    // A log that cannot be written any more must not leave a node half done.
+                    let _ = writeln!(log, "{} {}", time::rfc3339(clock.now()), line.replace('\n', "\n    "));
+                }
+                if !matches!(event, ChangeEvent::Applied(ApplyEvent::Output { .. })) {
+                    let line = if is_terminal { text::sanitize_line(&line) } else { line };
+                    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+                }
+            }
+        };
+        let carrying = Carrying {
+            clock: guard.clock.clone(),
+            consent,
+            pace: DrainTimes { poll: self.args.poll, patience: self.args.timeout },
+            executor: is_ssh.then_some(self.session.executor.as_deref().unwrap_or(&ssh)),
+            way: HostWay { by_name: self.args.ssh_host == SshHostArg::Name, machines },
+            tell: &mut tell,
+        };
+        // What speaks against it was printed, and is refused before: there is nothing left that blocks it.
+        guard.write(&mut ConfirmedChange { live, action, write, carrying }, &[]).await
+    }
+
+    fn report(
+        &mut self,
+        record: &ChangeRecord,
+        written: Result<ChangeWritten, ChangeError>,
+    ) -> anyhow::Result<ChangeAnswer> {
+        let style = self.session.style;
+        match written {
+            Ok(ChangeWritten::Applied(Applied::Complete(items))) => {
+                let mut text = status::table(&items) + &format!("\nchange {} is complete\n", record.id);
+                text.push_str(&left_for_people(&items));
+                Ok(ChangeAnswer::of(style.block(text), ExitCode::Success))
+            }
+            Ok(ChangeWritten::Applied(Applied::ForPeople { plan, items, next, texts })) => {
+                let text = status::table(&items) + &runbook::text(&plan, &items, next, &texts);
+                Ok(ChangeAnswer::of(style.block(text), ExitCode::Pending))
+            }
+            Ok(ChangeWritten::Closed | ChangeWritten::Patched(_)) => Ok(ChangeAnswer::default()),
+            Err(ChangeError::Write(error)) => {
+                Ok(ChangeAnswer::of(format!("{error}\n"), ExitCode::FailedCheck))
+            }
+            Err(ChangeError::Apply(error)) => {
+                let text = format!("{error}\nwhat was done stays; {}\n", ways_on(record));
+                Ok(ChangeAnswer::of(style.block(text), ExitCode::FailedCheck))
+            }
+            Err(error @ (ChangeError::Refusal(_) | ChangeError::Patch(_) | ChangeError::Source(_))) => {
+                Err(error.into())
+            }
+        }
+    }
+
+    fn log(&self, id: &ChangeId) -> anyhow::Result<File> {
+        let path = match &self.args.log {
+            Some(path) => path.clone(),
+            None => self.session.guard.journal.path().with_file_name(format!("change-{id}.log")),
+        };
+        private_file::make_folder_of(&path)?;
+        private_file::append(&path).with_context(|| format!("--log {}", path.display()))
+    }
+
+    fn confirm(&mut self, what: &str) -> anyhow::Result<()> {
+        if self.args.yes {
+            return Ok(());
+        }
+        write!(self.out, "Carry it out on {}? [y/N] ", text::sanitize_line(what))?;
+        self.out.flush()?;
+        let mut answer = String::new();
+        let is_answered = self.answers.read_line(&mut answer)? > 0;
+        if !is_answered && !std::io::stdin().is_terminal() {
+            bail!(
+                "not confirmed: standard input has no answer; add --yes to do it without a question, or use `change plan` to look"
+            );
+        }
+        if !matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") {
+            bail!("not confirmed; nothing was written");
+        }
+        Ok(())
+    }
+
+    fn print(&mut self, document: &str) -> std::io::Result<()> {
+        self.out.write_all(document.as_bytes())?;
+        self.out.flush()
+    }
+
+    fn say(&mut self, line: &str) -> std::io::Result<()> {
+        writeln!(self.out, "{}", text::sanitize_line(line))
+    }
+}
+
+/// What no program does and no API shows. The record itself keeps the documents.
+fn left_for_people(items: &[ProgressItem]) -> String {
+    let mut text = String::new();
+    let is_left = |step: StepId| step.is_for_people() && step != StepId::B0;
+    for item in items.iter().filter(|item| is_left(item.step)) {
+        let node = if item.node.is_empty() { String::new() } else { format!(" on {}", item.node) };
+        text.push_str(&format!("left for you{node}: {}\n", item.step.title()));
+    }
+    text
+}
+
+fn writable(found: &SourceReading) -> anyhow::Result<LiveCluster> {
+    let live = found.live.clone().context(
+        "files cannot be changed: leave --from-dir out to carry it out on the cluster of the kubeconfig, or use `change plan --files DIR`",
+    )?;
+    if live.read_only {
+        bail!("refused: this process was started with --read-only");
+    }
+    Ok(live)
+}
+
+/// What a person can do now.
+fn ways_on(record: &ChangeRecord) -> String {
+    let begin = "`capstan change status` shows it, the same command goes on";
+    match &record.takes_back {
+        None => format!("{begin}, `capstan change rollback` takes it back"),
+        Some(taken) => format!("{begin}; it takes change {} back", taken.id),
+    }
+}
+
+/// What is said of an event, line by line; what a command printed is one.
+fn words(event: &ChangeEvent<'_>) -> Vec<String> {
+    match event {
+        ChangeEvent::Begun(record) => {
+            let changed = |map: &&String| record.before.get(*map) != record.after.get(*map);
+            let maps = record.after.keys().filter(changed);
+            maps.map(|map| format!("wrote ConfigMap kube-system/{map}")).collect()
+        }
+        ChangeEvent::Applied(event) => vec![applied_words(event)],
+    }
+}
+
+fn applied_words(event: &ApplyEvent) -> String {
+    match event {
+        ApplyEvent::Step { number, of, id, title, nodes } if nodes.is_empty() => {
+            format!("step {number} of {of}, {}: {title}", id.name())
+        }
+        ApplyEvent::Step { number, of, id, title, nodes } => {
+            format!("step {number} of {of}, {} [{}]: {title}", id.name(), nodes.join(", "))
+        }
+        ApplyEvent::Command { node, line } => format!("  {node} $ {line}"),
+        ApplyEvent::Output { node, text } => format!("  {node} > {}", text.trim_end()),
+        ApplyEvent::Wrote(what) => format!("  wrote {what}"),
+        ApplyEvent::Waiting(why) => format!("  waiting: {why}"),
+    }
+}

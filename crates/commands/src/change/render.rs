@@ -1,0 +1,97 @@
+//! `capstan change render`: what kubeadm writes on each node. Owns which nodes, and the printed form.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, bail};
+use serde_json::{Map, Value, json};
+
+use super::ChangeAnswer;
+use super::args::{RenderArgs, RenderOutputArg};
+use crate::exit_code::{ExitCode, WrongUsage};
+use crate::output::{self, Style};
+use kubeadm_change::document::{DocumentKind, Inputs};
+use kubeadm_change::live;
+use kubeadm_change::render::{self, AddonImages, ClusterSettings, HostFacts, NodeArtefacts, Release};
+use kubeadm_change::yaml;
+
+pub(super) fn run(args: &RenderArgs, inputs: &Inputs, style: Style) -> anyhow::Result<ChangeAnswer> {
+    let cluster =
+        inputs.document(DocumentKind::Cluster).context("there is no ClusterConfiguration to render")?;
+    let kubeadm = args.kubeadm_version.as_deref().map(release).transpose()?;
+    let settings = ClusterSettings::new(&cluster.value, kubeadm)?;
+    let mut remarks = Vec::new();
+    if !settings.release.is_known() {
+        remarks.push(format!(
+            "kubeadm 1.{} is not known here: the nearest known release is rendered",
+            settings.release.minor
+        ));
+    }
+    let mut nodes = BTreeMap::new();
+    for host in hosts(args, inputs)? {
+        let artefacts = render::node(&settings, &host)?;
+        nodes.insert(host.name, artefacts);
+    }
+    let value = document(nodes, &settings.addon_images());
+    let document = match args.output {
+        RenderOutputArg::Json => output::json(&value)?,
+        RenderOutputArg::Yaml => yaml::write(&value),
+    };
+    Ok(ChangeAnswer { document: style.block(document), remarks, exit_code: ExitCode::Success })
+}
+
+fn release(text: &str) -> anyhow::Result<Release> {
+    Release::of(text).with_context(|| {
+        WrongUsage(format!("--kubeadm-version {text}: expected a version such as 1.36 or v1.36.2"))
+    })
+}
+
+fn document(nodes: BTreeMap<String, NodeArtefacts>, addons: &AddonImages) -> Value {
+    let (mut pods, mut certificates) = (Map::new(), Map::new());
+    for (name, node) in nodes {
+        pods.insert(name.clone(), json!(node.static_pods));
+        certificates.insert(name, json!(node.certificates));
+    }
+    json!({"nodes": pods, "certificates": certificates, "images": addons})
+}
+
+/// The nodes that are named, else that of the InitConfiguration, else those that the mirror pods show.
+fn hosts(args: &RenderArgs, inputs: &Inputs) -> anyhow::Result<Vec<HostFacts>> {
+    let mut hosts = Vec::new();
+    for typed in &args.nodes {
+        let (name, address) = typed
+            .split_once('=')
+            .filter(|(name, address)| !name.is_empty() && !address.is_empty())
+            .with_context(|| {
+                WrongUsage(format!("--node {typed}: expected NAME=ADDRESS, such as n1=10.0.0.1"))
+            })?;
+        hosts.push(HostFacts::new(name, address));
+    }
+    if hosts.is_empty() {
+        hosts.extend(init_host(inputs));
+    }
+    if hosts.is_empty() {
+        hosts = live::control_plane(&inputs.objects).into_iter().map(|node| node.host).collect();
+    }
+    if hosts.is_empty() {
+        bail!(
+            "there is no node to render for: name one by --node NAME=ADDRESS, or put an InitConfiguration or the mirror pods beside the documents"
+        );
+    }
+    if !args.ca_folders.is_empty() {
+        hosts.iter_mut().for_each(|host| host.ca_folders.clone_from(&args.ca_folders));
+    }
+    Ok(hosts)
+}
+
+fn init_host(inputs: &Inputs) -> Option<HostFacts> {
+    let init = &inputs.document(DocumentKind::Init)?.value;
+    let name = init["nodeRegistration"]["name"].as_str()?;
+    let address = init["localAPIEndpoint"]["advertiseAddress"].as_str()?;
+    let mut host = HostFacts::new(name, address);
+    if let Some(port) =
+        init["localAPIEndpoint"]["bindPort"].as_u64().and_then(|port| u16::try_from(port).ok())
+    {
+        host.port = port;
+    }
+    Some(host)
+}

@@ -1,0 +1,96 @@
+//! `capstan engine status`: the Leases of capstan's engines, who holds them and what runs under them.
+
+use std::collections::BTreeMap;
+
+use anyhow::bail;
+use clap::Args;
+use serde_json::json;
+
+use super::leases::{self, all_known};
+use super::output::{self, Style};
+use crate::arguments::PlanOutputArg;
+use capstan_base::text;
+use capstan_base::time::{Timestamp, human_duration};
+use capstan_engine::client::Client;
+use k8s_machinery::lease;
+use leader_migration::lock_view::{LockState, WatchedLease};
+
+/// The primary Lease of an engine without a file.
+pub const ENGINE_LEASE: &str = "capstan-engine";
+
+#[derive(Clone, Debug, Args)]
+pub struct EngineStatusArgs {
+    /// Namespace of the Leases; without it that of --namespace, else `default`
+    #[arg(long, value_name = "NS")]
+    pub lease_namespace: Option<String>,
+    #[arg(short, long, default_value = "text")]
+    pub output: PlanOutputArg,
+}
+
+/// Looks until each Lease was seen to change or to stay the same for as long as it is good; a healthy engine's changes
+/// within a few seconds.
+///
+/// # Errors
+/// The Leases cannot be listed.
+pub async fn look(client: &Client, namespace: &str) -> anyhow::Result<Vec<WatchedLease>> {
+    leases::look(client, namespace, lease::COMPONENT, all_known).await
+}
+
+/// Refuses to begin beside engines that divide the work otherwise: one without a file runs every controller.
+///
+/// # Errors
+/// Who works there, and what to do.
+pub async fn refuse_other_kind(client: &Client, namespace: &str, is_shared: bool) -> anyhow::Result<()> {
+    let leases = look(client, namespace).await?;
+    let is_other =
+        |lease: &&WatchedLease| lease.state() == LockState::Held && (lease.name == ENGINE_LEASE) == is_shared;
+    let Some(other) = leases.iter().find(is_other) else { return Ok(()) };
+    let (holder, name) = (text::sanitize_line(&other.holder), text::sanitize_line(&other.name));
+    if is_shared {
+        bail!(
+            "{holder} holds Lease {namespace}/{name} and runs every controller: stop it, or start it with \
+             --leader-migration-config"
+        );
+    }
+    bail!(
+        "{holder} holds Lease {namespace}/{name}, and runs a part of the controllers: start with \
+         --leader-migration-config too"
+    );
+}
+
+const HEADS: [&str; 7] = ["LEASE", "COMPONENT", "STATE", "HOLDER", "RENEWED", "TRANSITIONS", "CONTROLLERS"];
+
+fn cells(lease: &WatchedLease, now: Timestamp) -> [String; 7] {
+    let shown = |text: &str| if text.is_empty() { "-".to_owned() } else { text::sanitize_line(text) };
+    let age_s = lease.renewed_us.map(|us| (now.timestamp_micros() - us) / 1_000_000);
+    [
+        text::sanitize_line(&lease.name),
+        shown(lease.engine.as_deref().unwrap_or_default()),
+        lease.state().word().to_owned(),
+        shown(&lease.holder),
+        age_s.map_or("-".to_owned(), |age| human_duration(age.max(0))),
+        lease.transitions.to_string(),
+        shown(&lease.controllers),
+    ]
+}
+
+/// As a table, or as data.
+///
+/// # Errors
+/// Never for plain values.
+pub fn print(
+    leases: &[WatchedLease],
+    now: Timestamp,
+    output: PlanOutputArg,
+    style: Style,
+) -> anyhow::Result<String> {
+    if output == PlanOutputArg::Json {
+        let object = |lease: &WatchedLease| -> BTreeMap<String, String> {
+            HEADS.map(str::to_lowercase).into_iter().zip(cells(lease, now)).collect()
+        };
+        return Ok(output::json(&json!({ "leases": leases.iter().map(object).collect::<Vec<_>>() }))?);
+    }
+    let mut rows = vec![HEADS.map(str::to_owned).to_vec()];
+    rows.extend(leases.iter().map(|lease| cells(lease, now).to_vec()));
+    Ok(style.block(output::table(&rows)))
+}

@@ -1,0 +1,157 @@
+//! `capstan plan`: what happens next to the objects of a server or of files, why, and why not yet. Owns
+//! arguments and which objects are asked for; the plans are `forecast`'s.
+
+mod text;
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, anyhow, bail};
+use clap::Args;
+
+use super::exit_code::WrongUsage;
+use super::output::{self, Style};
+use super::{documents, target};
+use crate::arguments::{HandlersArg, PlanOutputArg};
+use capi_forecast::forecast::in_place::Known;
+use capi_forecast::forecast::{Forecast, KINDS, ObjectPlan, forecast, forecast_knowing};
+use capi_rules::observe::dump::Dump;
+use capi_rules::plan::in_place::Handlers;
+use capi_types::key::ObjectRef;
+use capstan_base::time::{Clock, Timestamp, parse_moment};
+use capstan_engine::can_update::AtServer;
+use capstan_engine::client::Connection;
+use capstan_engine::client::clusters::{cluster_of, list_clusters};
+
+#[derive(Clone, Debug, Args)]
+pub struct PlanArgs {
+    /// KIND/NAME, or KIND NAME: this Cluster, KubeadmControlPlane, MachineDeployment, MachineSet or Machine, and
+    /// what is below it
+    #[arg(num_args = 0..=2)]
+    pub target: Vec<String>,
+    /// File, folder, or - for standard input, instead of a server; YAML or JSON, streams and lists
+    #[arg(short = 'f', long = "filename", value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Nodes and Pods in FILE are of the workload cluster NAMESPACE/NAME
+    #[arg(long = "workload", value_name = "NAMESPACE/NAME=FILE", requires = "files")]
+    pub workloads: Vec<String>,
+    /// The moment to plan at: 2026-11-20T10:00:00Z, or from now: +2h, +30m, +1d; without it the present
+    #[arg(long, value_name = "TIME")]
+    pub now: Option<String>,
+    /// Ask the registered extensions which Machines they can update in place; they are told what would change
+    #[arg(long, conflicts_with = "files")]
+    pub ask_extensions: bool,
+    /// How many extensions may answer a hook, as the engine was told
+    #[arg(long, value_enum, default_value_t = HandlersArg::One, value_name = "HOW", requires = "ask_extensions")]
+    pub in_place_handlers: HandlersArg,
+    #[arg(short, long, default_value = "text")]
+    pub output: PlanOutputArg,
+}
+
+/// What the command prints.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Answer {
+    pub document: String,
+    /// What was left out or could not be read.
+    pub remarks: Vec<String>,
+}
+
+/// Plans what files hold. `namespace`: only this one.
+///
+/// # Errors
+/// A file that cannot be read or understood, nothing to plan, or no such object, in a sentence.
+pub fn from_files(
+    args: &PlanArgs,
+    namespace: Option<&str>,
+    now: Timestamp,
+    style: Style,
+) -> anyhow::Result<Answer> {
+    let (found, mut remarks) = documents::documents(&args.files, &args.workloads)?;
+    let wanted = wanted(args, namespace.unwrap_or_default())?;
+    let mut forecast = forecast(&Dump::new(found), moment(args, now)?);
+    forecast.objects.retain(|object| namespace.is_none_or(|ns| ns == object.namespace));
+    remarks.append(&mut forecast.remarks);
+    forecast.remarks = remarks;
+    answer(forecast, wanted.as_ref(), args.output, style)
+}
+
+/// Plans what a server holds. `namespace` is empty for all namespaces.
+///
+/// # Errors
+/// The server does not answer, nothing to plan, or no such object, in a sentence.
+pub async fn from_server(
+    connection: &Connection,
+    args: &PlanArgs,
+    namespace: &str,
+    now: Timestamp,
+    style: Style,
+) -> anyhow::Result<Answer> {
+    let wanted = wanted(args, namespace)?;
+    if wanted.is_some() && namespace.is_empty() {
+        bail!("an object is named within a namespace: leave out --all-namespaces, or leave out the name");
+    }
+    let cluster = match &wanted {
+        Some(wanted) => Some(cluster_of(connection, wanted).await?),
+        None => None,
+    };
+    let lists = list_clusters(connection, namespace, cluster.as_deref()).await?;
+    let (dump, at) = (Dump::of_lists(lists.kinds), moment(args, now)?);
+    let handlers = args.in_place_handlers.of();
+    let known = if args.ask_extensions { ask(connection, handlers, &dump, at).await } else { Known::Nothing };
+    let mut forecast = forecast_knowing(&dump, &known, at);
+    forecast.remarks.extend(lists.gaps);
+    answer(forecast, wanted.as_ref(), args.output, style)
+}
+
+/// Asks the registered extensions about whatever the plans of `dump` depend on.
+pub(super) async fn ask(connection: &Connection, handlers: Handlers, dump: &Dump, at: Timestamp) -> Known {
+    match AtServer::read(connection, Clock::system()).await {
+        Ok(extensions) => Known::Asked(extensions.with(handlers).ask(dump, &|_| true, at).await),
+        Err(why) => Known::Failed(why),
+    }
+}
+
+fn moment(args: &PlanArgs, now: Timestamp) -> anyhow::Result<Timestamp> {
+    let Some(typed) = &args.now else { return Ok(now) };
+    parse_moment(typed, now).with_context(|| {
+        WrongUsage(format!(
+            "--now {typed}: expected a moment such as 2026-11-20T10:00:00Z, or one from now such as +2h"
+        ))
+    })
+}
+
+fn wanted(args: &PlanArgs, namespace: &str) -> anyhow::Result<Option<ObjectRef>> {
+    if args.target.is_empty() {
+        return Ok(None);
+    }
+    let wanted = target::parse(&args.target, namespace)?;
+    if !KINDS.contains(&wanted.gvk.kind.as_str()) {
+        bail!("{} has no plan; kinds with a plan are {}", wanted.gvk.kind, KINDS.join(", "));
+    }
+    Ok(Some(wanted))
+}
+
+fn answer(
+    mut forecast: Forecast,
+    wanted: Option<&ObjectRef>,
+    output: PlanOutputArg,
+    style: Style,
+) -> anyhow::Result<Answer> {
+    let id = wanted.map(|wanted| format!("{}/{}", wanted.gvk.kind, wanted.key.name));
+    if let Some(id) = &id {
+        forecast.objects.retain(|object| object.id() == *id || object.within.contains(id));
+    }
+    let is_wanted = |object: &ObjectPlan| id.as_ref().is_none_or(|id| object.id() == *id);
+    if !forecast.objects.iter().any(is_wanted) {
+        let what = match wanted {
+            Some(wanted) => format!("there is no {} {}: check the name and the namespace (-n)", wanted.gvk.kind, wanted.key.name),
+            None => "there is nothing to plan: no Cluster, control plane, MachineDeployment, MachineSet, Machine or MachineHealthCheck".to_owned(),
+        };
+        let remarks = forecast.remarks.iter().map(|remark| format!("\n{remark}")).collect::<String>();
+        return Err(anyhow!("{what}{remarks}"));
+    }
+    let document = match output {
+        PlanOutputArg::Json => style.block(output::json(&forecast)?),
+        PlanOutputArg::Text => text::text(&forecast, id.as_deref(), style),
+    };
+    Ok(Answer { document, remarks: forecast.remarks })
+}

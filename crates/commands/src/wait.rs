@@ -1,0 +1,329 @@
+//! `capstan wait`: until an object reaches a state, by watch. Owns what can be waited for; must not
+//! know how objects are watched.
+
+use std::time::Duration;
+
+use anyhow::bail;
+use clap::Args;
+use serde_json::Value;
+
+use super::exit_code::WrongUsage;
+use super::target;
+use crate::arguments::duration;
+use capstan_base::rng::Rng;
+use capstan_base::time::Clock;
+use capstan_dashboard::fleet::watch::{self, ObjectNews, Scope, Source};
+use capstan_dashboard::fleet::{FeedState, Fleet, HEALTH_CHECK, SourceId, Target, Verdict, conditions_of};
+use capstan_engine::client::Connection;
+
+#[derive(Clone, Debug, Args)]
+pub struct WaitArgs {
+    /// KIND/NAME, or KIND NAME
+    #[arg(required = true, num_args = 1..=2)]
+    pub target: Vec<String>,
+    /// `condition=TYPE[=STATUS]`, `verdict=ok`, or `delete`
+    #[arg(long = "for", value_name = "WHAT")]
+    pub condition: String,
+    /// Such as 30s, 5m, 1h
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = duration)]
+    pub timeout: Duration,
+    /// When time runs out exit with the verdict's code instead of 1
+    #[arg(long)]
+    pub exit_status: bool,
+}
+
+/// What is waited for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Until {
+    /// The condition has this status for the newest generation.
+    Condition { type_: String, status: String },
+    /// The cluster, with everything below it, has this verdict.
+    Verdict(Verdict),
+    /// The object is gone.
+    Delete,
+}
+
+/// How it ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Waited {
+    /// With a remark about how it was reached.
+    Reached { remark: Option<String> },
+    /// Time ran out: what was last seen in a sentence, and the verdict of the object as far as it is known.
+    TimedOut { last: String, verdict: Verdict },
+}
+
+/// # Errors
+/// A sentence with what was expected.
+pub fn parse(text: &str) -> Result<Until, WrongUsage> {
+    let expected = || {
+        WrongUsage(format!(
+            "--for={text} is not understood; expected condition=TYPE, condition=TYPE=STATUS, verdict=ok or delete"
+        ))
+    };
+    if text == "delete" {
+        return Ok(Until::Delete);
+    }
+    match text.split_once('=').ok_or_else(expected)? {
+        ("condition", rest) => {
+            let (type_, status) = rest.split_once('=').unwrap_or((rest, "True"));
+            let known = ["True", "False", "Unknown"].into_iter().find(|s| s.eq_ignore_ascii_case(status));
+            let status = known.ok_or_else(|| {
+                WrongUsage(format!("a condition is True, False or Unknown, never `{status}`"))
+            })?;
+            if type_.is_empty() {
+                return Err(expected());
+            }
+            Ok(Until::Condition { type_: type_.to_owned(), status: status.to_owned() })
+        }
+        ("verdict", word) => {
+            let words = Verdict::ALL.map(Verdict::word).join(", ");
+            let verdict = Verdict::ALL.into_iter().find(|h| h.word() == word);
+            verdict
+                .map(Until::Verdict)
+                .ok_or_else(|| WrongUsage(format!("there is no verdict `{word}`; verdicts are {words}")))
+        }
+        _ => Err(expected()),
+    }
+}
+
+/// Waits. An object that does not exist yet is waited for as well, except for its deletion.
+///
+/// # Errors
+/// A target or condition that is not understood, or a server that does not have the kind or refuses it.
+pub async fn wait(
+    connection: &Connection,
+    args: &WaitArgs,
+    namespace: &str,
+    clock: Clock,
+    rng: Rng,
+) -> anyhow::Result<Waited> {
+    let until = parse(&args.condition)?;
+    let object = target::parse(&args.target, namespace)?;
+    if matches!(until, Until::Verdict(_)) && object.gvk.kind != "Cluster" {
+        bail!(WrongUsage(format!("only a cluster has a verdict: wait for a condition of {object} instead")));
+    }
+    let target = Target {
+        source: SourceId(0),
+        group: object.gvk.group,
+        kind: object.gvk.kind,
+        namespace: object.key.namespace,
+        name: object.key.name,
+    };
+    match until {
+        Until::Verdict(verdict) => {
+            until_verdict(connection, &target, verdict, args.timeout, clock, rng).await
+        }
+        other => subject(connection, &target, &other, args.timeout, rng).await,
+    }
+}
+
+async fn subject(
+    connection: &Connection,
+    target: &Target,
+    until: &Until,
+    timeout: Duration,
+    rng: Rng,
+) -> anyhow::Result<Waited> {
+    let mut news = watch::follow_one(connection, target.clone(), rng);
+    let mut last = format!("{} {} has not been seen", target.kind, target.name);
+    let mut remark = None;
+    let waiting = async {
+        while let Some(subject) = news.recv().await {
+            match subject {
+                ObjectNews::Object(object) => match until {
+                    Until::Condition { type_, status } => {
+                        last = what_it_says(&object, type_);
+                        if has_condition(&object, type_, status) {
+                            remark = is_deprecated(&object, type_).then(|| last.clone());
+                            return;
+                        }
+                    }
+                    _ => last = format!("{} {} still exists", target.kind, target.name),
+                },
+                ObjectNews::Gone if *until == Until::Delete => return,
+                ObjectNews::Gone => last = format!("{} {} does not exist", target.kind, target.name),
+                ObjectNews::Failed(text) => last = text,
+                ObjectNews::Events(_) | ObjectNews::Writers(_) => {}
+            }
+        }
+    };
+    match tokio::time::timeout(timeout, waiting).await {
+        Ok(()) => Ok(Waited::Reached { remark }),
+        Err(_) => Ok(Waited::TimedOut { last, verdict: Verdict::Unknown }),
+    }
+}
+
+/// True when the condition has the status for the newest generation.
+fn has_condition(object: &Value, type_: &str, status: &str) -> bool {
+    let generation = object["metadata"]["generation"].as_i64().unwrap_or(0);
+    find(object, type_).is_some_and(|(c, _)| {
+        c["status"] == status && c["observedGeneration"].as_i64().is_none_or(|seen| seen >= generation)
+    })
+}
+
+fn is_deprecated(object: &Value, type_: &str) -> bool {
+    find(object, type_).is_some_and(|(_, legacy)| legacy)
+}
+
+fn what_it_says(object: &Value, type_: &str) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or_default().replace('\n', " ");
+    match find(object, type_) {
+        None => format!("it has no condition {type_}"),
+        Some((c, legacy)) => {
+            let kind = if legacy { "deprecated v1beta1 condition " } else { "" };
+            let (status, reason) = (text(&c["status"]), text(&c["reason"]));
+            let said = format!("{kind}{type_} is {status} ({reason}) {}", text(&c["message"]));
+            said.trim_end().to_owned()
+        }
+    }
+}
+
+/// The condition, and whether it is of the older kind.
+fn find<'a>(object: &'a Value, type_: &str) -> Option<(&'a Value, bool)> {
+    let (list, legacy) = conditions_of(object);
+    list.iter().find(|c| c["type"] == type_).map(|c| (c, legacy))
+}
+
+async fn until_verdict(
+    connection: &Connection,
+    target: &Target,
+    wanted: Verdict,
+    timeout: Duration,
+    clock: Clock,
+    rng: Rng,
+) -> anyhow::Result<Waited> {
+    let scope = Scope { namespace: Some(target.namespace.clone()) };
+    let (mut batches, source) = watch::spawn(connection, SourceId(0), scope, clock.clone(), rng);
+    let mut fleet = Fleet::new();
+    let waiting = async {
+        loop {
+            tokio::select! {
+                batch = batches.recv() => match batch {
+                    Some(batch) => drop(fleet.apply(batch)),
+                    None => return,
+                },
+                // A verdict may turn by time alone.
+                () = tokio::time::sleep(until_due(&fleet, &clock)) => {}
+            }
+            fleet.advance(clock.now());
+            if is_complete(&fleet, &source) && verdict(&fleet, target) == Some(wanted) {
+                return;
+            }
+        }
+    };
+    if tokio::time::timeout(timeout, waiting).await.is_ok() {
+        return Ok(Waited::Reached { remark: None });
+    }
+    let verdict = verdict(&fleet, target).unwrap_or(Verdict::Unknown);
+    Ok(Waited::TimedOut { last: last_seen(&fleet, target), verdict })
+}
+
+/// A verdict counts only when everything that could change it has been listed.
+/// How long until a verdict may turn although nothing changes; at least a second, an hour when none may.
+fn until_due(fleet: &Fleet, clock: &Clock) -> Duration {
+    let now_s = clock.now().timestamp();
+    let due_s = fleet.next_due_s().map_or(3_600, |due_s| i64::from(due_s) - now_s);
+    Duration::from_secs(u64::try_from(due_s).unwrap_or(0).clamp(1, 3_600))
+}
+
+fn is_complete(fleet: &Fleet, source: &Source) -> bool {
+    let mut feeds = fleet.feeds().filter(|(key, _)| key.source == source.id()).peekable();
+    feeds.peek().is_some()
+        && feeds.all(|(key, feed)| match feed.state {
+            FeedState::Live | FeedState::NotServed { .. } => true,
+            // Without it verdicts are only more patient.
+            FeedState::NoAccess { .. } => key.kind.as_ref() == HEALTH_CHECK,
+            _ => false,
+        })
+}
+
+fn verdict(fleet: &Fleet, target: &Target) -> Option<Verdict> {
+    find_cluster(fleet, target).map(|id| fleet.verdict(id))
+}
+
+fn find_cluster(fleet: &Fleet, target: &Target) -> Option<capstan_dashboard::fleet::RowId> {
+    let is_it = |id: &&capstan_dashboard::fleet::RowId| {
+        fleet
+            .row(**id)
+            .is_some_and(|r| r.name.as_ref() == target.name && r.namespace.as_ref() == target.namespace)
+    };
+    fleet.clusters().iter().find(is_it).copied()
+}
+
+fn last_seen(fleet: &Fleet, target: &Target) -> String {
+    let trouble = fleet.feeds().find_map(|(key, feed)| match &feed.state {
+        FeedState::NoAccess { .. } if key.kind.as_ref() == HEALTH_CHECK => None,
+        FeedState::Lost { error } | FeedState::Silent { error } | FeedState::NoAccess { error } => {
+            Some(format!("{key}: {error}"))
+        }
+        _ => None,
+    });
+    match (trouble, find_cluster(fleet, target)) {
+        (Some(trouble), _) => trouble,
+        (None, None) => format!("Cluster {} does not exist", target.name),
+        (None, Some(id)) => {
+            let wrong = fleet.what_is_wrong(id);
+            let verdict = fleet.verdict(id);
+            if wrong.is_empty() { format!("it is {verdict}") } else { format!("it is {verdict}: {wrong}") }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_can_be_waited_for() {
+        let condition = |t: &str, s: &str| Until::Condition { type_: t.to_owned(), status: s.to_owned() };
+        for (text, expected) in [
+            ("delete", Until::Delete),
+            ("condition=Available", condition("Available", "True")),
+            ("condition=Available=false", condition("Available", "False")),
+            ("verdict=ok", Until::Verdict(Verdict::Ok)),
+        ] {
+            assert_eq!(parse(text).expect(text), expected);
+        }
+        for (text, said) in [
+            ("create", "expected condition=TYPE"),
+            ("condition=", "expected condition=TYPE"),
+            ("condition=Ready=Maybe", "never `Maybe`"),
+            ("verdict=fine", "verdicts are ok"),
+        ] {
+            let error = parse(text).expect_err(text).to_string();
+            assert!(error.contains(said), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_condition_counts_for_the_newest_generation_only() {
+        let object = |seen: i64| {
+            serde_json::json!({
+                "metadata": {"generation": 2},
+                "status": {"conditions": [{"type": "Available", "status": "True", "observedGeneration": seen}]},
+            })
+        };
+        assert!(has_condition(&object(2), "Available", "True"));
+        assert!(!has_condition(&object(1), "Available", "True"));
+        assert!(!has_condition(&object(2), "Ready", "True"));
+    }
+
+    #[test]
+    fn conditions_are_found_where_the_version_keeps_them() {
+        let ready = |status: &str| serde_json::json!([{"type": "Ready", "status": status, "reason": "R", "severity": "Warning"}]);
+        let object = |status| serde_json::json!({"apiVersion": "cluster.x-k8s.io/v1beta1", "status": status});
+        let both = object(serde_json::json!({
+            "conditions": ready("False"),
+            "v1beta2": {"conditions": [{"type": "Ready", "status": "True", "reason": "Ready"}]},
+        }));
+        assert!(has_condition(&both, "Ready", "True") && !is_deprecated(&both, "Ready"));
+        for old in [
+            object(serde_json::json!({"conditions": ready("False")})),
+            serde_json::json!({"apiVersion": "cluster.x-k8s.io/v1beta2",
+                "status": {"deprecated": {"v1beta1": {"conditions": ready("False")}}}}),
+        ] {
+            assert!(has_condition(&old, "Ready", "False") && is_deprecated(&old, "Ready"));
+            assert_eq!(what_it_says(&old, "Ready"), "deprecated v1beta1 condition Ready is False (R)");
+        }
+    }
+}
