@@ -15,10 +15,11 @@ use capstan_base::time::Clock;
 use capstan_commands::change::source::Reach;
 use capstan_commands::change::{ChangeAnswer, Session, run};
 use capstan_commands::output::Style;
+use capstan_dashboard::actions::{Executor, Order, Outlook, Proposal};
+use capstan_dashboard::operations::ChangeOrder;
 use capstan_dashboard::operations::change::ClusterConfigurations;
 use capstan_dashboard::operations::guard::Guard;
 use capstan_dashboard::operations::journal::Journal;
-use capstan_dashboard::operations::{ChangeOrder, ConfigurationReader as _};
 use capstan_engine::client::{Client, Connection, Mode, Object, Writer, get};
 use capstan_engine::reconfigure::executor::{CommandTarget, ExecutorError, NodeExecutor};
 use capstan_engine::workload::connect_to;
@@ -215,10 +216,16 @@ async fn a_control_plane_is_patched_from_the_screen() {
     let harbor = Fleet::of("harbor", served(1, 1), 1000.0).await;
     harbor.client(2).await;
     let journal = harbor.folder.path().join("screen.jsonl");
-    let screen = ClusterConfigurations::new(harbor.management.clone(), &guard(journal.clone()));
-    let order = ChangeOrder::Begin(vec!["apiServer.extraArgs[event-ttl]=2h".to_owned()]);
-    let preview = screen.preview(&harbor.cluster, &order).await.expect("a preview");
-    assert!(preview.is_allowed(), "{:?}", preview.findings);
+    let guard = guard(journal.clone());
+    let screen = Executor::new(harbor.management.clone(), &guard)
+        .with_configuration(ClusterConfigurations::new(harbor.management.clone(), &guard));
+    let edits = ChangeOrder::Begin(vec!["apiServer.extraArgs[event-ttl]=2h".to_owned()]);
+    let order = Order::Change { cluster: harbor.cluster.clone(), order: edits };
+    let proposal = screen.propose(&order).await.expect("a proposal");
+    assert!(proposal.is_allowed(), "{:?}", proposal.findings());
+    let Outlook::Known(plans) = proposal.outlook() else { panic!("{:?}", proposal.outlook()) };
+    assert_ne!(Some(&plans.before), plans.after.first(), "the plan of the control plane changes");
+    let Proposal::Change { preview, .. } = &proposal else { panic!("{proposal:?}") };
     assert!(
         matches!(&preview.steps[..], [step] if step.starts_with("now: patch ") && step.contains("event-ttl")),
         "{:?}",
@@ -226,7 +233,7 @@ async fn a_control_plane_is_patched_from_the_screen() {
     );
     assert_eq!(harbor.api_server_flags().await, Value::Null, "a preview writes nothing");
 
-    let said = screen.carry_out(&harbor.cluster, &preview).await.expect("patched");
+    let said = screen.carry_out(&proposal).await.expect("patched");
     assert!(said.contains("is patched; "), "{said}");
     assert_eq!(harbor.api_server_flags().await, json!([{"name": "event-ttl", "value": "2h"}]));
     let journal = std::fs::read_to_string(journal).expect("a journal");
@@ -236,6 +243,6 @@ async fn a_control_plane_is_patched_from_the_screen() {
     assert_eq!(words, ["asked", "done"], "{journal}");
 
     // Nothing is left to do, the cluster changed, or its only API server is just being replaced: the moment decides.
-    screen.carry_out(&harbor.cluster, &preview).await.expect_err("it is done");
+    screen.carry_out(&proposal).await.expect_err("it is done");
     assert_eq!(harbor.api_server_flags().await, json!([{"name": "event-ttl", "value": "2h"}]));
 }

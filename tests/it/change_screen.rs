@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use capi_types::key::ObjectKey;
-use capstan_dashboard::actions::{Order, Proposal};
+use capstan_dashboard::actions::{Order, Outlook, Proposal};
 use capstan_dashboard::operations::{
     ChangeOrder, ChangePreview, ConfigurationReading, Confirmation, Finding, Severity, Underway,
 };
@@ -230,7 +230,7 @@ fn carried_out(effects: &[Effect]) -> Option<Box<ChangePreview>> {
 }
 
 fn proposed(cluster: ObjectKey, preview: ChangePreview) -> Result<Proposal, String> {
-    Ok(Proposal::Change { cluster, preview: Box::new(preview) })
+    Ok(Proposal::Change { cluster, preview: Box::new(preview), outlook: Outlook::NotPlanned })
 }
 
 fn preview(order: ChangeOrder, severity: Severity) -> ChangePreview {
@@ -246,6 +246,7 @@ fn preview(order: ChangeOrder, severity: Severity) -> ChangePreview {
         steps: vec!["the API: write ConfigMap kubelet-config".to_owned(), "you: 7 steps on nodes".to_owned()],
         diff: Vec::new(),
         confirmation: Confirmation::Name,
+        patched: None,
     }
 }
 

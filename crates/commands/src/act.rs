@@ -1,11 +1,12 @@
 //! Actions as one-shot commands, with the preview as text and the confirmation on the terminal. Owns this
 //! conversation; must not decide what is dangerous.
 
-use std::io::{BufRead, IsTerminal as _, Write};
+use std::io::{BufRead, Write};
 
 use anyhow::bail;
 use clap::Args;
 
+use crate::confirmation::Question;
 use capi_forecast::forecast::in_place::Updates;
 use capstan_base::text;
 use capstan_base::time::{Clock, Timestamp, rfc3339};
@@ -142,24 +143,12 @@ fn show_outlook(outlook: &Outlook, out: &mut impl Write) -> std::io::Result<()> 
 fn ask(preview: &Preview, out: &mut impl Write, answers: &mut impl BufRead) -> anyhow::Result<()> {
     let name = &preview.request.target.key.name;
     let confirmation = preview.risk.confirmation();
-    match confirmation {
-        Confirmation::Enter => write!(out, "Do it? [Y/n] ")?,
-        Confirmation::Yes => write!(out, "Do it? [y/N] ")?,
+    let prompt = match confirmation {
+        Confirmation::Enter => "Do it? [Y/n] ".to_owned(),
+        Confirmation::Yes => "Do it? [y/N] ".to_owned(),
         Confirmation::Name => {
-            write!(out, "This can break a control plane or empty a deployment. Type {name} to do it: ")?;
+            format!("This can break a control plane or empty a deployment. Type {name} to do it: ")
         }
-    }
-    out.flush()?;
-    let mut answer = String::new();
-    // The end of the input is not an empty line.
-    let is_answered = answers.read_line(&mut answer)? > 0;
-    if !is_answered && !std::io::stdin().is_terminal() {
-        bail!(
-            "not confirmed: standard input has no answer; add --yes to do it without a question, or --dry-run to look"
-        );
-    }
-    if !is_answered || !confirmation.accepts(&answer, name) {
-        bail!("not confirmed; nothing was written");
-    }
-    Ok(())
+    };
+    Question { prompt, confirmation, name, otherwise: "--dry-run to look" }.ask(out, answers)
 }

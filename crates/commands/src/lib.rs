@@ -4,6 +4,7 @@
 pub mod act;
 pub mod arguments;
 pub mod change;
+mod confirmation;
 pub mod describe;
 pub mod documents;
 pub mod engine_status;

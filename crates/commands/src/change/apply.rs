@@ -1,35 +1,35 @@
 //! `capstan change apply` and `rollback`: what is asked before, what is said meanwhile, the log of commands. Owns
-//! this conversation; the loop is `reconfigure::apply`'s.
+//! this conversation; what is looked at before and what is written are `operations::change`'s, the loop is `reconfigure::apply`'s.
 
 use std::fs::File;
-use std::io::{BufRead, IsTerminal as _, Write};
+use std::io::{BufRead, Write};
 
-use anyhow::{Context as _, bail};
-use serde_json::Value;
+use anyhow::Context as _;
 
 use super::args::{CarryOutArgs, ExecutorArg, RequestArgs, RollbackArgs, SshHostArg};
 use super::forecast::forecast;
 use super::plan::{exit_code, shown};
 use super::{ChangeAnswer, Session, changes, runbook, status, target};
+use crate::confirmation::Question;
 use crate::exit_code::ExitCode;
 use capstan_base::private_file;
 use capstan_base::text;
 use capstan_base::time;
 use capstan_dashboard::operations::change::source::{LiveCluster, SourceReading, machine_hosts};
 use capstan_dashboard::operations::change::{
-    Carrying, ChangeError, ChangeEvent, ChangeWrite, ChangeWritten, ConfirmedChange, planned,
+    Aim, Carrying, ChangeError, ChangeEvent, ChangeWrite, ChangeWritten, ConfirmedChange, Judged,
+    ProposedChange, planned,
 };
+use capstan_dashboard::operations::{Finding, blocked};
 use capstan_engine::reconfigure::apply::{Applied, ApplyEvent};
 use capstan_engine::reconfigure::drain::DrainTimes;
 use capstan_engine::reconfigure::executor::Ssh;
-use capstan_engine::reconfigure::judge::{Consent, judge};
-use capstan_engine::reconfigure::rights;
+use capstan_engine::reconfigure::judge::Consent;
 use capstan_engine::reconfigure::way::HostWay;
 use kubeadm_change::change_id::ChangeId;
-use kubeadm_change::facts::ManagedBy;
-use kubeadm_change::plan::{ChangePlan, PlanOptions, PlanState};
+use kubeadm_change::plan::{PlanOptions, PlanState};
 use kubeadm_change::progress::ProgressItem;
-use kubeadm_change::record::{Beginning, ChangeRecord};
+use kubeadm_change::record::ChangeRecord;
 use kubeadm_change::request::WantedDocuments;
 use kubeadm_change::steps::StepId;
 
@@ -51,8 +51,8 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
         found: SourceReading,
         request: &RequestArgs,
     ) -> anyhow::Result<ChangeAnswer> {
-        let live = writable(&found)?;
-        let mut wanted = target(&found.reading.inputs, request)?;
+        let live = self.writable(&found)?;
+        let wanted = target(&found.reading.inputs, request)?;
         if let Some(open) = found.reading.record.clone().filter(ChangeRecord::is_open) {
             if !changes(&wanted).is_empty() {
                 let words = format!(
@@ -62,9 +62,9 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
                 return Ok(ChangeAnswer::of(words, exit_code(PlanState::Blocked)));
             }
             self.say(&format!("going on with change {} of {}, begun {}", open.id, open.by, open.begun))?;
-            return self.go_on(found, &live, &open, "change apply").await;
+            return self.go_on(found, live, open, "change apply").await;
         }
-        self.begin(found, &live, (&mut wanted, None), "change apply").await
+        self.begin(found, live, (Aim::Begin, wanted), "change apply").await
     }
 
     /// Takes the last change back.
@@ -86,8 +86,8 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
         if args.plan {
             return self.only_planned(&found, &mut wanted).await;
         }
-        let live = writable(&found)?;
-        self.begin(found, &live, (&mut wanted, Some(&record)), "change rollback").await
+        let live = self.writable(&found)?;
+        self.begin(found, live, (Aim::TakeBack, wanted), "change rollback").await
     }
 
     async fn only_planned(
@@ -119,8 +119,8 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
                 let mut wanted = record.documents().map_err(|errors| super::all(&errors))?;
                 return self.only_planned(found, &mut wanted).await.map(Some);
             }
-            let live = writable(found)?;
-            return self.go_on(found.clone(), &live, record, "change rollback").await.map(Some);
+            let live = self.writable(found)?;
+            return self.go_on(found.clone(), live, record.clone(), "change rollback").await.map(Some);
         }
         let mut text = format!(
             "change {} took {} back; to take that back as well stores again what was taken away:\n",
@@ -149,128 +149,109 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
     async fn begin(
         &mut self,
         found: SourceReading,
-        live: &LiveCluster,
-        (wanted, takes_back): (&mut WantedDocuments, Option<&ChangeRecord>),
+        live: LiveCluster,
+        documents: (Aim, WantedDocuments),
         action: &str,
     ) -> anyhow::Result<ChangeAnswer> {
-        let inputs = &found.reading.inputs;
-        let plan = planned(&found, wanted, self.options()).await?;
-        let mut document = self.session.style.block(shown(&plan, inputs));
-        if plan.state != PlanState::Ready {
-            document.push_str(&self.without_work(&found, live, &plan, action).await?);
-            return Ok(ChangeAnswer::of(document, exit_code(plan.state)));
+        let judged = Judged::of_documents(found, live, documents, self.options()).await?;
+        match judged.plan.state {
+            PlanState::Ready => self.carry_out(&judged, action).await,
+            PlanState::Nothing => self.without_work(&judged, action).await,
+            PlanState::Blocked | PlanState::NeedsAcknowledgement | PlanState::Invalid => {
+                Ok(self.plan_only(&judged))
+            }
         }
-        if let (ManagedBy::ControlPlane, Some(patch)) = (plan.managed_by, &plan.control_plane_patch) {
-            self.print(&document)?;
-            return self.patch_control_plane(&found, live, &plan, patch, action).await;
-        }
-        let missing = rights::missing(&live.client, &plan, self.args.executor == ExecutorArg::Ssh).await;
-        if !missing.is_empty() {
-            document.push_str(&format!(
-                "\nonly planned, nothing was written: missing right: {}\n",
-                missing.join(", ")
-            ));
-            return Ok(ChangeAnswer::of(document, ExitCode::FailedCheck));
-        }
-        self.print(&document)?;
-        self.confirm(&live.server)?;
-        let at = time::rfc3339(self.session.guard.clock.now());
-        let beginning = Beginning { by: &self.session.guard.user, at, takes_back };
-        let last = found.reading.record.as_ref();
-        let record = ChangeRecord::of_plan(&plan, wanted, &found.reading.texts, last, beginning)?;
-        let write = ChangeWrite::Begin { record: record.clone(), reading: &found.reading };
-        self.carry_out(live, &record, action, write).await
+    }
+
+    /// The plan, which is all that comes of it.
+    fn plan_only(&self, judged: &Judged) -> ChangeAnswer {
+        ChangeAnswer::of(self.document(judged), exit_code(judged.plan.state))
+    }
+
+    fn document(&self, judged: &Judged) -> String {
+        self.session.style.block(shown(&judged.plan, &judged.found.reading.inputs))
     }
 
     /// Nothing differs: a change that was begun and whose documents are back is over.
-    async fn without_work(
-        &mut self,
-        found: &SourceReading,
-        live: &LiveCluster,
-        plan: &ChangePlan,
-        action: &str,
-    ) -> anyhow::Result<String> {
-        let open = found.reading.record.as_ref().filter(|record| record.is_open());
-        let Some(open) = open.filter(|_| plan.state == PlanState::Nothing) else { return Ok(String::new()) };
-        self.write(live, action, ChangeWrite::Close(open), None).await?;
-        Ok(format!("change {} was begun and nothing of it is stored: its record is closed\n", open.id))
-    }
-
-    async fn patch_control_plane(
-        &mut self,
-        found: &SourceReading,
-        live: &LiveCluster,
-        plan: &ChangePlan,
-        patch: &Value,
-        action: &str,
-    ) -> anyhow::Result<ChangeAnswer> {
-        let Some(of_fleet) = &live.managed else {
-            bail!(
-                "a KubeadmControlPlane looks after this cluster: run it against the management cluster with --cluster NS/NAME; nothing was written"
-            );
-        };
-        let forecast = forecast(found, plan, self.session).await;
-        self.print(&forecast)?;
-        self.confirm(&format!("{} of {}", of_fleet.control_plane, of_fleet.management.server))?;
-        match self.write(live, action, ChangeWrite::Patch { managed: of_fleet, patch }, None).await {
-            Ok(ChangeWritten::Patched(words)) => Ok(ChangeAnswer::of(words, ExitCode::Pending)),
-            Ok(ChangeWritten::Closed | ChangeWritten::Applied(_)) => Ok(ChangeAnswer::default()),
-            Err(ChangeError::Patch(words)) => {
-                Ok(ChangeAnswer::of(format!("{words}\n"), ExitCode::FailedCheck))
-            }
-            Err(error) => Err(error.into()),
+    async fn without_work(&mut self, judged: &Judged, action: &str) -> anyhow::Result<ChangeAnswer> {
+        let mut answer = self.plan_only(judged);
+        if !judged.found.reading.record.as_ref().is_some_and(ChangeRecord::is_open) {
+            return Ok(answer);
         }
+        let write = judged.write(&self.session.guard).map_err(anyhow::Error::msg)?;
+        if let ChangeWrite::Close(open) = write {
+            self.write(judged, (action, write), &[], None).await?;
+            let closed =
+                format!("change {} was begun and nothing of it is stored: its record is closed\n", open.id);
+            answer.document.push_str(&closed);
+        }
+        Ok(answer)
     }
 
     /// Goes on with a change that was begun. What stands in its record may be anybody's: it is judged anew and shown.
     async fn go_on(
         &mut self,
-        mut found: SourceReading,
-        live: &LiveCluster,
-        open: &ChangeRecord,
+        found: SourceReading,
+        live: LiveCluster,
+        open: ChangeRecord,
         action: &str,
     ) -> anyhow::Result<ChangeAnswer> {
-        let judged = judge(&live.client, &mut found.reading, open, self.consent()).await?;
-        let document = self.session.style.block(shown(&judged.plan, &found.reading.inputs));
-        if !matches!(judged.plan.state, PlanState::Ready | PlanState::Nothing) {
-            return Ok(ChangeAnswer::of(document, exit_code(judged.plan.state)));
+        let judged = Judged::of_record(found, live, open, self.consent()).await?;
+        match judged.plan.state {
+            PlanState::Ready | PlanState::Nothing => self.carry_out(&judged, action).await,
+            PlanState::Blocked | PlanState::NeedsAcknowledgement | PlanState::Invalid => {
+                Ok(self.plan_only(&judged))
+            }
+        }
+    }
+
+    /// Looks at it, shows it, asks, and writes.
+    async fn carry_out(&mut self, judged: &Judged, action: &str) -> anyhow::Result<ChangeAnswer> {
+        let write = judged.write(&self.session.guard).map_err(anyhow::Error::msg)?;
+        let guard = self.session.guard.over(judged.live.read_only);
+        let looked = guard.look(&mut ProposedChange::new(judged, self.is_by_ssh())).await?;
+        let mut document = self.document(judged);
+        if let Some(why) = blocked(&looked.findings) {
+            document
+                .push_str(&format!("\nonly planned, nothing was written: {}\n", text::sanitize_line(&why)));
+            return Ok(ChangeAnswer::of(document, ExitCode::FailedCheck));
         }
         self.print(&document)?;
-        self.confirm(&live.server)?;
-        self.carry_out(live, open, action, ChangeWrite::GoOn(open.clone())).await
+        let forecast = forecast(&judged.found, &judged.plan, self.session).await;
+        self.print(&forecast)?;
+        self.confirm(judged, &write)?;
+        let record = write.record().cloned();
+        let log = match &record {
+            Some(record) if self.is_by_ssh() => Some(self.log(&record.id)?),
+            Some(_) | None => None,
+        };
+        let written = self.write(judged, (action, write), &looked.findings, log).await;
+        self.report(record.as_ref(), written)
+    }
+
+    fn is_by_ssh(&self) -> bool {
+        self.args.executor == ExecutorArg::Ssh
     }
 
     fn consent(&self) -> Consent {
         Consent { force: self.args.force, acknowledged: self.args.acknowledge }
     }
 
-    async fn carry_out(
-        &mut self,
-        live: &LiveCluster,
-        record: &ChangeRecord,
-        action: &str,
-        write: ChangeWrite<'_>,
-    ) -> anyhow::Result<ChangeAnswer> {
-        let is_ssh = self.args.executor == ExecutorArg::Ssh;
-        let log = if is_ssh { Some(self.log(&record.id)?) } else { None };
-        let written = self.write(live, action, write, log).await;
-        self.report(record, written)
-    }
-
-    /// Through the pipeline of everything that is written. `log`: of the commands on nodes.
+    /// Through the pipeline of everything that is written. `findings`: what was shown; `log`: of the commands on nodes.
     async fn write(
         &mut self,
-        live: &LiveCluster,
-        action: &str,
-        write: ChangeWrite<'_>,
+        judged: &Judged,
+        (action, write): (&str, ChangeWrite<'_>),
+        findings: &[Finding],
         mut log: Option<File>,
     ) -> Result<ChangeWritten, ChangeError> {
+        let live = &judged.live;
+        let is_ssh = self.is_by_ssh();
         let ssh = Ssh {
             program: self.args.ssh_program.clone(),
             user: self.args.ssh_user.clone(),
             sudo: self.args.sudo,
         };
-        let is_ssh = self.args.executor == ExecutorArg::Ssh;
         let machines = if is_ssh { machine_hosts(live).await? } else { None };
         let guard = self.session.guard.over(live.read_only);
         let clock = guard.clock.clone();
@@ -297,19 +278,19 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
             way: HostWay { by_name: self.args.ssh_host == SshHostArg::Name, machines },
             tell: &mut tell,
         };
-        // What speaks against it was printed, and is refused before: there is nothing left that blocks it.
-        guard.write(&mut ConfirmedChange { live, action, write, carrying }, &[]).await
+        guard.write(&mut ConfirmedChange { live, action, write, carrying }, findings).await
     }
 
     fn report(
         &mut self,
-        record: &ChangeRecord,
+        record: Option<&ChangeRecord>,
         written: Result<ChangeWritten, ChangeError>,
     ) -> anyhow::Result<ChangeAnswer> {
         let style = self.session.style;
+        let id = record.map_or("", |record| record.id.as_str());
         match written {
             Ok(ChangeWritten::Applied(Applied::Complete(items))) => {
-                let mut text = status::table(&items) + &format!("\nchange {} is complete\n", record.id);
+                let mut text = status::table(&items) + &format!("\nchange {id} is complete\n");
                 text.push_str(&left_for_people(&items));
                 Ok(ChangeAnswer::of(style.block(text), ExitCode::Success))
             }
@@ -317,17 +298,17 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
                 let text = status::table(&items) + &runbook::text(&plan, &items, next, &texts);
                 Ok(ChangeAnswer::of(style.block(text), ExitCode::Pending))
             }
-            Ok(ChangeWritten::Closed | ChangeWritten::Patched(_)) => Ok(ChangeAnswer::default()),
-            Err(ChangeError::Write(error)) => {
+            Ok(ChangeWritten::Patched(words)) => Ok(ChangeAnswer::of(words, ExitCode::Pending)),
+            Ok(ChangeWritten::Closed) => Ok(ChangeAnswer::default()),
+            Err(error @ (ChangeError::Write(_) | ChangeError::Patch(_))) => {
                 Ok(ChangeAnswer::of(format!("{error}\n"), ExitCode::FailedCheck))
             }
             Err(ChangeError::Apply(error)) => {
-                let text = format!("{error}\nwhat was done stays; {}\n", ways_on(record));
+                let ways = record.map_or_else(String::new, ways_on);
+                let text = format!("{error}\nwhat was done stays; {ways}\n");
                 Ok(ChangeAnswer::of(style.block(text), ExitCode::FailedCheck))
             }
-            Err(error @ (ChangeError::Refusal(_) | ChangeError::Patch(_) | ChangeError::Source(_))) => {
-                Err(error.into())
-            }
+            Err(error @ (ChangeError::Refusal(_) | ChangeError::Source(_))) => Err(error.into()),
         }
     }
 
@@ -340,23 +321,33 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
         private_file::append(&path).with_context(|| format!("--log {}", path.display()))
     }
 
-    fn confirm(&mut self, what: &str) -> anyhow::Result<()> {
+    fn confirm(&mut self, judged: &Judged, write: &ChangeWrite<'_>) -> anyhow::Result<()> {
         if self.args.yes {
             return Ok(());
         }
-        write!(self.out, "Carry it out on {}? [y/N] ", text::sanitize_line(what))?;
-        self.out.flush()?;
-        let mut answer = String::new();
-        let is_answered = self.answers.read_line(&mut answer)? > 0;
-        if !is_answered && !std::io::stdin().is_terminal() {
-            bail!(
-                "not confirmed: standard input has no answer; add --yes to do it without a question, or use `change plan` to look"
-            );
-        }
-        if !matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") {
-            bail!("not confirmed; nothing was written");
-        }
-        Ok(())
+        let place = match write {
+            ChangeWrite::Patch { managed, .. } => {
+                format!("{} of {}", managed.control_plane, managed.management.server)
+            }
+            ChangeWrite::Begin { .. } | ChangeWrite::GoOn(_) | ChangeWrite::Close(_) => {
+                judged.live.server.clone()
+            }
+        };
+        let question = Question {
+            prompt: format!("Carry it out on {}? [y/N] ", text::sanitize_line(&place)),
+            confirmation: judged.confirmation(),
+            name: &judged.live.server,
+            otherwise: "use `change plan` to look",
+        };
+        question.ask(self.out, self.answers)
+    }
+
+    fn writable(&self, found: &SourceReading) -> anyhow::Result<LiveCluster> {
+        let live = found.live.clone().context(
+            "files cannot be changed: leave --from-dir out to carry it out on the cluster of the kubeconfig, or use `change plan --files DIR`",
+        )?;
+        self.session.guard.over(live.read_only).check_writable()?;
+        Ok(live)
     }
 
     fn print(&mut self, document: &str) -> std::io::Result<()> {
@@ -378,16 +369,6 @@ fn left_for_people(items: &[ProgressItem]) -> String {
         text.push_str(&format!("left for you{node}: {}\n", item.step.title()));
     }
     text
-}
-
-fn writable(found: &SourceReading) -> anyhow::Result<LiveCluster> {
-    let live = found.live.clone().context(
-        "files cannot be changed: leave --from-dir out to carry it out on the cluster of the kubeconfig, or use `change plan --files DIR`",
-    )?;
-    if live.read_only {
-        bail!("refused: this process was started with --read-only");
-    }
-    Ok(live)
 }
 
 /// What a person can do now.

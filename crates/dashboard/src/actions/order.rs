@@ -3,9 +3,10 @@
 
 use std::fmt;
 
+use super::outlook::AfterAction;
 use super::{Executor, Outlook, Preview, Request};
 use crate::operations::diff::DiffLine;
-use crate::operations::{ChangeOrder, ChangePreview, Confirmation, Finding};
+use crate::operations::{ChangeOrder, ChangePreview, Confirmation, Finding, PatchedObject};
 use capi_types::key::ObjectKey;
 
 /// What is wanted.
@@ -23,7 +24,12 @@ pub enum Order {
 #[derive(Clone, Debug)]
 pub enum Proposal {
     Action(Box<Preview>),
-    Change { cluster: ObjectKey, preview: Box<ChangePreview> },
+    Change {
+        cluster: ObjectKey,
+        preview: Box<ChangePreview>,
+        /// Of the object that is patched.
+        outlook: Outlook,
+    },
 }
 
 impl Order {
@@ -84,9 +90,12 @@ impl Proposal {
         }
     }
 
-    /// The plans before and after; of a change its steps say what follows.
-    pub fn outlook(&self) -> Option<&Outlook> {
-        if let Self::Action(preview) = self { Some(&preview.outlook) } else { None }
+    /// The plans before and after.
+    pub fn outlook(&self) -> &Outlook {
+        match self {
+            Self::Action(preview) => &preview.outlook,
+            Self::Change { outlook, .. } => outlook,
+        }
     }
 
     /// What is done, line by line, where that is several things.
@@ -108,9 +117,17 @@ impl Executor {
             }
             Order::Change { cluster, order } => {
                 let preview = Box::new(self.configuration()?.preview(cluster, order).await?);
-                Ok(Proposal::Change { cluster: cluster.clone(), preview })
+                let outlook = self.outlook_of(cluster, preview.patched.as_ref()).await;
+                Ok(Proposal::Change { cluster: cluster.clone(), preview, outlook })
             }
         }
+    }
+
+    /// What happens next to an object that a change patches.
+    async fn outlook_of(&self, cluster: &ObjectKey, patched: Option<&PatchedObject>) -> Outlook {
+        let Some(PatchedObject { before, after }) = patched else { return Outlook::NotPlanned };
+        let change = AfterAction { after: after.clone(), made: Vec::new(), asks_extensions: false };
+        self.planner().outlook(self.planner().lists(cluster).await, before, change).await
     }
 
     /// Does what was proposed, if it is still as it was shown; answers what was done.
@@ -122,7 +139,9 @@ impl Executor {
             Proposal::Action(preview) => {
                 self.perform(preview).await.map(|report| report.text).map_err(|error| error.to_string())
             }
-            Proposal::Change { cluster, preview } => self.configuration()?.carry_out(cluster, preview).await,
+            Proposal::Change { cluster, preview, .. } => {
+                self.configuration()?.carry_out(cluster, preview).await
+            }
         }
     }
 }

@@ -2,6 +2,7 @@
 //! shown before, and what the API does of it. Owns the values that go both ways; must not know how a cluster is reached.
 
 use async_trait::async_trait;
+use serde_json::Value;
 
 use super::diff::DiffLine;
 use super::{Confirmation, Finding};
@@ -67,6 +68,15 @@ pub struct ChangePreview {
     pub steps: Vec<String>,
     pub diff: Vec<DiffLine>,
     pub confirmation: Confirmation,
+    /// `None`: no object of the management cluster is patched.
+    pub patched: Option<PatchedObject>,
+}
+
+/// The object that a change of a managed cluster patches, as it is and as the server would make it.
+#[derive(Clone, Debug)]
+pub struct PatchedObject {
+    pub before: Value,
+    pub after: Value,
 }
 
 impl ChangePreview {

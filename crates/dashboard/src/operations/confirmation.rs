@@ -14,12 +14,13 @@ pub enum Confirmation {
 
 impl Confirmation {
     /// Whether `answer`, a line without its end, confirms an action on the object `name`. Enter alone is the empty
-    /// line.
+    /// line. The case of a yes does not matter, that of a name does.
     pub fn accepts(self, answer: &str, name: &str) -> bool {
         let answer = answer.trim();
+        let is_yes = ["y", "yes"].iter().any(|yes| answer.eq_ignore_ascii_case(yes));
         match self {
-            Self::Enter => matches!(answer, "" | "y" | "yes"),
-            Self::Yes => matches!(answer, "y" | "yes"),
+            Self::Enter => answer.is_empty() || is_yes,
+            Self::Yes => is_yes,
             Self::Name => answer == name,
         }
     }

@@ -1,7 +1,6 @@
 //! The one pipeline of whatever a person asks for that writes. Before the confirmation: rights, preflight, the server's dry run with
 //! the plan before and after. After it: a line in the journal, the guarded write, another line unless people still have to
-//! finish it. `capstan change apply` and `rollback` show and check on their own, and use what comes after the confirmation. With
-//! `--read-only` both are refused at once.
+//! finish it. With `--read-only` both are refused at once.
 //! Owns this order; what is asked, checked and written is the operation's.
 
 use std::cmp::Reverse;
@@ -159,7 +158,7 @@ impl Guard {
 
     /// # Errors
     /// [`Refusal::ReadOnly`].
-    pub(super) fn check_writable(&self) -> Result<(), Refusal> {
+    pub fn check_writable(&self) -> Result<(), Refusal> {
         if self.read_only { Err(Refusal::ReadOnly) } else { Ok(()) }
     }
 

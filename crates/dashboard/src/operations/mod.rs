@@ -12,7 +12,9 @@ pub mod guard;
 pub mod journal;
 mod locks;
 
-pub use configuration::{ChangeOrder, ChangePreview, ConfigurationReader, ConfigurationReading, Underway};
+pub use configuration::{
+    ChangeOrder, ChangePreview, ConfigurationReader, ConfigurationReading, PatchedObject, Underway,
+};
 pub use confirmation::Confirmation;
 #[cfg(feature = "etcd")]
 pub use etcd::ClusterEtcd;

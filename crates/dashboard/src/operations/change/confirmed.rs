@@ -4,8 +4,8 @@
 use async_trait::async_trait;
 use serde_json::Value;
 
-use super::managed;
 use super::source::{LiveCluster, ManagedCluster, SourceError};
+use super::{MANAGER, managed};
 use crate::operations::guard::{Confirmed, Refusal};
 use crate::operations::journal::About;
 use capstan_base::time::{Clock, rfc3339};
@@ -19,9 +19,6 @@ use capstan_engine::reconfigure::way::HostWay;
 use capstan_engine::reconfigure::write::{self, ChangeWriteError};
 use kubeadm_change::record::ChangeRecord;
 
-/// The field manager of what is written.
-const MANAGER: &str = "capstan";
-
 /// What is written.
 pub enum ChangeWrite<'a> {
     /// The record, and then what the API, or an executor, does of the change.
@@ -32,6 +29,17 @@ pub enum ChangeWrite<'a> {
     Patch { managed: &'a ManagedCluster, patch: &'a Value },
     /// Nothing of this change is stored: its record is closed.
     Close(&'a ChangeRecord),
+}
+
+impl ChangeWrite<'_> {
+    /// Of the change, where one is kept.
+    pub fn record(&self) -> Option<&ChangeRecord> {
+        match self {
+            Self::Begin { record, .. } | Self::GoOn(record) => Some(record),
+            Self::Close(record) => Some(record),
+            Self::Patch { .. } => None,
+        }
+    }
 }
 
 /// How it is carried out.
@@ -112,7 +120,7 @@ impl Confirmed for ConfirmedChange<'_> {
             }
             ChangeWrite::GoOn(record) => record.clone(),
             ChangeWrite::Patch { managed, patch } => {
-                let patched = managed::patch(managed, patch, MANAGER).await;
+                let patched = managed::patch(managed, patch).await;
                 return patched.map(ChangeWritten::Patched).map_err(ChangeError::Patch);
             }
             ChangeWrite::Close(open) => {

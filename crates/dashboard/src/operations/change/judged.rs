@@ -1,45 +1,121 @@
-//! An order to change a configuration, judged from the cluster as it is. Owns what an order comes to; must not write.
+//! What somebody wants done with a configuration, judged from the cluster as it is. Owns what it comes to and what would be written of
+//! it; must not write.
 
+use super::confirmed::ChangeWrite;
 use super::source::{LiveCluster, SourceReading};
-use crate::operations::ChangeOrder;
+use crate::operations::guard::Guard;
+use crate::operations::{ChangeOrder, Confirmation};
+use capstan_base::time::rfc3339;
+use capstan_engine::reconfigure::apply::ApplyError;
 use capstan_engine::reconfigure::judge::{self, Consent, judge};
 use capstan_engine::reconfigure::look;
 use kubeadm_change::document::InputError;
 use kubeadm_change::gate;
 use kubeadm_change::plan::{ChangePlan, PlanOptions, PlanState, PlannedStep, plan};
 use kubeadm_change::progress::{ItemState, ProgressItem, state_of};
-use kubeadm_change::record::ChangeRecord;
+use kubeadm_change::record::{Beginning, ChangeRecord};
 use kubeadm_change::render::RenderError;
 use kubeadm_change::request::{PatchKind, RequestPart, WantedDocuments, apply};
 
-/// An order, judged from the cluster as it is.
-pub(super) struct Judged {
+/// What is done with a configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Aim {
+    Begin,
+    /// With the change that is not over.
+    GoOn,
+    TakeBack,
+}
+
+/// What somebody wants done, judged from the cluster as it is.
+pub struct Judged {
     pub found: SourceReading,
     pub live: LiveCluster,
-    pub wanted: WantedDocuments,
     pub plan: ChangePlan,
+    pub(super) aim: Aim,
+    pub(super) wanted: WantedDocuments,
     /// The change that is not over.
-    pub open: Option<ChangeRecord>,
+    pub(super) open: Option<ChangeRecord>,
     /// How far it is, where it goes on.
-    pub items: Option<Vec<ProgressItem>>,
+    pub(super) items: Option<Vec<ProgressItem>>,
 }
 
 impl Judged {
+    /// What documents that are wanted come to.
+    ///
+    /// # Errors
+    /// The configuration cannot be rendered.
+    pub async fn of_documents(
+        found: SourceReading,
+        live: LiveCluster,
+        (aim, mut wanted): (Aim, WantedDocuments),
+        options: PlanOptions,
+    ) -> Result<Self, RenderError> {
+        let plan = planned(&found, &mut wanted, options).await?;
+        let open = found.reading.record.clone().filter(ChangeRecord::is_open);
+        Ok(Self { found, live, plan, aim, wanted, open, items: None })
+    }
+
+    /// What is left of a change that was begun. What stands in its record may be anybody's: it is judged anew.
+    ///
+    /// # Errors
+    /// The record or the configuration cannot be read.
+    pub async fn of_record(
+        mut found: SourceReading,
+        live: LiveCluster,
+        open: ChangeRecord,
+        consent: Consent,
+    ) -> Result<Self, ApplyError> {
+        let judged = judge(&live.client, &mut found.reading, &open, consent).await?;
+        let judge::Judged { target: wanted, plan, items } = judged;
+        Ok(Self { found, live, plan, aim: Aim::GoOn, wanted, open: Some(open), items: Some(items) })
+    }
+
+    /// What a person has to answer before.
+    pub fn confirmation(&self) -> Confirmation {
+        let is_doubtful = self.plan.state == PlanState::NeedsAcknowledgement;
+        if is_doubtful { Confirmation::Name } else { Confirmation::Yes }
+    }
+
+    /// What is written of it, by the person and at the moment of `guard`.
+    ///
+    /// # Errors
+    /// It cannot be written from here, in a sentence.
+    pub fn write(&self, guard: &Guard) -> Result<ChangeWrite<'_>, String> {
+        let reading = &self.found.reading;
+        match (self.aim, &self.open, &self.plan.control_plane_patch) {
+            (Aim::GoOn, Some(open), _) => Ok(ChangeWrite::GoOn(open.clone())),
+            (_, Some(open), _) if self.plan.state == PlanState::Nothing => Ok(ChangeWrite::Close(open)),
+            (_, _, Some(patch)) => {
+                let managed = self.live.managed.as_ref().ok_or(
+                    "a KubeadmControlPlane looks after this cluster: run it against the management cluster with \
+                     --cluster NS/NAME; nothing was written",
+                )?;
+                Ok(ChangeWrite::Patch { managed, patch })
+            }
+            _ => {
+                let last = reading.record.as_ref();
+                let takes_back = last.filter(|_| self.aim == Aim::TakeBack);
+                let at = rfc3339(guard.clock.now());
+                let beginning = Beginning { by: &guard.user, at, takes_back };
+                let record = ChangeRecord::of_plan(&self.plan, &self.wanted, &reading.texts, last, beginning);
+                Ok(ChangeWrite::Begin { record: record.map_err(|error| error.to_string())?, reading })
+            }
+        }
+    }
+
     /// From what was read of a cluster.
     ///
     /// # Errors
     /// There is nothing to do, or it cannot be understood, in a sentence.
-    pub(super) async fn of(mut found: SourceReading, order: &ChangeOrder) -> Result<Self, String> {
+    pub(super) async fn of(found: SourceReading, order: &ChangeOrder) -> Result<Self, String> {
         let live = found.live.clone().ok_or("there is no server behind this cluster")?;
         let last = found.reading.record.clone();
         let open = last.clone().filter(ChangeRecord::is_open);
         let inputs = &found.reading.inputs;
-        let mut wanted = match (order, &open) {
+        let documents = match (order, &open) {
             (ChangeOrder::GoOn, Some(open)) => {
-                let judged = judge(&live.client, &mut found.reading, open, Consent::default()).await;
-                let judge::Judged { target, plan, items } = judged.map_err(|e| e.to_string())?;
-                let (open, items) = (Some(open.clone()), Some(items));
-                return Ok(Self { found, live, wanted: target, plan, open, items });
+                let judged = Self::of_record(found, live, open.clone(), Consent::default()).await;
+                return judged.map_err(|error| error.to_string());
             }
             (ChangeOrder::GoOn, None) => return Err("no change is under way".to_owned()),
             (ChangeOrder::Begin(_), Some(open)) => {
@@ -50,7 +126,7 @@ impl Judged {
             }
             (ChangeOrder::Begin(edits), None) => {
                 let parts: Vec<RequestPart> = edits.iter().cloned().map(RequestPart::Set).collect();
-                apply(inputs, &parts, PatchKind::Strategic).map_err(sentences)?
+                (Aim::Begin, apply(inputs, &parts, PatchKind::Strategic).map_err(sentences)?)
             }
             (ChangeOrder::TakeBack, _) => {
                 let last =
@@ -69,15 +145,16 @@ impl Judged {
                         id = last.id
                     ));
                 }
-                last.taken_back(inputs).map_err(sentences)?
+                (Aim::TakeBack, last.taken_back(inputs).map_err(sentences)?)
             }
         };
         let options = PlanOptions { files: ".".to_owned(), ..PlanOptions::default() };
-        let plan = planned(&found, &mut wanted, options).await.map_err(|error| error.to_string())?;
-        if plan.state == PlanState::Nothing && open.is_none() {
+        let judged = Self::of_documents(found, live, documents, options).await;
+        let judged = judged.map_err(|error| error.to_string())?;
+        if judged.plan.state == PlanState::Nothing && judged.open.is_none() {
             return Err("nothing differs from what is stored".to_owned());
         }
-        Ok(Self { found, live, wanted, plan, open, items: None })
+        Ok(judged)
     }
 
     /// Is a step still to be done?

@@ -5,20 +5,46 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
+use super::MANAGER;
 use super::source::ManagedCluster;
-use capstan_engine::client::write::Part;
+use capi_types::key::ObjectRef;
+use capstan_engine::client::access::{Attempt, may};
+use capstan_engine::client::write::{Part, WriteError};
 use capstan_engine::client::{Mode, Precondition, Writer};
+
+/// May this user patch the KubeadmControlPlane? A server that does not answer such questions counts as allowing.
+pub(super) async fn missing_right(managed: &ManagedCluster) -> Option<String> {
+    let ObjectRef { gvk, key, .. } = &managed.control_plane;
+    let attempt = Attempt {
+        verb: "patch".to_owned(),
+        group: gvk.group.clone(),
+        resource: gvk.plural.clone(),
+        namespace: key.namespace.clone(),
+        name: key.name.clone(),
+        ..Attempt::default()
+    };
+    let access = may(&managed.management.client, &attempt).await;
+    let is_missing = access.is_ok_and(|access| !access.allowed);
+    is_missing.then(|| format!("patch {} in {} at {}", gvk.plural, key.namespace, managed.management.server))
+}
+
+/// What the patch would make of the KubeadmControlPlane, by the server's dry run.
+///
+/// # Errors
+/// What the server has against it, in a sentence.
+pub(super) async fn tried(managed: &ManagedCluster, patch: &Value) -> Result<Value, String> {
+    // Its status may change at any moment: only the write asks for what was read.
+    send(managed, patch, &Precondition::default(), Mode::DryRun).await.map_err(|error| error.to_string())
+}
 
 /// Patches the KubeadmControlPlane, if nobody changed it since it was read.
 ///
 /// # Errors
 /// Why not, in a sentence.
-pub async fn patch(managed: &ManagedCluster, patch: &Value, manager: &str) -> Result<String, String> {
+pub(super) async fn patch(managed: &ManagedCluster, patch: &Value) -> Result<String, String> {
     let version = managed.object["metadata"]["resourceVersion"].as_str().map(str::to_owned);
     let unchanged = Precondition { uid: None, resource_version: version };
-    let writer = Writer::new(managed.management.client.clone(), manager);
-    let written = writer.patch_value(&managed.control_plane, Part::Main, patch, &unchanged, Mode::Real).await;
-    match written {
+    match send(managed, patch, &unchanged, Mode::Real).await {
         Ok(_) => Ok(format!(
             "{} is patched; `capstan change status --cluster` and `capstan wait` show how far it is\n",
             managed.control_plane
@@ -29,6 +55,16 @@ pub async fn patch(managed: &ManagedCluster, patch: &Value, manager: &str) -> Re
         )),
         Err(error) => Err(error.to_string()),
     }
+}
+
+async fn send(
+    managed: &ManagedCluster,
+    patch: &Value,
+    precondition: &Precondition,
+    mode: Mode,
+) -> Result<Value, WriteError> {
+    let writer = Writer::new(managed.management.client.clone(), MANAGER);
+    writer.patch_value(&managed.control_plane, Part::Main, patch, precondition, mode).await
 }
 
 /// How far its rollout is, in its own words.

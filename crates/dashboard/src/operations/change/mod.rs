@@ -12,22 +12,23 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 pub use self::confirmed::{Carrying, ChangeError, ChangeEvent, ChangeWrite, ChangeWritten, ConfirmedChange};
-use self::judged::Judged;
-pub use self::judged::planned;
-use self::proposed::{ProposedChange, differences, steps, summary};
+pub use self::judged::{Aim, Judged, planned};
+pub use self::proposed::ProposedChange;
+use self::proposed::{differences, steps, summary};
 use self::source::{SourceReading, of_fleet, reading_of};
 use super::guard::{Guard, Looked};
-use super::{ChangeOrder, ChangePreview, ConfigurationReader, ConfigurationReading, Confirmation, Underway};
+use super::{ChangeOrder, ChangePreview, ConfigurationReader, ConfigurationReading, Underway};
 use capi_types::key::ObjectKey;
-use capstan_base::time::rfc3339;
 use capstan_engine::client::Connection;
 use capstan_engine::reconfigure::apply::Applied;
 use capstan_engine::reconfigure::drain::DrainTimes;
 use capstan_engine::reconfigure::judge::{self, Consent, judge, permitted};
 use capstan_engine::reconfigure::way::HostWay;
 use kubeadm_change::gate::{self, Doing};
-use kubeadm_change::plan::PlanState;
-use kubeadm_change::record::{Beginning, ChangeRecord};
+use kubeadm_change::record::ChangeRecord;
+
+/// The field manager of what is written.
+const MANAGER: &str = "capstan";
 
 /// How often is looked while something restarts, and for how long.
 const PACE: DrainTimes = DrainTimes { poll: Duration::from_secs(1), patience: Duration::from_secs(120) };
@@ -61,17 +62,18 @@ impl ConfigurationReader for ClusterConfigurations {
 
     async fn preview(&self, cluster: &ObjectKey, order: &ChangeOrder) -> Result<ChangePreview, String> {
         let judged = self.judged(cluster, order).await?;
-        let looked = self.guard.look(&mut ProposedChange(&judged)).await;
+        let mut proposed = ProposedChange::new(&judged, false);
+        let looked = self.guard.look(&mut proposed).await;
         let Looked { findings, .. } = looked.map_err(|refusal| refusal.to_string())?;
-        let is_doubtful = judged.plan.state == PlanState::NeedsAcknowledgement;
         Ok(ChangePreview {
             order: order.clone(),
             plan_id: judged.plan.id.to_string(),
-            summary: summary(&judged, order),
+            summary: summary(&judged),
             findings,
             steps: steps(&judged),
             diff: differences(&judged),
-            confirmation: if is_doubtful { Confirmation::Name } else { Confirmation::Yes },
+            confirmation: judged.confirmation(),
+            patched: proposed.patched(),
         })
     }
 
@@ -85,12 +87,8 @@ impl ConfigurationReader for ClusterConfigurations {
             ChangeOrder::Begin(_) | ChangeOrder::GoOn => "change apply",
             ChangeOrder::TakeBack => "change rollback",
         };
-        let write = self.write_of(&judged, &preview.order)?;
-        let record = match &write {
-            ChangeWrite::Begin { record, .. } | ChangeWrite::GoOn(record) => Some(record.clone()),
-            ChangeWrite::Close(record) => Some((*record).clone()),
-            ChangeWrite::Patch { .. } => None,
-        };
+        let write = judged.write(&self.guard)?;
+        let record = write.record().cloned();
         let carrying = Carrying {
             clock: self.guard.clock.clone(),
             // What speaks against it stood in the dialog that was confirmed; a block cannot be.
@@ -119,29 +117,6 @@ impl ClusterConfigurations {
     async fn judged(&self, cluster: &ObjectKey, order: &ChangeOrder) -> Result<Judged, String> {
         self.guard.check_writable().map_err(|refusal| refusal.to_string())?;
         Judged::of(self.find(cluster).await?, order).await
-    }
-
-    /// What is written of an order.
-    fn write_of<'j>(&self, judged: &'j Judged, order: &ChangeOrder) -> Result<ChangeWrite<'j>, String> {
-        let reading = &judged.found.reading;
-        match (order, &judged.open, &judged.plan.control_plane_patch) {
-            (ChangeOrder::GoOn, Some(open), _) => Ok(ChangeWrite::GoOn(open.clone())),
-            (_, Some(open), _) if judged.plan.state == PlanState::Nothing => Ok(ChangeWrite::Close(open)),
-            (_, _, Some(patch)) => {
-                let unknown = "the KubeadmControlPlane that looks after this cluster is not known";
-                let managed = judged.live.managed.as_ref().ok_or(unknown)?;
-                Ok(ChangeWrite::Patch { managed, patch })
-            }
-            _ => {
-                let last = reading.record.as_ref();
-                let takes_back = last.filter(|_| *order == ChangeOrder::TakeBack);
-                let at = rfc3339(self.guard.clock.now());
-                let beginning = Beginning { by: &self.guard.user, at, takes_back };
-                let record =
-                    ChangeRecord::of_plan(&judged.plan, &judged.wanted, &reading.texts, last, beginning);
-                Ok(ChangeWrite::Begin { record: record.map_err(|error| error.to_string())?, reading })
-            }
-        }
     }
 }
 

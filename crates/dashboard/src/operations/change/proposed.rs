@@ -2,11 +2,14 @@
 //! a change means is the plan's.
 
 use async_trait::async_trait;
+use serde_json::Value;
 
-use super::judged::Judged;
+use super::judged::{Aim, Judged};
+use super::managed;
+use super::source::ManagedCluster;
 use crate::operations::diff::{DiffLine, Sign, diff};
 use crate::operations::guard::{DryRun, Proposed, Refusal};
-use crate::operations::{ChangeOrder, Finding, Severity};
+use crate::operations::{Finding, PatchedObject, Severity};
 use capstan_base::text::counted;
 use capstan_engine::reconfigure::rights;
 use kubeadm_change::difference::without_secrets;
@@ -14,48 +17,79 @@ use kubeadm_change::plan::{PlanState, PlannedStep};
 use kubeadm_change::rules::Judgement;
 use kubeadm_change::steps::StepId;
 
-/// A judged order that is being looked at.
-pub(super) struct ProposedChange<'a>(pub &'a Judged);
+/// What was judged, while it is being looked at.
+pub struct ProposedChange<'a> {
+    judged: &'a Judged,
+    /// Commands on nodes are run from here, which empties nodes.
+    drains: bool,
+    patched: Option<PatchedObject>,
+}
+
+impl<'a> ProposedChange<'a> {
+    /// `drains`: commands on nodes are run from here, which empties nodes.
+    pub fn new(judged: &'a Judged, drains: bool) -> Self {
+        Self { judged, drains, patched: None }
+    }
+
+    /// What the dry run made of the object that is patched.
+    pub(super) fn patched(self) -> Option<PatchedObject> {
+        self.patched
+    }
+
+    /// The patch of a KubeadmControlPlane, where that is all that is written.
+    fn patch(&self) -> Option<(&'a ManagedCluster, &'a Value)> {
+        let Judged { live, plan, .. } = self.judged;
+        live.managed.as_ref().zip(plan.control_plane_patch.as_ref())
+    }
+}
 
 #[async_trait]
 impl Proposed for ProposedChange<'_> {
     type Error = Refusal;
 
     async fn rights(&mut self) -> Result<Vec<Finding>, Refusal> {
-        let Self(judged) = self;
-        let missing = rights::missing(&judged.live.client, &judged.plan, false).await;
-        let blocker = |right| Finding {
-            severity: Severity::Blocker,
-            rule: "missing-right",
-            text: format!("missing right: {right}"),
+        let missing = match self.patch() {
+            Some((managed, _)) => managed::missing_right(managed).await.into_iter().collect(),
+            None => rights::missing(&self.judged.live.client, &self.judged.plan, self.drains).await,
         };
-        Ok(missing.into_iter().map(blocker).collect())
+        let finding = |right| blocker("missing-right", format!("missing right: {right}"));
+        Ok(missing.into_iter().map(finding).collect())
     }
 
     async fn preflight(&mut self) -> Result<Vec<Finding>, Refusal> {
-        Ok(findings(self.0))
+        Ok(findings(self.judged))
     }
 
-    /// The documents themselves say what would differ, and the plan what follows; only
-    /// a change that begins is tried as a dry run, right before it is written.
+    /// Of a KubeadmControlPlane's patch. What a change writes into the cluster itself is tried right before it is written.
     async fn dry_run(&mut self) -> Result<DryRun, Refusal> {
-        Ok(DryRun::default())
+        let Some((managed, patch)) = self.patch() else { return Ok(DryRun::default()) };
+        match managed::tried(managed, patch).await {
+            Ok(after) => {
+                self.patched = Some(PatchedObject { before: managed.object.clone(), after });
+                Ok(DryRun::default())
+            }
+            Err(why) => Ok(DryRun { findings: vec![blocker("dry-run", why)], ..DryRun::default() }),
+        }
     }
 }
 
-pub(super) fn summary(judged: &Judged, order: &ChangeOrder) -> String {
+fn blocker(rule: &'static str, text: String) -> Finding {
+    Finding { severity: Severity::Blocker, rule, text }
+}
+
+pub(super) fn summary(judged: &Judged) -> String {
     let fields = counted(judged.plan.changes.len(), "field");
-    match (order, &judged.open) {
-        (ChangeOrder::GoOn, Some(open)) => {
+    match (judged.aim, &judged.open) {
+        (Aim::GoOn, Some(open)) => {
             format!(
                 "Goes on with change {} of {}, begun {}, where the cluster shows it is.",
                 open.id, open.by, open.begun
             )
         }
-        (ChangeOrder::TakeBack, Some(open)) if judged.plan.state == PlanState::Nothing => {
+        (Aim::TakeBack, Some(open)) if judged.plan.state == PlanState::Nothing => {
             format!("Nothing of change {} is stored: closes its record.", open.id)
         }
-        (ChangeOrder::TakeBack, _) => {
+        (Aim::TakeBack, _) => {
             format!("Takes the last change back: {fields} of the stored configuration, as before.")
         }
         _ => format!("Changes {fields} of the stored configuration, and begins what follows."),
@@ -75,6 +109,10 @@ fn findings(judged: &Judged) -> Vec<Finding> {
         match said.verdict {
             Judgement::Ok => {}
             Judgement::Advise => found.push(finding(Severity::Warning, "advise", text)),
+            // Where the plan is not blocked, somebody passed it.
+            Judgement::Block if plan.state != PlanState::Blocked => {
+                found.push(finding(Severity::Warning, "block", text));
+            }
             Judgement::Block => found.push(finding(Severity::Blocker, "block", text)),
         }
     }

@@ -75,7 +75,7 @@ pub fn body(preview: &Proposal, paint: Option<&Paint<'_>>, width: usize) -> Vec<
         let parts = text::wrap(&text::sanitize_line(step), width);
         lines.extend(parts.into_iter().map(|part| styled(Scope::Text, part)));
     }
-    let ahead = preview.outlook().map(|known| outlook(known, width)).unwrap_or_default();
+    let ahead = outlook(preview.outlook(), width);
     lines.extend(ahead.into_iter().map(|(scope, line)| styled(scope, line)));
     if !preview.diff().is_empty() {
         lines.push(Line::default());

@@ -154,10 +154,10 @@ impl PreviewBox {
 
     /// Are there extensions that could be asked, and were not?
     fn can_ask(&self) -> bool {
-        let Stage::Ready(preview) = &self.stage else { return false };
+        let (Order::Action(_), Stage::Ready(preview)) = (&self.order, &self.stage) else { return false };
         match preview.outlook() {
-            Some(Outlook::Known(change)) => change.updates.as_ref().is_some_and(|updates| !updates.asked),
-            Some(Outlook::NotPlanned | Outlook::Unknown(_)) | None => false,
+            Outlook::Known(change) => change.updates.as_ref().is_some_and(|updates| !updates.asked),
+            Outlook::NotPlanned | Outlook::Unknown(_) => false,
         }
     }
 
