@@ -4,8 +4,10 @@
 use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Args, FromArgMatches, Subcommand};
 
-use capstan_base::time::{Timestamp, parse_moment};
+use capstan_base::time::Timestamp;
 use capstan_commands::act::ConfirmArgs;
+use capstan_commands::arguments::Moment;
+use capstan_commands::target::{NamedObject, refusal};
 use capstan_dashboard::actions::action::{Argument, ArgumentError, GROUPS};
 use capstan_dashboard::actions::{ACTIONS, Action, ActionInfo};
 
@@ -39,7 +41,7 @@ struct ChangeArgs {
     allow_replace: bool,
     /// Wait until then, and look again before anything is written: 2026-11-20T22:00:00Z or +2h
     #[arg(long, value_name = "WHEN")]
-    at: Option<String>,
+    at: Option<Moment>,
 }
 
 impl ChangeArgs {
@@ -59,12 +61,11 @@ impl ChangeArgs {
 #[derive(Clone, Debug)]
 pub struct ActionArgs {
     pub info: &'static ActionInfo,
-    /// `KIND/NAME`, or `KIND` and `NAME`.
-    pub target: Vec<String>,
+    pub target: NamedObject,
     /// Empty without one.
     pub argument: String,
-    /// The moment that is waited for, as typed.
-    pub at: Option<String>,
+    /// The moment that is waited for before anything is written.
+    pub at: Option<Moment>,
     pub confirm: ConfirmArgs,
 }
 
@@ -75,15 +76,6 @@ impl ActionArgs {
     /// The argument is missing, superfluous or not understood.
     pub fn action(&self, now: Timestamp) -> Result<Action, ArgumentError> {
         self.info.parse(&self.argument, now)
-    }
-
-    /// The moment to wait for before anything is written.
-    ///
-    /// # Errors
-    /// It is not understood.
-    pub fn later(&self, now: Timestamp) -> Result<Option<Timestamp>, ArgumentError> {
-        let Some(argument) = self.at.clone() else { return Ok(None) };
-        parse_moment(&argument, now).map(Some).ok_or(ArgumentError::Moment { argument })
     }
 
     fn of(info: &'static ActionInfo, matches: &ArgMatches) -> Result<Self, clap::Error> {
@@ -101,9 +93,10 @@ impl ActionArgs {
         }
         rest.extend(change.words());
         if let ([_, unexpected, ..], false) = (rest.as_slice(), is_change) {
-            let what = format!("unexpected `{unexpected}` behind {OBJECT} and its argument");
+            let what = format!("unexpected `{unexpected}` behind {OBJECT} and its argument\n");
             return Err(clap::Error::raw(ErrorKind::TooManyValues, what));
         }
+        let target = NamedObject::of(&target).map_err(|error| refusal(&error))?;
         let argument = rest.join(" ");
         Ok(Self { info, target, argument, at: change.at, confirm: ConfirmArgs::from_arg_matches(matches)? })
     }
@@ -205,7 +198,7 @@ mod tests {
         let cli = Cli::try_parse_from(words).map_err(|error| error.to_string())?;
         let Some(Command::Act(args)) = cli.command else { return Err(format!("{line} is not an action")) };
         let now = parse_rfc3339("2026-11-20T10:00:00Z").expect("a moment");
-        Ok((args.target.join(" "), args.action(now).map_err(|error| error.to_string())))
+        Ok((args.target.to_string(), args.action(now).map_err(|error| error.to_string())))
     }
 
     #[test]
@@ -216,25 +209,29 @@ mod tests {
         let change = InPlaceChange::parse("v1.35.0 no-surge").expect("a change");
         let in_place = Action::UpdateInPlace(Box::new(change));
         for (line, target, action) in [
-            ("scale md/a 5", "md/a", &scale),
-            ("scale md a 5", "md a", &scale),
-            ("scale md/a --replicas 5", "md/a", &scale),
-            ("scale md a --replicas=5 --yes", "md a", &scale),
-            ("scale --yes md/a 5 -n x", "md/a", &scale),
-            ("set-version kcp/a v1.35.0", "kcp/a", &version),
-            ("set-version kcp a 1.35.0 --dry-run", "kcp a", &version),
-            ("set-version kcp/a --to v1.35.0", "kcp/a", &version),
-            ("rollout restart md/a", "md/a", &Action::Restart),
-            ("rollout after md/a +2h", "md/a", &Action::RolloutAfter { at }),
-            ("rollout after md/a clear", "md/a", &Action::ClearSchedule),
-            ("rollout clear md/a", "md/a", &Action::ClearSchedule),
-            ("rollout after md a --at 2026-11-20T12:00:00Z", "md a", &Action::RolloutAfter { at }),
-            ("update-in-place kcp/a v1.35.0 --no-surge", "kcp/a", &in_place),
-            ("update-in-place kcp a v1.35.0 no-surge", "kcp a", &in_place),
-            ("update-in-place kcp/a --to v1.35.0 --no-surge --yes", "kcp/a", &in_place),
-            ("pause md a", "md a", &Action::Pause),
-            ("resume md/a", "md/a", &Action::Resume),
-            ("delete machine/a", "machine/a", &Action::Delete),
+            ("scale md/a 5", "MachineDeployment a", &scale),
+            ("scale md a 5", "MachineDeployment a", &scale),
+            ("scale md/a --replicas 5", "MachineDeployment a", &scale),
+            ("scale md a --replicas=5 --yes", "MachineDeployment a", &scale),
+            ("scale --yes md/a 5 -n x", "MachineDeployment a", &scale),
+            ("set-version kcp/a v1.35.0", "KubeadmControlPlane a", &version),
+            ("set-version kcp a 1.35.0 --dry-run", "KubeadmControlPlane a", &version),
+            ("set-version kcp/a --to v1.35.0", "KubeadmControlPlane a", &version),
+            ("rollout restart md/a", "MachineDeployment a", &Action::Restart),
+            ("rollout after md/a +2h", "MachineDeployment a", &Action::RolloutAfter { at }),
+            ("rollout after md/a clear", "MachineDeployment a", &Action::ClearSchedule),
+            ("rollout clear md/a", "MachineDeployment a", &Action::ClearSchedule),
+            (
+                "rollout after md a --at 2026-11-20T12:00:00Z",
+                "MachineDeployment a",
+                &Action::RolloutAfter { at },
+            ),
+            ("update-in-place kcp/a v1.35.0 --no-surge", "KubeadmControlPlane a", &in_place),
+            ("update-in-place kcp a v1.35.0 no-surge", "KubeadmControlPlane a", &in_place),
+            ("update-in-place kcp/a --to v1.35.0 --no-surge --yes", "KubeadmControlPlane a", &in_place),
+            ("pause md a", "MachineDeployment a", &Action::Pause),
+            ("resume md/a", "MachineDeployment a", &Action::Resume),
+            ("delete machine/a", "Machine a", &Action::Delete),
         ] {
             assert_eq!(parsed(line), Ok((target.to_owned(), Ok(action.clone()))), "{line}");
         }

@@ -1,12 +1,13 @@
-//! Every command, option and its help. Owns words and defaults, but for the actions, which have a table of their own
-//! (`action_args`); must not know how anything is done.
+//! Every command, the options that all have and those of commands that run until they are stopped. Owns words and defaults; a one-shot
+//! command has its own beside it (`commands`), actions have a table (`action_args`). Must not know how anything is done.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::builder::BoolishValueParser;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 use regex::Regex;
+use tracing_subscriber::EnvFilter;
 
 use super::action_args::ActionArgs;
 pub use super::engine_args::EngineCommand;
@@ -16,6 +17,7 @@ use super::listen_args::ListenArgs;
 use super::screen_args::positive;
 pub use super::screen_args::{ColorArg, ScreenArgs};
 use super::simulated_ssh::SimulatedSshArgs;
+use super::store_args::StoreArgs;
 use capstan_commands::change::args::ChangeCommand;
 use capstan_commands::describe::DescribeArgs;
 #[cfg(feature = "etcd")]
@@ -29,6 +31,7 @@ use capstan_commands::status_compute::StatusComputeArgs;
 use capstan_commands::wait::WaitArgs;
 use capstan_engine::client::Impersonated;
 use capstan_worlds::extension::Cover;
+use capstan_worlds::samples::Sample;
 
 /// Dashboard and lifecycle engine for Cluster API.
 ///
@@ -89,7 +92,7 @@ pub struct LogArgs {
     #[arg(long, global = true, value_name = "FILE")]
     pub log_file: Option<PathBuf>,
     /// error, warn, info, debug, trace, or a filter such as capstan=debug
-    #[arg(long, global = true, value_name = "LEVEL", default_value = "info")]
+    #[arg(long, global = true, value_name = "LEVEL", value_parser = log_filter, default_value = "info")]
     pub log_level: String,
 }
 
@@ -224,30 +227,6 @@ pub struct DemoArgs {
     pub gates: GateArgs,
 }
 
-/// Where objects are kept.
-#[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "Store")]
-pub struct StoreArgs {
-    /// Data file, certificates and tokens; without it the XDG data directory
-    #[arg(long, value_name = "DIR")]
-    pub data_dir: Option<PathBuf>,
-    /// `disk` (in the data directory; the default), `memory`, or `etcd://HOST:PORT[,HOST:PORT...]`
-    #[arg(long, value_name = "STORE")]
-    pub store: Option<String>,
-    /// Where in etcd, as kube-apiserver's option of the same name
-    #[arg(long, value_name = "PATH", default_value = "/registry")]
-    pub etcd_prefix: String,
-    /// Who signs etcd's certificate (PEM); with it the connection uses TLS
-    #[arg(long, value_name = "FILE")]
-    pub etcd_ca: Option<PathBuf>,
-    /// Client certificate for etcd (PEM)
-    #[arg(long, value_name = "FILE", requires_all = ["etcd_ca", "etcd_key"])]
-    pub etcd_cert: Option<PathBuf>,
-    /// Key of the client certificate (PEM)
-    #[arg(long, value_name = "FILE", requires = "etcd_cert")]
-    pub etcd_key: Option<PathBuf>,
-}
-
 #[derive(Clone, Debug, Args)]
 pub struct StandaloneArgs {
     #[command(flatten)]
@@ -280,8 +259,8 @@ pub struct StandaloneArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "no_engine")]
     pub simulated_ssh: Option<PathBuf>,
     /// Start with these objects when the store is empty: a sample's name, or `synthetic:clusters=C,machines=M`
-    #[arg(long, value_name = "NAME")]
-    pub sample: Option<String>,
+    #[arg(long, value_name = "NAME", value_parser = Sample::parse)]
+    pub sample: Option<Sample>,
     /// No dashboard; run until stopped
     #[arg(long)]
     pub headless: bool,
@@ -377,6 +356,13 @@ pub enum EtcdCommand {
     ///
     /// Nothing is changed.
     Status(EtcdStatusArgs),
+}
+
+fn log_filter(text: &str) -> Result<String, &'static str> {
+    match EnvFilter::try_new(text) {
+        Ok(_) => Ok(text.to_owned()),
+        Err(_) => Err("expected error, warn, info, debug, trace or a filter such as capstan=debug"),
+    }
 }
 
 fn component(text: &str) -> Result<String, String> {

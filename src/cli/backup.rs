@@ -24,6 +24,7 @@ use capstan_base::private_file::{self, NewFile};
 use capstan_base::rng::Rng;
 use capstan_base::text::counted;
 use capstan_base::time::{Clock, rfc3339};
+use capstan_commands::exit_code::WrongUsage;
 use capstan_commands::output;
 use capstan_engine::client::snapshot::Snapshot;
 use capstan_engine::client::{Connection, explain, in_process};
@@ -65,7 +66,10 @@ struct Tail {
 pub async fn backup_at_rest(args: &BackupArgs, clock: &Clock) -> anyhow::Result<()> {
     let place = StoreLocation::of(&args.store)?;
     if matches!(place, StoreLocation::Memory) {
-        bail!("a store in memory can only be read through its server: name its kubeconfig with --kubeconfig");
+        bail!(WrongUsage(
+            "a store in memory can only be read through its server: name its kubeconfig with --kubeconfig"
+                .to_owned()
+        ));
     }
     let store: Arc<dyn Store> = match &place {
         StoreLocation::Disk(dir) => Arc::new(DiskStore::read(dir)?),
@@ -182,9 +186,10 @@ async fn is_empty(store: &dyn Store) -> anyhow::Result<bool> {
 pub async fn restore(args: &RestoreArgs, clock: &Clock) -> anyhow::Result<()> {
     let place = StoreLocation::of(&args.store)?;
     if matches!(place, StoreLocation::Memory) {
-        bail!(
+        bail!(WrongUsage(
             "a store in memory would end with this command: use capstan standalone --store memory --restore FILE"
-        );
+                .to_owned()
+        ));
     }
     let restored = restore_into(&place, &args.file, clock, &Rng::from_entropy()).await?;
     output::print(&restored.summary)?;

@@ -21,6 +21,7 @@ use capstan_engine::client::{ConnectOptions, Connection};
 use super::args::{ColorArg, ConnectArgs, ScreenArgs};
 use super::{paths, person};
 use capstan_commands::documents::documents;
+use capstan_commands::exit_code::WrongUsage;
 
 /// What is behind a dashboard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,7 +113,9 @@ impl Contexts for Servers {
 /// What cannot be read or understood; no usable terminal, or a theme or keymap that cannot be used.
 pub async fn browse(files: &[PathBuf], screen: &ScreenArgs) -> anyhow::Result<Exit> {
     if files.iter().any(|file| file == Path::new("-")) {
-        bail!("- cannot be shown: standard input is where the keys come from; name a file");
+        bail!(WrongUsage(
+            "- cannot be shown: standard input is where the keys come from; name a file".to_owned()
+        ));
     }
     let (documents, mut remarks) = documents(files, &[])?;
     let lacking = documents.iter().filter_map(|d| Some(format!("{}: {}", d.origin, d.lacks()?)));

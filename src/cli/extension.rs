@@ -7,14 +7,15 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 use serde_json::Value;
 
-use super::args::ExtensionServeArgs;
+use super::args::{Cli, ExtensionServeArgs};
 use super::{paths, server};
 use capstan_base::private_file;
 use capstan_base::time::Clock;
 use capstan_base::toml_file::Source;
+use capstan_commands::exit_code::WrongUsage;
 use capstan_commands::output;
 use capstan_dashboard::tui::Exit;
-use capstan_engine::client::Connection;
+use capstan_engine::client::connect;
 use capstan_worlds::extension::{self, Behaviour, DevHosts, Extension, Identity, extension_config};
 use capstan_worlds::standalone::extension::register;
 
@@ -22,14 +23,15 @@ use capstan_worlds::standalone::extension::register;
 ///
 /// # Errors
 /// Options, files or an address that cannot be used; an ExtensionConfig that the server refuses.
-pub async fn serve(connection: &Connection, args: &ExtensionServeArgs) -> anyhow::Result<Exit> {
+pub async fn serve(cli: &Cli, args: &ExtensionServeArgs) -> anyhow::Result<Exit> {
     if !args.listen.ip().is_loopback() {
-        bail!(
-            "--listen {}: other machines could reach that address, and the extension asks nobody who they are; use a \
-             loopback one such as 127.0.0.1:9443",
+        bail!(WrongUsage(format!(
+            "--listen {}: other machines could reach that address, and the extension does not ask who they are; use \
+             a loopback one such as 127.0.0.1:9443",
             args.listen
-        );
+        )));
     }
+    let connection = connect(&super::options(&cli.connect)).await?;
     let options = options(args)?;
     let identity = Identity::kept_in(&folder(args)?, &names(args))?;
     let hosts = DevHosts::new(connection.client.clone(), Clock::system(), args.time_scale);
@@ -40,7 +42,7 @@ pub async fn serve(connection: &Connection, args: &ExtensionServeArgs) -> anyhow
         None => output::print(&manifest(&extension_config("capstan", &url, identity.certificate_pem()))?)?,
         Some(name) => {
             let config = extension_config(name, &url, identity.certificate_pem());
-            register(connection, name, &config)
+            register(&connection, name, &config)
                 .await
                 .with_context(|| format!("cannot register ExtensionConfig {name}"))?;
             output::print(&format!("ExtensionConfig {name} at {} now names {url}\n", connection.server))?;

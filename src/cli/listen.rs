@@ -7,14 +7,15 @@ use std::path::PathBuf;
 use anyhow::{Context as _, bail};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::args::StoreArgs;
 use super::listen_args::ListenArgs;
 use super::store::{self, StoreLocation};
+use super::store_args::StoreArgs;
 use capstan_apiserver::serve::rotation::follow_tokens;
 use capstan_apiserver::serve::{self, Address, tls};
 use capstan_apiserver::{ApiServer, Tokens};
 use capstan_base::private_file;
 use capstan_base::time::Clock;
+use capstan_commands::exit_code::WrongUsage;
 use capstan_commands::output;
 use capstan_store::claim;
 
@@ -62,17 +63,19 @@ pub fn check(args: &ListenArgs) -> anyhow::Result<()> {
         let Some(path) = path else { continue };
         private_file::check_target(path).context(flag)?;
         if !matches!(args.listen, Some(Address::Tcp(_))) {
-            bail!(
+            bail!(WrongUsage(format!(
                 "{flag} needs --listen with an address: without one there is nothing to write (try --listen \
                  127.0.0.1:0; programs with a kubeconfig cannot use a socket file)"
-            );
+            )));
         }
     }
     match &args.listen {
-        Some(Address::Tcp(address)) if !address.ip().is_loopback() && !args.listen_beyond_loopback => bail!(
-            "--listen {address}: other machines could reach that address; use a loopback one such as 127.0.0.1:0, \
-             or add --listen-beyond-loopback"
-        ),
+        Some(Address::Tcp(address)) if !address.ip().is_loopback() && !args.listen_beyond_loopback => {
+            bail!(WrongUsage(format!(
+                "--listen {address}: other machines could reach that address; use a loopback one such as \
+                 127.0.0.1:0, or add --listen-beyond-loopback"
+            )))
+        }
         _ => Ok(()),
     }
 }

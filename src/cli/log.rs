@@ -8,7 +8,6 @@ use tracing_subscriber::filter::Directive;
 
 use super::args::LogArgs;
 use capstan_base::private_file;
-use capstan_commands::exit_code::WrongUsage;
 
 /// Whether lines may go to stderr when no file is named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,14 +21,9 @@ pub enum Terminal {
 /// Starts logging. Lines are written by a thread of their own; keep the guard until the end.
 ///
 /// # Errors
-/// A filter that does not parse, or a file that cannot be opened.
+/// A file that cannot be opened.
 pub fn start(args: &LogArgs, terminal: Terminal) -> anyhow::Result<Option<WorkerGuard>> {
-    let filter = EnvFilter::try_new(&args.log_level).with_context(|| {
-        WrongUsage(format!(
-            "--log-level {}: expected error, warn, info, debug, trace or a filter such as capstan=debug",
-            args.log_level
-        ))
-    })?;
+    let filter = EnvFilter::try_new(&args.log_level).context("--log-level")?;
     let filter = filter.add_directive(once_per_request()?);
     let (writer, guard) = match (&args.log_file, terminal) {
         (Some(path), _) => tracing_appender::non_blocking(private_file::append(path).context("--log-file")?),

@@ -23,6 +23,7 @@ pub mod server;
 pub mod sharing;
 mod simulated_ssh;
 pub mod store;
+pub mod store_args;
 
 use anyhow::Context as _;
 use clap::{CommandFactory as _, FromArgMatches as _};
@@ -32,7 +33,7 @@ use args::{BackupArgs, Cli, Command, ConnectArgs, EngineArgs, EngineCommand, Sta
 #[cfg(feature = "etcd")]
 use capi_types::key::ObjectKey;
 use capstan_base::rng::Rng;
-use capstan_base::time::{Clock, parse_moment};
+use capstan_base::time::Clock;
 use capstan_commands::describe::DescribeArgs;
 use capstan_commands::engine_status::EngineStatusArgs;
 #[cfg(feature = "etcd")]
@@ -49,7 +50,7 @@ use capstan_commands::status_compute::StatusComputeArgs;
 use capstan_commands::wait::{WaitArgs, Waited};
 use capstan_commands::{
     act, change, describe, engine_status, get, leader_migration, leases, output, plan, simulate,
-    status_compute, target, wait,
+    status_compute, wait,
 };
 use capstan_dashboard::actions::{Executor, Request};
 use capstan_dashboard::fleet::Verdict;
@@ -118,8 +119,7 @@ async fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
             engine_status(&OneShot::open(cli).await?, cli, args).await?;
         }
         Command::Engine(args) => {
-            let connection = connect(&options(&cli.connect)).await?;
-            return Ok(after(server::engine(cli, args, connection).await?));
+            return Ok(after(server::engine(cli, args).await?));
         }
         Command::Get(args) => get(&OneShot::open(cli).await?, args).await?,
         Command::Describe(args) => return describe(&OneShot::open(cli).await?, args).await,
@@ -149,8 +149,7 @@ async fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         }
         Command::LeaderMigration(command) => return migrate_leaders(cli, command).await,
         Command::Extension(args::ExtensionCommand::Serve(args)) => {
-            let connection = connect(&options(&cli.connect)).await?;
-            return Ok(after(extension::serve(&connection, args).await?));
+            return Ok(after(extension::serve(cli, args).await?));
         }
         Command::SimulatedSsh(args) => return Ok(ExitCode::OfHost(simulated_ssh::run(args).await?)),
         Command::Crds => output::print(&crds::render()?)?,
@@ -246,14 +245,7 @@ async fn change_configuration(cli: &Cli, command: &change::args::ChangeCommand) 
 /// Prints the answer; does anything differ?
 fn computed(args: &StatusComputeArgs, style: Style) -> anyhow::Result<bool> {
     let clock = Clock::system();
-    let now = match &args.now {
-        Some(text) => parse_moment(text, clock.now()).with_context(|| {
-            WrongUsage(format!(
-                "--now {text}: expected a moment such as 2026-11-20T10:00:00Z, or one from now such as +2h"
-            ))
-        })?,
-        None => clock.now(),
-    };
+    let now = args.now.map_or(clock.now(), |moment| moment.seen_from(clock.now()));
     let answer = status_compute::run(args, now, style)?;
     output::print(&answer.document)?;
     answer.remarks.iter().for_each(|remark| output::remark(remark));
@@ -365,7 +357,7 @@ async fn migrate_leaders(cli: &Cli, command: &LeaderMigrationCommand) -> anyhow:
             let connection = connect(&options(&cli.connect)).await?;
             leader_migration::check_rights(&connection.client, args).await?
         }
-        LeaderMigrationCommand::Rights(args) => leader_migration::rights(args)?,
+        LeaderMigrationCommand::Rights(args) => leader_migration::rights(args),
     };
     output::print(&printed.document)?;
     printed.remarks.iter().for_each(|remark| output::remark(remark));
@@ -400,10 +392,9 @@ async fn wait(on: OneShot, args: &WaitArgs) -> anyhow::Result<ExitCode> {
 async fn act_on(cli: &Cli, args: &ActionArgs) -> anyhow::Result<ExitCode> {
     let clock = Clock::system();
     let action = args.action(clock.now()).map_err(|error| WrongUsage(error.to_string()))?;
+    let later = args.at.map(|moment| act::Later { at: moment.seen_from(clock.now()), clock: clock.clone() });
     let connection = connect(&options(&cli.connect)).await?;
-    let later = args.later(clock.now()).map_err(|error| WrongUsage(error.to_string()))?;
-    let later = later.map(|at| act::Later { at, clock: clock.clone() });
-    let target = target::parse(&args.target, &connection.namespace)?;
+    let target = args.target.within(&connection.namespace);
     let request = Request { target, action, asks_extensions: args.confirm.ask_extensions };
     let executor = executor(connection, clock)?;
     let (mut out, mut answers) = (std::io::stdout(), std::io::stdin().lock());

@@ -3,10 +3,9 @@
 
 use std::fmt::Write as _;
 
-use anyhow::bail;
+use anyhow::Context as _;
 
 use capstan_base::time::Timestamp;
-use capstan_commands::exit_code::WrongUsage;
 use capstan_commands::leader_migration::Printed;
 use capstan_commands::leader_migration::args::RehearseArgs;
 use capstan_worlds::standalone::rehearsal::{Cast, Played, failure, in_virtual_time, way_back, whole_way};
@@ -19,9 +18,6 @@ use leader_migration::stages::MigrationStage;
 /// # Errors
 /// What cannot be played.
 pub async fn rehearse(args: &RehearseArgs, start: Timestamp) -> anyhow::Result<Printed> {
-    if args.nodes < 1 {
-        bail!(WrongUsage("--nodes 0: expected at least one control plane node".to_owned()));
-    }
     let nodes = (1..=args.nodes).map(|number| format!("cp-{number}")).collect();
     let cast = Cast { nodes, old: args.kcm_version, new: args.ccm_version, start, seed: args.seed };
     if let Some(code) = args.failure.clone() {
@@ -31,9 +27,8 @@ pub async fn rehearse(args: &RehearseArgs, start: Timestamp) -> anyhow::Result<P
     let played = match args.back_from {
         None => in_virtual_time(move || whole_way(cast)).await?,
         Some(number) => {
-            let Some(from) = MigrationStage::ALL.get(number).copied() else {
-                bail!(WrongUsage(format!("--back-from {number}: expected a stage from 0 to 7")));
-            };
+            let from = MigrationStage::ALL.get(usize::from(number)).copied();
+            let from = from.with_context(|| format!("--back-from {number}: there is no such stage"))?;
             in_virtual_time(move || way_back(cast, from)).await?
         }
     };

@@ -8,15 +8,17 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::args::{Cli, DemoArgs, EngineArgs, SharingArgs, StandaloneArgs, StoreArgs};
+use super::args::{Cli, DemoArgs, EngineArgs, SharingArgs, StandaloneArgs};
 use super::store::StoreLocation;
+use super::store_args::StoreArgs;
 use super::{audit, backup, dashboard, descriptors, listen, sharing, simulated_ssh, store};
 use capi_types::names::lease;
 use capstan_base::rng::Rng;
 use capstan_base::time::Clock;
+use capstan_commands::exit_code::WrongUsage;
 use capstan_commands::{engine_status, output};
 use capstan_dashboard::tui::Exit;
-use capstan_engine::client::{Connection, in_process};
+use capstan_engine::client::{Connection, connect, in_process};
 use capstan_engine::controllers::in_place::Settings;
 use capstan_engine::controllers::{self, SyncedKeys};
 use capstan_engine::engine::lease::{LeaseOptions, identity_of};
@@ -136,7 +138,6 @@ pub async fn standalone(cli: &Cli, args: &StandaloneArgs) -> anyhow::Result<Exit
         descriptors::raise_limit();
     }
     let audit = args.audit_log.as_deref().map(audit::start).transpose()?;
-    let sample = args.sample.as_deref().map(Sample::parse).transpose()?;
     let (clock, rng) = (Clock::system(), rng(args.seed));
     let place = StoreLocation::of(&args.store)?;
     if args.new_store {
@@ -155,7 +156,7 @@ pub async fn standalone(cli: &Cli, args: &StandaloneArgs) -> anyhow::Result<Exit
     };
     let (lease, sharing) = among_servers(args, &place)?;
     let identity = listen::ServerIdentity::of(&place, &args.store, &clock)?;
-    let is_static = matches!(sample, Some(Sample::Synthetic(_)));
+    let is_static = matches!(args.sample, Some(Sample::Synthetic(_)));
     let options = StackOptions {
         clock: clock.clone(),
         rng: rng.clone(),
@@ -176,7 +177,7 @@ pub async fn standalone(cli: &Cli, args: &StandaloneArgs) -> anyhow::Result<Exit
         _ => None,
     };
     audit.iter().for_each(|log| stack.server().audit_to(log.clone()));
-    let _sample = match sample.filter(|_| is_new) {
+    let _sample = match args.sample.filter(|_| is_new) {
         Some(sample) if is_static => {
             let count = load::import(stack.server(), sample, clock.now()).await?;
             tracing::info!("stored {count} sample objects");
@@ -215,7 +216,10 @@ fn among_servers(
     let shared = shared(&args.sharing, component, true)?;
     if !place.is_shared() {
         if shared.is_some() {
-            bail!("--leader-migration-config: only servers on one etcd share work: --store etcd://HOST:PORT");
+            bail!(WrongUsage(
+                "--leader-migration-config: only servers on one etcd share work: --store etcd://HOST:PORT"
+                    .to_owned()
+            ));
         }
         return Ok((None, None));
     }
@@ -257,11 +261,10 @@ pub(super) async fn stopped() -> anyhow::Result<Exit> {
 /// `capstan engine`: controllers, and when asked simulated infrastructure, against the API server of a kubeconfig.
 ///
 /// # Errors
-/// No connection, or a read-only one.
-pub async fn engine(cli: &Cli, args: &EngineArgs, connection: Connection) -> anyhow::Result<Exit> {
-    if cli.connect.read_only {
-        bail!("an engine writes; it cannot run with --read-only");
-    }
+/// No connection, or options that do not go together.
+pub async fn engine(cli: &Cli, args: &EngineArgs) -> anyhow::Result<Exit> {
+    check_engine(cli, args)?;
+    let connection = connect(&super::options(&cli.connect)).await?;
     let namespace = cli.connect.namespace.clone().unwrap_or_default();
     let of_lease = args.lease_namespace.as_deref().or(cli.connect.namespace.as_deref()).unwrap_or("default");
     let component = args.sharing.component.as_deref().unwrap_or("engine");
@@ -287,8 +290,6 @@ pub async fn engine(cli: &Cli, args: &EngineArgs, connection: Connection) -> any
         let runtime = Arc::new(Runtime::new(client, clock, Arc::new(Https::default())));
         in_place.extensions = Some(runtime.clone());
         controllers::extension_config::register(&mut engine, runtime);
-    } else if in_place.on {
-        bail!("--feature-gates: InPlaceUpdates asks extensions, which needs RuntimeSDK=true as well");
     }
     controllers::register(&mut engine, workload, controllers::Settings { synced_keys, in_place });
     let stop = CancellationToken::new();
@@ -299,6 +300,18 @@ pub async fn engine(cli: &Cli, args: &EngineArgs, connection: Connection) -> any
     stop.cancel();
     running.await.context("the engine ended with a panic")?;
     Ok(exit)
+}
+
+/// Options that do not go together, before anything is connected to.
+fn check_engine(cli: &Cli, args: &EngineArgs) -> Result<(), WrongUsage> {
+    if cli.connect.read_only {
+        return Err(WrongUsage("an engine writes; it cannot run with --read-only".to_owned()));
+    }
+    if args.gates.in_place().on && !args.gates.runtime_sdk() {
+        let why = "--feature-gates: InPlaceUpdates asks extensions, which needs RuntimeSDK=true as well";
+        return Err(WrongUsage(why.to_owned()));
+    }
+    Ok(())
 }
 
 /// The share that a file gives this process, checked. `None` without a file.

@@ -1,5 +1,4 @@
-//! Which store a command works on, from its options. Owns the words of `--store`; must not know
-//! what is kept in it.
+//! Which store a command works on, from its options. Must not know what is kept in it.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -7,8 +6,9 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 
-use super::args::{StandaloneArgs, StoreArgs};
+use super::args::StandaloneArgs;
 use super::paths;
+use super::store_args::{StoreArgs, StoreName};
 use capstan_apiserver::{is_whole, plain_form};
 #[cfg(feature = "etcd")]
 use capstan_base::text::counted;
@@ -17,9 +17,6 @@ use capstan_commands::exit_code::WrongUsage;
 use capstan_store::{Checked, DiskStore, MemoryStore, NewStore, Repaired, Store};
 #[cfg(feature = "etcd")]
 use capstan_store::{EtcdOptions, EtcdStore, TlsFiles};
-
-/// How an address of etcd begins.
-const ETCD_SCHEME: &str = "etcd://";
 
 /// Where objects are kept.
 #[derive(Clone, Debug)]
@@ -33,17 +30,12 @@ pub enum StoreLocation {
 
 impl StoreLocation {
     /// # Errors
-    /// A word that does not name a store, or a certificate that cannot be read.
+    /// A certificate that cannot be read, or no directory that follows from the environment.
     pub fn of(args: &StoreArgs) -> anyhow::Result<Self> {
-        match args.store.as_deref().unwrap_or("disk") {
-            "memory" => Ok(Self::Memory),
-            "disk" => Ok(Self::Disk(data_dir(args)?)),
-            other => match other.strip_prefix(ETCD_SCHEME) {
-                Some(addresses) => etcd(args, addresses).with_context(|| format!("--store {other}")),
-                None => {
-                    bail!(WrongUsage(format!("--store {other}: expected disk, memory or etcd://HOST:PORT")))
-                }
-            },
+        match args.store.clone().unwrap_or_default() {
+            StoreName::Memory => Ok(Self::Memory),
+            StoreName::Disk => Ok(Self::Disk(data_dir(args)?)),
+            StoreName::Etcd(endpoints) => etcd(args, endpoints),
         }
     }
 
@@ -93,7 +85,9 @@ pub fn data_dir(args: &StoreArgs) -> anyhow::Result<PathBuf> {
 /// # Errors
 /// There is a store; the directory is held or not ours.
 pub fn make_new(place: &StoreLocation, clock: &Clock) -> anyhow::Result<()> {
-    let StoreLocation::Disk(dir) = place else { bail!("--new-store is for a store on disk that is gone") };
+    let StoreLocation::Disk(dir) = place else {
+        bail!(WrongUsage("--new-store is for a store on disk that is gone".to_owned()))
+    };
     NewStore::empty(dir, clock.now()).context("--new-store")
 }
 
@@ -103,7 +97,9 @@ pub fn make_new(place: &StoreLocation, clock: &Clock) -> anyhow::Result<()> {
 /// The file is in use, or damaged and not (or not to be) repaired.
 pub fn upkeep(args: &StandaloneArgs, clock: &Clock) -> anyhow::Result<String> {
     let StoreLocation::Disk(dir) = StoreLocation::of(&args.store)? else {
-        bail!("only a store on disk is checked and repaired here; etcd has etcdctl for it");
+        bail!(WrongUsage(
+            "only a store on disk is checked and repaired here; etcd has etcdctl for it".to_owned()
+        ));
     };
     let in_order = |found: &Checked| {
         format!(
@@ -162,27 +158,14 @@ fn say_repaired(repaired: &Repaired) -> String {
 }
 
 #[cfg(not(feature = "etcd"))]
-fn etcd(_: &StoreArgs, _: &str) -> anyhow::Result<StoreLocation> {
-    bail!("this capstan was built without etcd; use disk or memory")
+fn etcd(_: &StoreArgs, _: Vec<String>) -> anyhow::Result<StoreLocation> {
+    bail!(WrongUsage("this capstan was built without etcd; use disk or memory".to_owned()))
 }
 
 #[cfg(feature = "etcd")]
-fn etcd(args: &StoreArgs, addresses: &str) -> anyhow::Result<StoreLocation> {
+fn etcd(args: &StoreArgs, endpoints: Vec<String>) -> anyhow::Result<StoreLocation> {
     let read =
         |path: &PathBuf| std::fs::read(path).with_context(|| format!("cannot read {}", path.display()));
-    let endpoints: Vec<String> = addresses.trim_end_matches('/').split(',').map(str::to_owned).collect();
-    for endpoint in &endpoints {
-        let port = endpoint
-            .rsplit_once(':')
-            .and_then(|(host, port)| port.parse::<u16>().ok().filter(|_| !host.is_empty()));
-        if port.is_none() || endpoint.contains('/') {
-            bail!(WrongUsage(format!("\"{endpoint}\" is not HOST:PORT")));
-        }
-    }
-    let prefix = args.etcd_prefix.trim_end_matches('/').to_owned();
-    if !prefix.starts_with('/') {
-        bail!(WrongUsage(format!("--etcd-prefix {}: expected a path such as /registry", args.etcd_prefix)));
-    }
     let identity = match (&args.etcd_cert, &args.etcd_key) {
         (Some(certificate), Some(key)) => Some((read(certificate)?, read(key)?)),
         _ => None,
@@ -194,43 +177,10 @@ fn etcd(args: &StoreArgs, addresses: &str) -> anyhow::Result<StoreLocation> {
     let rng = capstan_base::rng::Rng::from_entropy();
     Ok(StoreLocation::Etcd(EtcdOptions {
         endpoints,
-        prefix,
+        prefix: args.etcd_prefix.clone(),
         within: "/registry".to_owned(),
         tls,
         plain,
         rng,
     }))
-}
-
-#[cfg(all(test, feature = "etcd"))]
-mod tests {
-    use super::*;
-
-    fn place(store: &str, prefix: &str) -> Result<StoreLocation, String> {
-        let args = StoreArgs {
-            store: Some(store.to_owned()),
-            etcd_prefix: prefix.to_owned(),
-            ..StoreArgs::default()
-        };
-        StoreLocation::of(&args).map_err(|error| format!("{error:#}"))
-    }
-
-    #[test]
-    fn addresses_of_etcd_are_checked() {
-        let Ok(StoreLocation::Etcd(options)) = place("etcd://a:2379,[::1]:2380/", "/registry/") else {
-            panic!("refused")
-        };
-        assert_eq!(options.endpoints, ["a:2379", "[::1]:2380"]);
-        assert_eq!(options.prefix, "/registry");
-        for (store, prefix, said) in [
-            ("etcd://", "/registry", "\"\" is not HOST:PORT"),
-            ("etcd://a", "/registry", "\"a\" is not HOST:PORT"),
-            ("etcd://http://a:1", "/registry", "\"http://a:1\" is not HOST:PORT"),
-            ("etcd://a:1", "registry", "--etcd-prefix registry: expected a path such as /registry"),
-            ("floppy", "/registry", "--store floppy: expected disk, memory or etcd://HOST:PORT"),
-        ] {
-            let error = place(store, prefix).unwrap_err();
-            assert!(error.contains(said), "{store}: {error}");
-        }
-    }
 }

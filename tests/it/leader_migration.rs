@@ -33,7 +33,7 @@ fn run(folder: &Path, line: &str) -> anyhow::Result<Printed> {
         }
         Some(Command::LeaderMigration(LeaderMigrationCommand::Generate(args))) => generate(&args),
         Some(Command::LeaderMigration(LeaderMigrationCommand::Defaults { version })) => defaults(version),
-        Some(Command::LeaderMigration(LeaderMigrationCommand::Rights(args))) => rights(&args),
+        Some(Command::LeaderMigration(LeaderMigrationCommand::Rights(args))) => Ok(rights(&args)),
         other => panic!("{other:?}"),
     }
 }
@@ -190,7 +190,7 @@ fn bad_input_is_answered_with_what_was_expected() {
         ("validate -f DIR/m.yaml --kcm-version new", "expected a version of Kubernetes such as 1.30"),
         ("validate -f DIR/m.yaml --kcm-flags --leader-elect", "--kcm-version"),
         ("generate --kcm-version 1.20", "has no leader migration: it began with 1.21"),
-        ("generate --kcm-version 1.27 --leader-name A_b", "--leader-name A_b"),
+        ("generate --kcm-version 1.27 --leader-name A_b", "invalid value 'A_b' for '--leader-name"),
         ("generate --kcm-version 1.27 --controllers dns", "expected one of route, service"),
         ("defaults --version 1.19", "1.19 has no leader migration"),
         ("rights --ccm-service-account ccm", "expected NAMESPACE/NAME"),

@@ -23,6 +23,7 @@ mod actions_older_version;
 mod adoption;
 mod any_provider;
 mod apiserver;
+mod arguments;
 mod audit;
 mod busy;
 mod change;

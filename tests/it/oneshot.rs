@@ -43,25 +43,25 @@ async fn fleet_server() -> Connection {
     stack.connection("test", false)
 }
 
-fn command(line: &str) -> Command {
+fn command(line: &str) -> Result<Command, String> {
     let words = std::iter::once("capstan").chain(line.split(' '));
-    Cli::try_parse_from(words).expect(line).command.expect("a command")
+    Ok(Cli::try_parse_from(words).map_err(|error| error.to_string())?.command.expect("a command"))
 }
 
-fn get_args(line: &str) -> GetArgs {
-    if let Command::Get(args) = command(line) { args } else { panic!("{line}") }
+fn get_args(line: &str) -> Result<GetArgs, String> {
+    if let Command::Get(args) = command(line)? { Ok(args) } else { panic!("{line}") }
 }
 
 fn describe_args(line: &str) -> DescribeArgs {
-    if let Command::Describe(args) = command(line) { args } else { panic!("{line}") }
+    if let Ok(Command::Describe(args)) = command(line) { args } else { panic!("{line}") }
 }
 
-fn wait_args(line: &str) -> WaitArgs {
-    if let Command::Wait(args) = command(line) { args } else { panic!("{line}") }
+fn wait_args(line: &str) -> Result<WaitArgs, String> {
+    if let Command::Wait(args) = command(line)? { Ok(args) } else { panic!("{line}") }
 }
 
 async fn got(connection: &Connection, line: &str, namespace: &str) -> Result<String, String> {
-    let answer = get::get(connection, &get_args(line), namespace, Style::default()).await;
+    let answer = get::get(connection, &get_args(line)?, namespace, Style::default()).await;
     answer.map(|a| a.document + a.remark.as_deref().unwrap_or("")).map_err(|e| e.to_string())
 }
 
@@ -210,7 +210,7 @@ async fn wait_ends_when_it_is_true() {
     let (namespace, name) = first_cluster(&server).await;
     let clock = Clock::fixed(now());
     let waited = async |what: &str| {
-        let args = wait_args(&format!("wait {what} --timeout 30s"));
+        let args = wait_args(&format!("wait {what} --timeout 30s"))?;
         wait::wait(&server, &args, &namespace, clock.clone(), Rng::seeded(1)).await.map_err(|e| e.to_string())
     };
     assert_eq!(
@@ -220,7 +220,9 @@ async fn wait_ends_when_it_is_true() {
     let late = waited(&format!("cluster/{name} --for=condition=NoSuchThing")).await.expect("an answer");
     let Waited::TimedOut { last, .. } = late else { panic!("{late:?}") };
     assert_eq!(last, "it has no condition NoSuchThing");
-    assert!(waited("cluster/x --for=sunshine").await.expect_err("refused").contains("not understood"));
+    assert!(
+        waited("cluster/x --for=sunshine").await.expect_err("refused").contains("expected condition=TYPE")
+    );
     assert!(waited("md/x --for=verdict=ok").await.expect_err("refused").contains("only a cluster"));
     assert_eq!(waited("cluster/nobody --for=delete").await, Ok(Waited::Reached { remark: None }));
 }

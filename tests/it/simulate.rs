@@ -15,17 +15,17 @@ use serde_json::{Value, json};
 
 use super::simulation::{Sim, labels, manifest, settled};
 
-fn args(words: &[&str]) -> SimulateArgs {
+fn args(words: &[&str]) -> Result<SimulateArgs, String> {
     let words = ["capstan", "simulate"].iter().chain(words);
-    match Cli::try_parse_from(words).expect("arguments").command {
-        Some(Command::Simulate(args)) => args,
+    match Cli::try_parse_from(words).map_err(|error| error.to_string())?.command {
+        Some(Command::Simulate(args)) => Ok(args),
         _ => panic!("another command"),
     }
 }
 
 async fn simulated(sim: &Sim, words: &[&str]) -> Result<SimulationAnswer, String> {
     let now = sim.clock.now();
-    let answer = from_server(&sim.connection, &args(words), "default", (now, &[]), Style::default()).await;
+    let answer = from_server(&sim.connection, &args(words)?, "default", (now, &[]), Style::default()).await;
     answer.map_err(|error| format!("{error:#}"))
 }
 
@@ -234,7 +234,7 @@ fn files_and_patches_that_do_not_fit_say_where() {
     let dump = write("dump.json", &list.to_string());
     let run = |more: &[&str]| {
         let words: Vec<&str> = ["-f", dump.as_str()].iter().chain(more).copied().collect();
-        from_files(&args(&words), None, now(), Style::default()).map_err(|error| format!("{error:#}"))
+        from_files(&args(&words)?, None, now(), Style::default()).map_err(|error| format!("{error:#}"))
     };
     let document = run(&[]).expect("a forecast").document;
     assert!(document.starts_with("Cluster default/harbor  done in about "), "{document}");
@@ -257,7 +257,7 @@ fn files_and_patches_that_do_not_fit_say_where() {
         "{document}"
     );
     let until = run(&["--until", "soon"]).expect_err("no such end");
-    assert_eq!(until, "--until soon: expected settled, or a number of steps such as 20steps");
+    assert!(until.contains("expected settled, or a number of steps such as 20steps"), "{until}");
     let document = run(&["--until", "1steps"]).expect("a forecast").document;
     assert!(document.starts_with("Cluster default/harbor  not at its end after 0s"), "{document}");
 }
@@ -271,7 +271,7 @@ fn faults_by_chance_break_nothing_and_a_seed_shows_itself_again() {
     let file = path.to_string_lossy().into_owned();
     let run = |more: &[&str]| {
         let words: Vec<&str> = ["-f", file.as_str(), "--faults"].iter().chain(more).copied().collect();
-        from_files(&args(&words), None, now(), Style::default()).expect("runs").document
+        from_files(&args(&words).expect("arguments"), None, now(), Style::default()).expect("runs").document
     };
     let hunts: Value = serde_json::from_str(&run(&["--seeds", "25", "-o", "json"])).expect("JSON");
     assert_eq!(hunts[0]["broken"], json!([]), "{hunts}");
@@ -290,7 +290,7 @@ fn printed(manifest: Vec<Value>, more: &[&str]) -> Result<String, String> {
         .expect("written");
     let file = path.to_string_lossy().into_owned();
     let words: Vec<&str> = ["-f", file.as_str()].iter().chain(more).copied().collect();
-    let answer = from_files(&args(&words), None, now(), Style::default());
+    let answer = from_files(&args(&words)?, None, now(), Style::default());
     answer.map(|answer| answer.document).map_err(|error| format!("{error:#}"))
 }
 
@@ -346,7 +346,7 @@ async fn two_forecasts_side_by_side_and_a_calendar() {
     let week = printed(objects.clone(), &["--calendar", "7d"]).expect("a calendar");
     assert!(week.contains("scheduled") && !week.contains("certificates"), "{week}");
     let wrong = printed(objects.clone(), &["--calendar", "soon"]).expect_err("no duration");
-    assert_eq!(wrong, "--calendar soon: expected a duration such as 7d or 90d");
+    assert!(wrong.contains("expected a duration such as 2h, 7d or 90d"), "{wrong}");
 
     let upgrade = ["--upgrade", "v1.35.0", "--window", "22:00-04:00"];
     let waves = printed(objects.clone(), &upgrade).expect("waves");
@@ -358,7 +358,7 @@ async fn two_forecasts_side_by_side_and_a_calendar() {
     assert!(stages[0] < stages[1], "the control plane comes first: {waves}");
     for (more, expected) in [
         (&["--upgrade", "v1.37.0"][..], "Cluster API refuses it: "),
-        (&["--upgrade", "v1.35.0", "--window", "22-4"], "--window 22-4: expected HH:MM-HH:MM"),
+        (&["--upgrade", "v1.35.0", "--window", "22-4"], "expected HH:MM-HH:MM such as 22:00-04:00"),
         (&["--upgrade", "v1.35.0", "--wave", "other"], "there is no Cluster other that is not in a wave yet"),
         (&["--upgrade", "v1.35.0", "--pools", "other"], "--pools other: there is no such MachineDeployment"),
     ] {

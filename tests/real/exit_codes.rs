@@ -44,29 +44,39 @@ fn a_typo_ends_every_command_with_2() {
     }
 }
 
+/// What is wrong about several arguments together, or with what they name. Each of them alone: `tests/it/arguments.rs`.
 #[test]
-fn a_value_that_is_not_understood_is_wrong_usage() {
-    let folder = env!("CARGO_MANIFEST_DIR");
+fn arguments_that_do_not_go_together_are_wrong_usage() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("leader.yaml");
+    let text =
+        "apiVersion: controllermanager.config.k8s.io/v1\nkind: LeaderMigrationConfiguration\nleaderName: a\n";
+    std::fs::write(&file, text).expect("a file");
     for line in [
-        "change diff --from-dir d --set maxPods",
-        "change rules --path no.such.field",
-        "change apply --timeout soon",
-        "plan -f Cargo.toml --workload a=b",
-        "leader-migration generate --ccm-version 1.27 --leader-name A/B",
-        "leader-migration rehearse --nodes 0",
+        "change apply --from-dir FOLDER",
+        "dashboard -f -",
+        "demo --kubeconfig-out k",
+        "demo --listen 0.0.0.0:0",
+        "engine --feature-gates InPlaceUpdates=true",
+        "engine --read-only",
+        "extension serve --listen 0.0.0.0:0",
+        "leader-migration defaults --version 1.19",
+        "leader-migration generate --kcm-version 1.20",
+        "leader-migration validate -f FILE",
+        "plan -f - --workload a/b=-",
+        "plan kubeadmconfig/x -f FILE",
+        "restore FILE --store memory",
+        "backup k --store memory",
         "scale md/a many --yes",
-        "standalone --headless --store floppy",
-        "get clusters --log-level loudly,=",
-        "status compute -f Cargo.toml --now noon",
-        "wait md/a --for=verdict=ok --timeout never",
+        "simulate -f FILE --seed 1",
+        "simulate -f - --workload a/b=-",
         "simulated-ssh --socket s host",
+        "standalone --headless --new-store --store memory",
+        "standalone --check --store memory",
     ] {
-        let words: Vec<String> = line
-            .replace("Cargo.toml", &format!("{folder}/Cargo.toml"))
-            .split(' ')
-            .map(str::to_owned)
-            .collect();
-        let (code, said) = capstan(&words);
+        let line = line.replace("FILE", &file.display().to_string());
+        let line = line.replace("FOLDER", &folder.path().display().to_string());
+        let (code, said) = capstan(&line.split(' ').map(str::to_owned).collect::<Vec<_>>());
         assert_eq!(code, 2, "{line}: {said}");
     }
 }

@@ -3,6 +3,7 @@
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use anyhow::{Context as _, anyhow, bail};
 
@@ -11,19 +12,42 @@ use capi_rules::observe::dump::document::{Document, Origin};
 use capi_rules::observe::dump::text::{flatten, parse};
 use capi_types::key::ObjectKey;
 
-/// Every object of every file, lists taken apart, and a remark for each file without any. `workloads`
-/// are `NAMESPACE/NAME=FILE`.
+/// Objects of a workload cluster, as `NAMESPACE/NAME=FILE`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkloadFile {
+    pub cluster: ObjectKey,
+    pub file: PathBuf,
+}
+
+impl FromStr for WorkloadFile {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, &'static str> {
+        let parts = text.split_once('=').and_then(|(cluster, file)| Some((cluster.split_once('/')?, file)));
+        match parts {
+            Some(((namespace, name), file))
+                if !namespace.is_empty() && !name.is_empty() && !file.is_empty() =>
+            {
+                Ok(Self { cluster: ObjectKey::new(namespace, name), file: file.into() })
+            }
+            _ => Err("expected NAMESPACE/NAME=FILE, such as default/prod=nodes.yaml"),
+        }
+    }
+}
+
+/// Every object of every file, lists taken apart, and a remark for each file without any.
 ///
 /// # Errors
 /// What cannot be read or understood: file, line, column, and what was expected there.
-pub fn documents(files: &[PathBuf], workloads: &[String]) -> anyhow::Result<(Vec<Document>, Vec<String>)> {
-    let workloads: Vec<(ObjectKey, &str)> =
-        workloads.iter().map(|w| parse_workload(w)).collect::<Result<_, _>>()?;
-    let remote = workloads.iter().map(|(cluster, file)| (Path::new(*file), Some(cluster)));
+pub fn documents(
+    files: &[PathBuf],
+    workloads: &[WorkloadFile],
+) -> anyhow::Result<(Vec<Document>, Vec<String>)> {
+    let remote = workloads.iter().map(|workload| (workload.file.as_path(), Some(&workload.cluster)));
     let sources: Vec<(&Path, Option<&ObjectKey>)> =
         files.iter().map(|file| (file.as_path(), None)).chain(remote).collect();
     if sources.iter().filter(|(path, _)| is_stdin(path)).count() > 1 {
-        bail!("- (standard input) is named more than once: it can be read only once");
+        bail!(WrongUsage("- (standard input) is named more than once: it can be read only once".to_owned()));
     }
     let (mut documents, mut remarks) = (Vec::new(), Vec::new());
     for (path, cluster) in sources {
@@ -36,18 +60,6 @@ pub fn documents(files: &[PathBuf], workloads: &[String]) -> anyhow::Result<(Vec
         }
     }
     Ok((documents, remarks))
-}
-
-fn parse_workload(text: &str) -> anyhow::Result<(ObjectKey, &str)> {
-    let parts = text.split_once('=').and_then(|(cluster, file)| Some((cluster.split_once('/')?, file)));
-    match parts {
-        Some(((namespace, name), file)) if !namespace.is_empty() && !name.is_empty() && !file.is_empty() => {
-            Ok((ObjectKey::new(namespace, name), file))
-        }
-        _ => bail!(WrongUsage(format!(
-            "--workload {text}: expected NAMESPACE/NAME=FILE, such as default/prod=nodes.yaml"
-        ))),
-    }
 }
 
 fn is_stdin(path: &Path) -> bool {
@@ -98,11 +110,13 @@ mod tests {
 
     #[test]
     fn a_workload_is_named_with_its_file() {
-        assert_eq!(parse_workload("ns/c=f.yaml").expect("fine"), (ObjectKey::new("ns", "c"), "f.yaml"));
+        let parse = |text: &str| text.parse::<WorkloadFile>();
+        let found = parse("ns/c=f.yaml").expect("fine");
+        assert_eq!(found, WorkloadFile { cluster: ObjectKey::new("ns", "c"), file: "f.yaml".into() });
         for text in ["c=f.yaml", "ns/c", "ns/=f", "/c=f", "ns/c="] {
-            assert!(parse_workload(text).is_err(), "{text}");
+            assert!(parse(text).is_err(), "{text}");
         }
-        let twice = documents(&["-".into()], &["ns/c=-".to_owned()]).expect_err("refused");
+        let twice = documents(&["-".into()], &[parse("ns/c=-").expect("fine")]).expect_err("refused");
         assert_eq!(twice.to_string(), "- (standard input) is named more than once: it can be read only once");
     }
 }

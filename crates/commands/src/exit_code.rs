@@ -2,7 +2,6 @@
 
 use std::process;
 
-use crate::target::TargetError;
 use capstan_dashboard::fleet::Verdict;
 
 /// How a command ended.
@@ -27,7 +26,7 @@ pub enum ExitCode {
     OfHost(u8),
 }
 
-/// Arguments that cannot be understood, found after they were parsed.
+/// Arguments that do not go together, found after each of them was parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct WrongUsage(pub String);
@@ -52,8 +51,7 @@ impl ExitCode {
 
     /// Of a command that ends with `otherwise` when its arguments were understood.
     pub fn of_error(error: &anyhow::Error, otherwise: Self) -> Self {
-        let is_usage = error.is::<WrongUsage>() || error.is::<TargetError>();
-        if is_usage { Self::WrongUsage } else { otherwise }
+        if error.is::<WrongUsage>() { Self::WrongUsage } else { otherwise }
     }
 
     /// Of `--exit-status`.

@@ -2,14 +2,16 @@
 //! this module only lays it out. Owns layout and selection of columns; must not know any kind.
 
 use std::fmt::Write as _;
+use std::str::FromStr;
 
 use anyhow::{Context as _, anyhow, bail};
 use clap::{Args, ValueEnum};
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Value, json};
 
+use super::exit_code::WrongUsage;
 use super::output::{self, Style};
-use super::target::kind_named;
+use super::target::{TargetError, kind_named};
 use capi_types::key::{Gvk, ObjectKey, ObjectRef};
 use capstan_dashboard::fleet::watch::redact;
 use capstan_engine::client::catalog::{Catalog, Missing};
@@ -28,7 +30,7 @@ pub enum OutputArg {
 #[derive(Clone, Debug, Args)]
 pub struct GetArgs {
     /// clusters, kcp, md, ms, machines, …, several with commas between; `kubeconfig`: that of a workload cluster, by the name of its Cluster
-    pub resource: String,
+    pub resource: Resource,
     /// Only these
     pub names: Vec<String>,
     /// Label selector
@@ -46,6 +48,34 @@ pub struct GetArgs {
 
 /// In place of a kind: what a Cluster's Secret has.
 const KUBECONFIG: &str = "kubeconfig";
+
+/// What is printed; the name of an object may stand behind a slash.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resource {
+    kinds: Kinds,
+    name: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Kinds {
+    Kubeconfig,
+    Objects(Vec<Gvk>),
+}
+
+impl FromStr for Resource {
+    type Err = TargetError;
+
+    fn from_str(text: &str) -> Result<Self, TargetError> {
+        let (kinds, name) = text.split_once('/').map_or((text, None), |(kinds, name)| (kinds, Some(name)));
+        let kinds = if kinds == KUBECONFIG {
+            Kinds::Kubeconfig
+        } else {
+            let named = kinds.split(',').map(|kind| kind_named(kind).map(|served| served.gvk));
+            Kinds::Objects(named.collect::<Result<_, _>>()?)
+        };
+        Ok(Self { kinds, name: name.map(str::to_owned) })
+    }
+}
 
 /// Narrowest column and space behind the widest cell.
 /// Source: kubectl `printers.GetNewTabWriter`, v1.35.
@@ -69,24 +99,24 @@ pub async fn get(
     namespace: &str,
     style: Style,
 ) -> anyhow::Result<Answer> {
-    let (resource, first) =
-        args.resource.split_once('/').map_or((args.resource.as_str(), None), |(r, n)| (r, Some(n)));
-    let names: Vec<String> = first.map(str::to_owned).into_iter().chain(args.names.iter().cloned()).collect();
-    if resource == KUBECONFIG {
-        return kubeconfig(connection, &names, namespace).await;
-    }
+    let Resource { kinds, name } = &args.resource;
+    let names: Vec<String> = name.iter().chain(&args.names).cloned().collect();
+    let Kinds::Objects(kinds) = kinds else { return kubeconfig(connection, &names, namespace).await };
     if !names.is_empty() && args.selector.is_some() {
-        bail!("a selector and names exclude each other: use one of them");
+        bail!(WrongUsage("a selector and names exclude each other: use one of them".to_owned()));
     }
     let selector = args.selector.as_deref().unwrap_or_default();
     let owners = args.show_managed_fields;
     let catalog = Catalog::new(connection.client.clone());
     let mut queries = Vec::new();
-    for resource in resource.split(',') {
-        let gvk = served(connection, &catalog, kind_named(resource)?.gvk).await?;
-        if namespace.is_empty() && !names.is_empty() && gvk.namespaced {
-            bail!("objects are named within a namespace: leave out --all-namespaces, or leave out the names");
-        }
+    if namespace.is_empty() && !names.is_empty() && kinds.iter().any(|kind| kind.namespaced) {
+        bail!(WrongUsage(
+            "objects are named within a namespace: leave out --all-namespaces, or leave out the names"
+                .to_owned()
+        ));
+    }
+    for kind in kinds {
+        let gvk = served(connection, &catalog, kind.clone()).await?;
         queries.push(Query { connection, gvk, namespace, names: &names, selector, owners });
     }
     let document = match args.output {
@@ -144,9 +174,11 @@ fn nothing(namespace: &str) -> String {
 /// The kubeconfig of the named workload cluster, as its Secret has it.
 /// Source: cluster-api `util/kubeconfig` (`FromSecret`), v1.14.0.
 async fn kubeconfig(connection: &Connection, names: &[String], namespace: &str) -> anyhow::Result<Answer> {
-    let [cluster] = names else { bail!("`get {KUBECONFIG}` takes the name of one Cluster") };
+    let [cluster] = names else {
+        bail!(WrongUsage(format!("`get {KUBECONFIG}` takes the name of one Cluster")))
+    };
     if namespace.is_empty() {
-        bail!("a Cluster is named within a namespace: leave out --all-namespaces");
+        bail!(WrongUsage("a Cluster is named within a namespace: leave out --all-namespaces".to_owned()));
     }
     let key = ObjectKey::new(namespace, format!("{cluster}-kubeconfig"));
     let secret: Option<Secret> = client::get(&connection.client, &key)

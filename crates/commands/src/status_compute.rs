@@ -8,7 +8,9 @@ use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
 use super::output::{self, Style};
-use super::{documents, status_report};
+use super::status_report;
+use crate::arguments::Moment;
+use crate::documents::{self, WorkloadFile};
 use capi_rules::observe::dump::Dump;
 use capi_rules::recompute::{Computed, all, kept};
 use capstan_base::text::counted;
@@ -27,10 +29,10 @@ pub struct StatusComputeArgs {
     pub files: Vec<PathBuf>,
     /// Nodes and Pods in FILE are of the workload cluster NAMESPACE/NAME
     #[arg(long = "workload", value_name = "NAMESPACE/NAME=FILE")]
-    pub workloads: Vec<String>,
+    pub workloads: Vec<WorkloadFile>,
     /// The moment to judge at: 2026-11-20T10:00:00Z, or from now: +2h, +30m, +1d; without it the present
     #[arg(long, value_name = "TIME")]
-    pub now: Option<String>,
+    pub now: Option<Moment>,
     /// A stream of documents, or one List
     #[arg(short, long, default_value = "yaml")]
     pub output: StatusOutputArg,

@@ -1,7 +1,12 @@
-//! `KIND/NAME` as kubectl users type it → a reference. Owns the lookup in the table of kinds; must
+//! `KIND/NAME` as kubectl users type it → a reference. Owns the argument and the lookup in the table of kinds; must
 //! not know whether the object exists.
 
-use capi_types::key::{ObjectKey, ObjectRef};
+use std::fmt;
+
+use clap::error::ErrorKind;
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+
+use capi_types::key::{Gvk, ObjectKey, ObjectRef};
 use capi_types::{self as api, Served};
 
 /// A target that cannot be understood.
@@ -13,23 +18,87 @@ pub enum TargetError {
     Kind { typed: String, known: String },
 }
 
-/// `["md/a"]` or `["md", "a"]` in `namespace`.
-///
-/// # Errors
-/// [`TargetError`].
-pub fn parse(words: &[String], namespace: &str) -> Result<ObjectRef, TargetError> {
-    let shape = || TargetError::Shape { typed: words.join(" ") };
-    let (kind, name) = match words {
-        [one] => one.split_once('/').ok_or_else(shape)?,
-        [kind, name] => (kind.as_str(), name.as_str()),
-        _ => return Err(shape()),
-    };
-    if name.is_empty() || name.contains('/') {
-        return Err(shape());
+/// A kind and a name, whose namespace is still to be said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedObject {
+    gvk: Gvk,
+    name: String,
+}
+
+impl NamedObject {
+    /// `["md/a"]` or `["md", "a"]`.
+    ///
+    /// # Errors
+    /// [`TargetError`].
+    pub fn of(words: &[String]) -> Result<Self, TargetError> {
+        let shape = || TargetError::Shape { typed: words.join(" ") };
+        let (kind, name) = match words {
+            [one] => one.split_once('/').ok_or_else(shape)?,
+            [kind, name] => (kind.as_str(), name.as_str()),
+            _ => return Err(shape()),
+        };
+        if name.is_empty() || name.contains('/') {
+            return Err(shape());
+        }
+        Ok(Self { gvk: kind_named(kind)?.gvk, name: name.to_owned() })
     }
-    let served = kind_named(kind)?;
-    let namespace = if served.gvk.namespaced { namespace } else { "" };
-    Ok(ObjectRef { gvk: served.gvk, key: ObjectKey::new(namespace, name), uid: String::new() })
+
+    pub fn kind(&self) -> &str {
+        &self.gvk.kind
+    }
+
+    /// The object of this name there; a kind without namespaces is nowhere.
+    pub fn within(&self, namespace: &str) -> ObjectRef {
+        let namespace = if self.gvk.namespaced { namespace } else { "" };
+        ObjectRef { gvk: self.gvk.clone(), key: ObjectKey::new(namespace, &self.name), uid: String::new() }
+    }
+}
+
+impl fmt::Display for NamedObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.gvk.kind, self.name)
+    }
+}
+
+/// Said where an object is named and no namespace is.
+pub const ALL_NAMESPACES: &str =
+    "an object is named within a namespace: leave out --all-namespaces, or leave out the name";
+
+/// The object that a command is about: an argument `target` of one word or two. A command that needs one says so with `mut_arg`,
+/// and what it is there for.
+#[derive(Clone, Debug, Default)]
+pub struct TargetArgs(pub Option<NamedObject>);
+
+const TARGET: &str = "target";
+
+impl Args for TargetArgs {
+    fn augment_args(command: Command) -> Command {
+        command.arg(Arg::new(TARGET).value_name("TARGET").num_args(0..=2).action(ArgAction::Append))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for TargetArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let words: Vec<String> = matches.get_many(TARGET).into_iter().flatten().cloned().collect();
+        if words.is_empty() {
+            return Ok(Self(None));
+        }
+        NamedObject::of(&words).map(|object| Self(Some(object))).map_err(|error| refusal(&error))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+/// What clap says of values that are wrong together.
+pub fn refusal(why: &dyn fmt::Display) -> clap::Error {
+    clap::Error::raw(ErrorKind::ValueValidation, format!("{why}\n"))
 }
 
 /// By kind, plural, short name, or any of them with the group behind a dot; case does not matter.
@@ -58,7 +127,7 @@ mod tests {
 
     fn parsed(words: &[&str]) -> Result<String, TargetError> {
         let words: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
-        parse(&words, "ns").map(|r| r.to_string())
+        NamedObject::of(&words).map(|object| object.within("ns").to_string())
     }
 
     #[test]

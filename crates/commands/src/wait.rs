@@ -1,6 +1,7 @@
 //! `capstan wait`: until an object reaches a state, by watch. Owns what can be waited for; must not
 //! know how objects are watched.
 
+use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::bail;
@@ -8,7 +9,7 @@ use clap::Args;
 use serde_json::Value;
 
 use super::exit_code::WrongUsage;
-use super::target;
+use super::target::TargetArgs;
 use crate::arguments::duration;
 use capstan_base::rng::Rng;
 use capstan_base::time::Clock;
@@ -17,13 +18,13 @@ use capstan_dashboard::fleet::{FeedState, Fleet, HEALTH_CHECK, SourceId, Target,
 use capstan_engine::client::Connection;
 
 #[derive(Clone, Debug, Args)]
+#[command(mut_arg("target", |arg| arg.required(true).num_args(1..=2).help("KIND/NAME, or KIND NAME")))]
 pub struct WaitArgs {
-    /// KIND/NAME, or KIND NAME
-    #[arg(required = true, num_args = 1..=2)]
-    pub target: Vec<String>,
+    #[command(flatten)]
+    pub target: TargetArgs,
     /// `condition=TYPE[=STATUS]`, `verdict=ok`, or `delete`
     #[arg(long = "for", value_name = "WHAT")]
-    pub condition: String,
+    pub until: Until,
     /// Such as 30s, 5m, 1h
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = duration)]
     pub timeout: Duration,
@@ -52,44 +53,41 @@ pub enum Waited {
     TimedOut { last: String, verdict: Verdict },
 }
 
-/// # Errors
-/// A sentence with what was expected.
-pub fn parse(text: &str) -> Result<Until, WrongUsage> {
-    let expected = || {
-        WrongUsage(format!(
-            "--for={text} is not understood; expected condition=TYPE, condition=TYPE=STATUS, verdict=ok or delete"
-        ))
-    };
-    if text == "delete" {
-        return Ok(Until::Delete);
-    }
-    match text.split_once('=').ok_or_else(expected)? {
-        ("condition", rest) => {
-            let (type_, status) = rest.split_once('=').unwrap_or((rest, "True"));
-            let known = ["True", "False", "Unknown"].into_iter().find(|s| s.eq_ignore_ascii_case(status));
-            let status = known.ok_or_else(|| {
-                WrongUsage(format!("a condition is True, False or Unknown, never `{status}`"))
-            })?;
-            if type_.is_empty() {
-                return Err(expected());
+impl FromStr for Until {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let expected = || "expected condition=TYPE, condition=TYPE=STATUS, verdict=ok or delete".to_owned();
+        if text == "delete" {
+            return Ok(Self::Delete);
+        }
+        match text.split_once('=').ok_or_else(expected)? {
+            ("condition", rest) => {
+                let (type_, status) = rest.split_once('=').unwrap_or((rest, "True"));
+                let known = ["True", "False", "Unknown"].into_iter().find(|s| s.eq_ignore_ascii_case(status));
+                let status = known
+                    .ok_or_else(|| format!("a condition is True, False or Unknown, never `{status}`"))?;
+                if type_.is_empty() {
+                    return Err(expected());
+                }
+                Ok(Self::Condition { type_: type_.to_owned(), status: status.to_owned() })
             }
-            Ok(Until::Condition { type_: type_.to_owned(), status: status.to_owned() })
+            ("verdict", word) => {
+                let words = Verdict::ALL.map(Verdict::word).join(", ");
+                let verdict = Verdict::ALL.into_iter().find(|h| h.word() == word);
+                verdict
+                    .map(Self::Verdict)
+                    .ok_or_else(|| format!("there is no verdict `{word}`; verdicts are {words}"))
+            }
+            _ => Err(expected()),
         }
-        ("verdict", word) => {
-            let words = Verdict::ALL.map(Verdict::word).join(", ");
-            let verdict = Verdict::ALL.into_iter().find(|h| h.word() == word);
-            verdict
-                .map(Until::Verdict)
-                .ok_or_else(|| WrongUsage(format!("there is no verdict `{word}`; verdicts are {words}")))
-        }
-        _ => Err(expected()),
     }
 }
 
 /// Waits. An object that does not exist yet is waited for as well, except for its deletion.
 ///
 /// # Errors
-/// A target or condition that is not understood, or a server that does not have the kind or refuses it.
+/// An object without a verdict that one is waited for, or a server that does not have the kind or refuses it.
 pub async fn wait(
     connection: &Connection,
     args: &WaitArgs,
@@ -97,8 +95,11 @@ pub async fn wait(
     clock: Clock,
     rng: Rng,
 ) -> anyhow::Result<Waited> {
-    let until = parse(&args.condition)?;
-    let object = target::parse(&args.target, namespace)?;
+    let until = args.until.clone();
+    let TargetArgs(Some(named)) = &args.target else {
+        bail!(WrongUsage("what is waited for has no name: expected KIND/NAME".to_owned()))
+    };
+    let object = named.within(namespace);
     if matches!(until, Until::Verdict(_)) && object.gvk.kind != "Cluster" {
         bail!(WrongUsage(format!("only a cluster has a verdict: wait for a condition of {object} instead")));
     }
@@ -282,7 +283,7 @@ mod tests {
             ("condition=Available=false", condition("Available", "False")),
             ("verdict=ok", Until::Verdict(Verdict::Ok)),
         ] {
-            assert_eq!(parse(text).expect(text), expected);
+            assert_eq!(text.parse::<Until>().expect(text), expected);
         }
         for (text, said) in [
             ("create", "expected condition=TYPE"),
@@ -290,7 +291,7 @@ mod tests {
             ("condition=Ready=Maybe", "never `Maybe`"),
             ("verdict=fine", "verdicts are ok"),
         ] {
-            let error = parse(text).expect_err(text).to_string();
+            let error = text.parse::<Until>().expect_err(text);
             assert!(error.contains(said), "{error}");
         }
     }

@@ -11,7 +11,7 @@ use super::forecast::forecast;
 use super::plan::{exit_code, shown};
 use super::{ChangeAnswer, Session, changes, runbook, status, target};
 use crate::confirmation::Question;
-use crate::exit_code::ExitCode;
+use crate::exit_code::{ExitCode, WrongUsage};
 use capstan_base::private_file;
 use capstan_base::text;
 use capstan_base::time;
@@ -32,6 +32,10 @@ use kubeadm_change::progress::ProgressItem;
 use kubeadm_change::record::ChangeRecord;
 use kubeadm_change::request::WantedDocuments;
 use kubeadm_change::steps::StepId;
+
+/// Said where nothing can be carried out.
+const FILES: &str = "files cannot be changed: leave --from-dir out to carry it out on the cluster of the kubeconfig, or use \
+                     `change plan --files DIR`";
 
 /// One command at work.
 pub(super) struct Doing<'d, O, A> {
@@ -108,8 +112,7 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
         record: &ChangeRecord,
         args: &RollbackArgs,
     ) -> anyhow::Result<Option<ChangeAnswer>> {
-        let Some(taken) =
-            record.takes_back.as_ref().filter(|_| args.change.as_deref() != Some(record.id.as_str()))
+        let Some(taken) = record.takes_back.as_ref().filter(|_| args.change.as_ref() != Some(&record.id))
         else {
             return Ok(None);
         };
@@ -343,9 +346,7 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
     }
 
     fn writable(&self, found: &SourceReading) -> anyhow::Result<LiveCluster> {
-        let live = found.live.clone().context(
-            "files cannot be changed: leave --from-dir out to carry it out on the cluster of the kubeconfig, or use `change plan --files DIR`",
-        )?;
+        let live = found.live.clone().ok_or_else(|| WrongUsage(FILES.to_owned()))?;
         self.session.guard.over(live.read_only).check_writable()?;
         Ok(live)
     }

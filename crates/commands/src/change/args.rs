@@ -1,11 +1,19 @@
 //! The arguments of `capstan change`. Owns words and defaults; must not know how anything is done.
 
+use std::fmt;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 
 use capstan_base::time::parse_duration;
+use k8s_machinery::validation::naming::dns_subdomain;
+use kubeadm_change::change_id::{ChangeId, ChangeIdError};
+use kubeadm_change::document::DocumentKind;
+use kubeadm_change::path::FieldPath;
+use kubeadm_change::render::Release;
+use kubeadm_change::schema::Schema;
 
 #[derive(Debug, Subcommand)]
 pub enum ChangeCommand {
@@ -51,7 +59,7 @@ pub struct SourceArgs {
     /// A workload cluster of the management cluster of the kubeconfig, by its Cluster; without it the cluster of the
     /// kubeconfig itself
     #[arg(long, value_name = "[NS/]NAME", conflicts_with = "from_dir")]
-    pub cluster: Option<String>,
+    pub cluster: Option<ClusterName>,
 }
 
 /// What should be different.
@@ -116,12 +124,12 @@ pub struct RenderArgs {
     /// A control plane node and its advertise address; without it that of the InitConfiguration, or those of the
     /// mirror pods
     #[arg(long = "node", value_name = "NAME=ADDRESS")]
-    pub nodes: Vec<String>,
+    pub nodes: Vec<NodeAddress>,
     /// The release of kubeadm that writes, such as 1.36; without it that of the cluster's version
-    #[arg(long, value_name = "VERSION")]
-    pub kubeadm_version: Option<String>,
+    #[arg(long, value_name = "VERSION", value_parser = release)]
+    pub kubeadm_version: Option<Release>,
     /// A folder of certificate authorities that the nodes have; without it those of Debian
-    #[arg(long = "ca-folder", value_name = "PATH")]
+    #[arg(long = "ca-folder", value_name = "DIR")]
     pub ca_folders: Vec<String>,
     #[arg(short, long, default_value = "json")]
     pub output: RenderOutputArg,
@@ -235,8 +243,8 @@ pub struct RollbackArgs {
     #[arg(long)]
     pub plan: bool,
     /// The change that is meant, where the last one took another one back: that one is then stored again
-    #[arg(long, value_name = "ID")]
-    pub change: Option<String>,
+    #[arg(long, value_name = "ID", value_parser = change_id)]
+    pub change: Option<ChangeId>,
     #[command(flatten)]
     pub carry_out: CarryOutArgs,
 }
@@ -252,6 +260,77 @@ pub struct ChangeStatusArgs {
 #[derive(Clone, Debug, Args)]
 pub struct RulesArgs {
     /// Only this attribute, such as networking.podSubnet or apiServer.extraArgs[audit-log-path]
-    #[arg(long, value_name = "PATH")]
-    pub path: Option<String>,
+    #[arg(long, value_name = "PATH", value_parser = attribute)]
+    pub path: Option<FieldPath>,
+}
+
+/// Documents whose fields have rules.
+pub const RULED: [DocumentKind; 3] = [DocumentKind::Cluster, DocumentKind::Kubelet, DocumentKind::Proxy];
+
+/// The name of a Cluster, with its namespace where that is not the connection's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterName {
+    pub namespace: Option<String>,
+    pub name: String,
+}
+
+impl FromStr for ClusterName {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, &'static str> {
+        let (namespace, name) = match text.split_once('/') {
+            Some((namespace, name)) => (Some(namespace), name),
+            None => (None, text),
+        };
+        let is_name = |text: &str| dns_subdomain(text).is_empty();
+        if is_name(name) && namespace.is_none_or(is_name) {
+            return Ok(Self { namespace: namespace.map(str::to_owned), name: name.to_owned() });
+        }
+        Err("expected NAME or NAMESPACE/NAME of a Cluster")
+    }
+}
+
+impl fmt::Display for ClusterName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.namespace.iter().try_for_each(|namespace| write!(f, "{namespace}/"))?;
+        f.write_str(&self.name)
+    }
+}
+
+/// A control plane node and its advertise address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeAddress {
+    pub name: String,
+    pub address: String,
+}
+
+impl FromStr for NodeAddress {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, &'static str> {
+        match text.split_once('=') {
+            Some((name, address)) if !name.is_empty() && !address.is_empty() => {
+                Ok(Self { name: name.to_owned(), address: address.to_owned() })
+            }
+            _ => Err("expected NAME=ADDRESS, such as n1=10.0.0.1"),
+        }
+    }
+}
+
+fn release(text: &str) -> Result<Release, &'static str> {
+    Release::of(text).ok_or("expected a version such as 1.36 or v1.36.2")
+}
+
+fn change_id(text: &str) -> Result<ChangeId, ChangeIdError> {
+    ChangeId::try_from(text.to_owned())
+}
+
+fn attribute(text: &str) -> Result<FieldPath, String> {
+    let path = FieldPath::parse(text).map_err(|error| error.to_string())?;
+    let is_known = |kind: &DocumentKind| Schema::embedded().type_at(kind.name(), &path).is_ok();
+    if RULED.iter().any(is_known) {
+        return Ok(path);
+    }
+    Err("no document has this field; expected a path such as apiServer.extraArgs[audit-log-path] or maxPods"
+        .to_owned())
 }

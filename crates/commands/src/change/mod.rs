@@ -77,7 +77,7 @@ pub async fn run(
 ) -> anyhow::Result<ChangeAnswer> {
     let style = session.style;
     let found = match command {
-        ChangeCommand::Rules(args) => return plan::rules(args, style),
+        ChangeCommand::Rules(args) => return Ok(plan::rules(args, style)),
         ChangeCommand::Validate(ValidateArgs { source, .. })
         | ChangeCommand::Diff(DiffArgs { source, .. })
         | ChangeCommand::Plan(PlanChangeArgs { source, .. })
@@ -93,7 +93,7 @@ pub async fn run(
         ChangeCommand::Validate(args) => Ok(validate(args, inputs, style)?.with_gaps(&found)),
         ChangeCommand::Diff(args) => diff(args, inputs, style),
         ChangeCommand::Plan(args) => Ok(plan::run(args, &found, session).await?.with_gaps(&found)),
-        ChangeCommand::Rules(args) => plan::rules(args, style),
+        ChangeCommand::Rules(args) => Ok(plan::rules(args, style)),
         ChangeCommand::Render(args) => render::run(args, inputs, style),
         ChangeCommand::Apply(args) => {
             let mut doing = apply::Doing { session, args: &args.carry_out, out, answers };

@@ -4,12 +4,12 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use serde_json::json;
 
-use super::args::{PlanChangeArgs, PlanFormatArg, RulesArgs};
+use super::args::{PlanChangeArgs, PlanFormatArg, RULED, RulesArgs};
 use super::{ChangeAnswer, Session, forecast::forecast, target};
-use crate::exit_code::{ExitCode, WrongUsage};
+use crate::exit_code::ExitCode;
 use crate::output::{self, Style};
 use capstan_base::private_file;
 use capstan_dashboard::operations::change::planned;
@@ -105,27 +105,19 @@ fn write_files(
 }
 
 /// `capstan change rules [--path P]`.
-pub(super) fn rules(args: &RulesArgs, style: Style) -> anyhow::Result<ChangeAnswer> {
+pub(super) fn rules(args: &RulesArgs, style: Style) -> ChangeAnswer {
     let mut text = String::new();
     match &args.path {
-        Some(typed) => {
-            let path = FieldPath::parse(typed)?;
-            let kinds = [DocumentKind::Cluster, DocumentKind::Kubelet, DocumentKind::Proxy];
-            let known =
-                kinds.into_iter().filter(|kind| Schema::embedded().type_at(kind.name(), &path).is_ok());
-            for kind in known {
-                if let Some(rule) = rules::rule_for(kind, &path) {
-                    describe(&mut text, kind.name(), typed, rule);
+        Some(path) => {
+            let is_known = |kind: &DocumentKind| Schema::embedded().type_at(kind.name(), path).is_ok();
+            for kind in RULED.into_iter().filter(is_known) {
+                if let Some(rule) = rules::rule_for(kind, path) {
+                    describe(&mut text, kind.name(), &path.to_string(), rule);
                 }
-            }
-            if text.is_empty() {
-                bail!(WrongUsage(format!(
-                    "--path {typed}: no document has this field; expected a path such as apiServer.extraArgs[audit-log-path] or maxPods"
-                )));
             }
         }
         None => {
-            for kind in [DocumentKind::Cluster, DocumentKind::Kubelet, DocumentKind::Proxy] {
+            for kind in RULED {
                 let _ = writeln!(text, "{}", kind.name());
                 for path in Schema::embedded().leaves(kind.name()) {
                     let verdict = rules::rule_for(kind, &path).map_or("", |rule| verdict_word(rule.verdict));
@@ -134,7 +126,7 @@ pub(super) fn rules(args: &RulesArgs, style: Style) -> anyhow::Result<ChangeAnsw
             }
         }
     }
-    Ok(ChangeAnswer::of(style.block(text), ExitCode::Success))
+    ChangeAnswer::of(style.block(text), ExitCode::Success)
 }
 
 /// `[*]` and `*` as people read them.

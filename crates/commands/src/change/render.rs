@@ -11,14 +11,13 @@ use crate::exit_code::{ExitCode, WrongUsage};
 use crate::output::{self, Style};
 use kubeadm_change::document::{DocumentKind, Inputs};
 use kubeadm_change::live;
-use kubeadm_change::render::{self, AddonImages, ClusterSettings, HostFacts, NodeArtefacts, Release};
+use kubeadm_change::render::{self, AddonImages, ClusterSettings, HostFacts, NodeArtefacts};
 use kubeadm_change::yaml;
 
 pub(super) fn run(args: &RenderArgs, inputs: &Inputs, style: Style) -> anyhow::Result<ChangeAnswer> {
     let cluster =
         inputs.document(DocumentKind::Cluster).context("there is no ClusterConfiguration to render")?;
-    let kubeadm = args.kubeadm_version.as_deref().map(release).transpose()?;
-    let settings = ClusterSettings::new(&cluster.value, kubeadm)?;
+    let settings = ClusterSettings::new(&cluster.value, args.kubeadm_version)?;
     let mut remarks = Vec::new();
     if !settings.release.is_known() {
         remarks.push(format!(
@@ -39,12 +38,6 @@ pub(super) fn run(args: &RenderArgs, inputs: &Inputs, style: Style) -> anyhow::R
     Ok(ChangeAnswer { document: style.block(document), remarks, exit_code: ExitCode::Success })
 }
 
-fn release(text: &str) -> anyhow::Result<Release> {
-    Release::of(text).with_context(|| {
-        WrongUsage(format!("--kubeadm-version {text}: expected a version such as 1.36 or v1.36.2"))
-    })
-}
-
 fn document(nodes: BTreeMap<String, NodeArtefacts>, addons: &AddonImages) -> Value {
     let (mut pods, mut certificates) = (Map::new(), Map::new());
     for (name, node) in nodes {
@@ -56,16 +49,8 @@ fn document(nodes: BTreeMap<String, NodeArtefacts>, addons: &AddonImages) -> Val
 
 /// The nodes that are named, else that of the InitConfiguration, else those that the mirror pods show.
 fn hosts(args: &RenderArgs, inputs: &Inputs) -> anyhow::Result<Vec<HostFacts>> {
-    let mut hosts = Vec::new();
-    for typed in &args.nodes {
-        let (name, address) = typed
-            .split_once('=')
-            .filter(|(name, address)| !name.is_empty() && !address.is_empty())
-            .with_context(|| {
-                WrongUsage(format!("--node {typed}: expected NAME=ADDRESS, such as n1=10.0.0.1"))
-            })?;
-        hosts.push(HostFacts::new(name, address));
-    }
+    let named = args.nodes.iter().map(|node| HostFacts::new(&node.name, &node.address));
+    let mut hosts: Vec<HostFacts> = named.collect();
     if hosts.is_empty() {
         hosts.extend(init_host(inputs));
     }
@@ -73,9 +58,9 @@ fn hosts(args: &RenderArgs, inputs: &Inputs) -> anyhow::Result<Vec<HostFacts>> {
         hosts = live::control_plane(&inputs.objects).into_iter().map(|node| node.host).collect();
     }
     if hosts.is_empty() {
-        bail!(
-            "there is no node to render for: name one by --node NAME=ADDRESS, or put an InitConfiguration or the mirror pods beside the documents"
-        );
+        bail!(WrongUsage(
+            "there is no node to render for: name one by --node NAME=ADDRESS, or put an InitConfiguration or the mirror pods beside the documents".to_owned()
+        ));
     }
     if !args.ca_folders.is_empty() {
         hosts.iter_mut().for_each(|host| host.ca_folders.clone_from(&args.ca_folders));

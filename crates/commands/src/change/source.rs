@@ -41,9 +41,8 @@ pub async fn find(source: &SourceArgs, reach: &Reach) -> anyhow::Result<SourceRe
     let live = match &source.cluster {
         None => LiveCluster::of_connection(connection),
         Some(typed) => {
-            let (namespace, name) =
-                typed.split_once('/').unwrap_or((connection.namespace.as_str(), typed.as_str()));
-            let key = ObjectKey::new(namespace, name);
+            let namespace = typed.namespace.as_ref().unwrap_or(&connection.namespace);
+            let key = ObjectKey::new(namespace, &typed.name);
             of_fleet(connection, &key).await.map_err(|error| match error {
                 SourceError::NoCluster { .. } => anyhow!("--cluster {typed}: {error}"),
                 other => other.into(),

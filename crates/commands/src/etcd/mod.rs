@@ -25,7 +25,7 @@ pub struct EtcdStatusArgs {
     pub cluster: Option<String>,
     /// Any etcd: addresses of members, such as https://10.0.0.1:2379,https://10.0.0.2:2379; members that these
     /// list are asked, too
-    #[arg(long, value_name = "URL", value_delimiter = ',')]
+    #[arg(long, value_name = "URL", value_delimiter = ',', value_parser = endpoint)]
     pub endpoints: Vec<String>,
     /// Who signs the members' certificates (PEM); with it connections use TLS
     #[arg(long, value_name = "FILE", requires = "endpoints")]
@@ -41,6 +41,16 @@ pub struct EtcdStatusArgs {
     /// Exit 0 healthy, 11 degraded, 12 critical, 13 no member answered
     #[arg(long)]
     pub exit_status: bool,
+}
+
+fn endpoint(text: &str) -> Result<String, &'static str> {
+    let address = ["https://", "http://"].iter().find_map(|scheme| text.strip_prefix(scheme)).unwrap_or(text);
+    let address = address.trim_end_matches('/');
+    let is_of_address = |c: char| c.is_ascii_alphanumeric() || ".:-_[]%".contains(c);
+    if address.is_empty() || !address.chars().all(is_of_address) {
+        return Err("expected an address such as https://10.0.0.1:2379");
+    }
+    Ok(text.to_owned())
 }
 
 /// How long an election, or news of a change, may take before it counts.

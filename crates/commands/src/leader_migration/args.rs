@@ -4,9 +4,11 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use crate::arguments::PlanOutputArg;
+use crate::arguments::{PlanOutputArg, lease_name};
 use leader_migration::configuration::{ANY, DEFAULT_LEADER_NAME};
 use leader_migration::controller_names::{Function, function_named};
+use leader_migration::flags::{FlagError, Flags};
+use leader_migration::manager_kind::ManagerKind;
 use leader_migration::release::Release;
 use leader_migration::rights::Grantee;
 
@@ -54,11 +56,11 @@ pub struct ValidateArgs {
     #[arg(long, value_name = "V", value_parser = Release::parse)]
     pub ccm_version: Option<Release>,
     /// Flags of a kube-controller-manager, as one word
-    #[arg(long, value_name = "FLAGS", allow_hyphen_values = true, requires = "kcm_version")]
-    pub kcm_flags: Option<String>,
+    #[arg(long, value_name = "FLAGS", value_parser = kcm_flags, allow_hyphen_values = true, requires = "kcm_version")]
+    pub kcm_flags: Option<Flags>,
     /// Flags of a cloud-controller-manager, as one word
-    #[arg(long, value_name = "FLAGS", allow_hyphen_values = true, requires = "ccm_version")]
-    pub ccm_flags: Option<String>,
+    #[arg(long, value_name = "FLAGS", value_parser = ccm_flags, allow_hyphen_values = true, requires = "ccm_version")]
+    pub ccm_flags: Option<Flags>,
     #[arg(short, long, default_value = "text")]
     pub output: PlanOutputArg,
 }
@@ -72,7 +74,7 @@ pub struct GenerateArgs {
     #[arg(long, value_name = "V", value_parser = Release::parse)]
     pub ccm_version: Option<Release>,
     /// Name of the migration Lease
-    #[arg(long, value_name = "NAME", default_value = DEFAULT_LEADER_NAME)]
+    #[arg(long, value_name = "NAME", value_parser = lease_name, default_value = DEFAULT_LEADER_NAME)]
     pub leader_name: String,
     /// Controllers to migrate, by their old or canonical names
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = function,
@@ -87,7 +89,7 @@ pub struct GenerateArgs {
 #[derive(Clone, Debug, Args)]
 pub struct WalkthroughArgs {
     /// Name of the migration Lease
-    #[arg(long, value_name = "NAME", default_value = DEFAULT_LEADER_NAME)]
+    #[arg(long, value_name = "NAME", value_parser = lease_name, default_value = DEFAULT_LEADER_NAME)]
     pub leader_name: String,
     /// Namespace of the Leases and of the controller managers' pods
     #[arg(long, value_name = "NS", default_value = "kube-system")]
@@ -117,8 +119,8 @@ pub struct WalkthroughArgs {
 #[derive(Clone, Debug, Args)]
 pub struct RehearseArgs {
     /// Control plane nodes
-    #[arg(long, value_name = "N", default_value_t = 3)]
-    pub nodes: usize,
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
+    pub nodes: u16,
     /// Release of the old kube-controller-manager
     #[arg(long, value_name = "V", value_parser = Release::parse, default_value = "1.26")]
     pub kcm_version: Release,
@@ -126,11 +128,11 @@ pub struct RehearseArgs {
     #[arg(long, value_name = "V", value_parser = Release::parse, default_value = "1.27")]
     pub ccm_version: Release,
     /// Bring the processes into this failure instead, F1 to F22, with the releases that it is about
-    #[arg(long, value_name = "CODE", conflicts_with = "back_from")]
+    #[arg(long, value_name = "CODE", value_parser = failure, conflicts_with = "back_from")]
     pub failure: Option<String>,
     /// Go to this stage, 2 to 6, and all the way back
-    #[arg(long, value_name = "STAGE")]
-    pub back_from: Option<usize>,
+    #[arg(long, value_name = "STAGE", value_parser = clap::value_parser!(u8).range(2..=6))]
+    pub back_from: Option<u8>,
     /// Chance that repeats
     #[arg(long, value_name = "N", default_value_t = 7)]
     pub seed: u64,
@@ -139,7 +141,7 @@ pub struct RehearseArgs {
 #[derive(Clone, Debug, Args)]
 pub struct RightsArgs {
     /// Name of the migration Lease
-    #[arg(long, value_name = "NAME", default_value = DEFAULT_LEADER_NAME)]
+    #[arg(long, value_name = "NAME", value_parser = lease_name, default_value = DEFAULT_LEADER_NAME)]
     pub leader_name: String,
     /// Namespace of the Leases
     #[arg(long, value_name = "NS", default_value = "kube-system")]
@@ -166,5 +168,30 @@ fn service_account(text: &str) -> Result<Grantee, String> {
             Ok(Grantee::ServiceAccount { namespace: namespace.to_owned(), name: name.to_owned() })
         }
         _ => Err("expected NAMESPACE/NAME".to_owned()),
+    }
+}
+
+fn kcm_flags(text: &str) -> Result<Flags, FlagError> {
+    flags(ManagerKind::KubeControllerManager, text)
+}
+
+fn ccm_flags(text: &str) -> Result<Flags, FlagError> {
+    flags(ManagerKind::CloudControllerManager, text)
+}
+
+pub(super) fn flags(manager: ManagerKind, text: &str) -> Result<Flags, FlagError> {
+    let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
+    Flags::parse(manager, &words)
+}
+
+/// How many failures can be played.
+const FAILURES: u8 = 22;
+
+fn failure(text: &str) -> Result<String, String> {
+    let code = text.to_ascii_uppercase();
+    let number = code.strip_prefix('F').and_then(|number| number.parse::<u8>().ok());
+    match number {
+        Some(1..=FAILURES) => Ok(code),
+        Some(_) | None => Err(format!("expected one of F1 to F{FAILURES}")),
     }
 }

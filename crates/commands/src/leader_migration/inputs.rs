@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use serde_json::Value;
 
-use super::args::ValidateArgs;
+use super::args::{self, ValidateArgs};
+use crate::exit_code::WrongUsage;
 use leader_migration::controller_names::WITHOUT_CLOUD_PROVIDER;
 use leader_migration::flags::{CONFIG, ENABLE, Flags};
 use leader_migration::inventory::Inventory;
@@ -122,7 +123,7 @@ impl<'a> Gathering<'a> {
             let (release, flags) = (self.inventory.given(kind), self.flags(kind));
             let is_found = processes.iter().any(|process| process.manager == kind);
             match (release, flags) {
-                (Some(release), Some(flags)) => processes.push(self.flagged(kind, release, flags)?),
+                (Some(release), Some(flags)) => processes.push(self.flagged(kind, release, flags.clone())),
                 (Some(release), None) if !is_found && !self.is_running => {
                     for process in self.assumed(kind, release)? {
                         remarks.push(format!(
@@ -137,28 +138,25 @@ impl<'a> Gathering<'a> {
             }
         }
         if processes.is_empty() {
-            bail!(
-                "which release reads the files is not known: give --kcm-version, --ccm-version, or a manifest"
-            );
+            bail!(WrongUsage(
+                "which release reads the files is not known: give --kcm-version, --ccm-version, or a manifest".to_owned()
+            ));
         }
         remarks.extend(self.inventory.unread(&processes));
         Ok(Inputs { processes, remarks, objects: self.objects })
     }
 
-    fn flags(&self, kind: ManagerKind) -> Option<&str> {
+    fn flags(&self, kind: ManagerKind) -> Option<&Flags> {
         match kind {
-            ManagerKind::KubeControllerManager => self.args.kcm_flags.as_deref(),
-            ManagerKind::CloudControllerManager => self.args.ccm_flags.as_deref(),
+            ManagerKind::KubeControllerManager => self.args.kcm_flags.as_ref(),
+            ManagerKind::CloudControllerManager => self.args.ccm_flags.as_ref(),
         }
     }
 
-    fn flagged(&self, manager: ManagerKind, release: Release, flags: &str) -> anyhow::Result<Process> {
-        let option = format!("--{}-flags", manager.short().to_lowercase());
-        let words: Vec<String> = flags.split_whitespace().map(str::to_owned).collect();
-        let flags = Flags::parse(manager, &words).context(option)?;
+    fn flagged(&self, manager: ManagerKind, release: Release, flags: Flags) -> Process {
         let file = self.inventory.file_of(&flags);
         let name = manager.name().to_owned();
-        Ok(Process {
+        Process {
             name,
             manager,
             node: None,
@@ -171,14 +169,15 @@ impl<'a> Gathering<'a> {
             trouble: None,
             is_ready: false,
             is_in_shell: false,
-        })
+        }
     }
 
     /// One for each file, since nothing says which it reads.
     fn assumed(&self, kind: ManagerKind, release: Release) -> anyhow::Result<Vec<Process>> {
         let mut processes = Vec::new();
         for known in &self.inventory.files {
-            let mut process = self.flagged(kind, release, &assumed_flags(kind, release))?;
+            let flags = args::flags(kind, &assumed_flags(kind, release))?;
+            let mut process = self.flagged(kind, release, flags);
             process.flags.migration_config.clone_from(&known.name);
             process.file = known.config();
             if self.inventory.files.len() > 1 {

@@ -55,9 +55,8 @@ pub fn validate(args: &ValidateArgs, style: Style) -> anyhow::Result<Printed> {
 /// One file for each reader that needs another one.
 ///
 /// # Errors
-/// A release without leader migration, or a name that no Lease can have.
+/// A release without leader migration.
 pub fn generate(args: &GenerateArgs) -> anyhow::Result<Printed> {
-    check_name(&args.leader_name)?;
     let readers = [
         (ManagerKind::KubeControllerManager, args.kcm_version),
         (ManagerKind::CloudControllerManager, args.ccm_version),
@@ -69,7 +68,7 @@ pub fn generate(args: &GenerateArgs) -> anyhow::Result<Printed> {
         let made = writing::generate(&args.leader_name, &args.controllers, &args.component, release);
         let version = oldest.and_then(ConfigVersion::for_readers);
         let (Some((configuration, _)), Some(version)) = (made, version) else {
-            bail!("{manager} {release} has no leader migration: it began with 1.21");
+            bail!(WrongUsage(format!("{manager} {release} has no leader migration: it began with 1.21")));
         };
         let text = writing::write(&configuration, version);
         let reader = format!("{manager} {release}");
@@ -112,7 +111,7 @@ fn remarks(args: &GenerateArgs) -> Vec<String> {
 /// A release without leader migration.
 pub fn defaults(release: Release) -> anyhow::Result<Printed> {
     let Some(version) = ConfigVersion::for_readers(release) else {
-        bail!("{release} has no leader migration: it began with 1.21");
+        bail!(WrongUsage(format!("{release} has no leader migration: it began with 1.21")));
     };
     let mut printed = Printed::fine(writing::write(&Configuration::built_in(release), version));
     if release >= RENAMED_IN {
@@ -124,13 +123,9 @@ pub fn defaults(release: Release) -> anyhow::Result<Printed> {
 }
 
 /// Role and RoleBinding as YAML.
-///
-/// # Errors
-/// Names that no object can have.
-pub fn rights(args: &RightsArgs) -> anyhow::Result<Printed> {
-    check_name(&args.leader_name)?;
+pub fn rights(args: &RightsArgs) -> Printed {
     let subjects = subjects(args);
-    Ok(Printed::fine(rights::role(&args.lease_namespace, &args.leader_name, &subjects)))
+    Printed::fine(rights::role(&args.lease_namespace, &args.leader_name, &subjects))
 }
 
 /// Asks the server what the two processes may do.
@@ -138,7 +133,6 @@ pub fn rights(args: &RightsArgs) -> anyhow::Result<Printed> {
 /// # Errors
 /// The server did not answer, or does not answer such questions to this user.
 pub async fn check_rights(client: &Client, args: &RightsArgs) -> anyhow::Result<Printed> {
-    check_name(&args.leader_name)?;
     let mut printed = Printed::fine(String::new());
     for question in rights::questions(&subjects(args), &args.lease_namespace, &args.leader_name) {
         let user = question.subject.user();
@@ -159,11 +153,4 @@ pub async fn check_rights(client: &Client, args: &RightsArgs) -> anyhow::Result<
 
 fn subjects(args: &RightsArgs) -> [Grantee; 2] {
     [Grantee::kube_controller_manager(), args.ccm_service_account.clone()]
-}
-
-fn check_name(name: &str) -> anyhow::Result<()> {
-    match k8s_machinery::validation::naming::dns_subdomain(name).first() {
-        None => Ok(()),
-        Some(complaint) => bail!(WrongUsage(format!("--leader-name {name}: {complaint}"))),
-    }
 }

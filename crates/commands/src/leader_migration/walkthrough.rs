@@ -10,9 +10,9 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use super::Printed;
 use super::args::{ValidateArgs, WalkthroughArgs};
 use super::inputs::{Inputs, from_cluster};
-use super::{Printed, check_name};
 use crate::arguments::PlanOutputArg;
 use crate::{leases, output};
 use capstan_base::text::sanitize_line;
@@ -55,7 +55,6 @@ pub async fn walk(
     extent: Extent,
     now: Timestamp,
 ) -> anyhow::Result<Printed> {
-    check_name(&args.leader_name)?;
     let scope = scope(args);
     let look = gather(client, args, &scope, now).await?;
     let settings = look.settings(&scope, args.ccm_version);

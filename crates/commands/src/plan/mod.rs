@@ -5,38 +5,41 @@ mod text;
 
 use std::path::PathBuf;
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{anyhow, bail};
 use clap::Args;
 
 use super::exit_code::WrongUsage;
 use super::output::{self, Style};
-use super::{documents, target};
-use crate::arguments::{HandlersArg, PlanOutputArg};
+use super::target::{self, TargetArgs};
+use crate::arguments::{HandlersArg, Moment, PlanOutputArg};
+use crate::documents::{self, WorkloadFile};
 use capi_forecast::forecast::in_place::Known;
 use capi_forecast::forecast::{Forecast, KINDS, ObjectPlan, forecast, forecast_knowing};
 use capi_rules::observe::dump::Dump;
 use capi_rules::plan::in_place::Handlers;
 use capi_types::key::ObjectRef;
-use capstan_base::time::{Clock, Timestamp, parse_moment};
+use capstan_base::time::{Clock, Timestamp};
 use capstan_engine::can_update::AtServer;
 use capstan_engine::client::Connection;
 use capstan_engine::client::clusters::{cluster_of, list_clusters};
 
+const TARGET_HELP: &str = "KIND/NAME, or KIND NAME: this Cluster, KubeadmControlPlane, MachineDeployment, MachineSet or Machine, and \
+                           what is below it";
+
 #[derive(Clone, Debug, Args)]
+#[command(mut_arg("target", |arg| arg.help(TARGET_HELP)))]
 pub struct PlanArgs {
-    /// KIND/NAME, or KIND NAME: this Cluster, KubeadmControlPlane, MachineDeployment, MachineSet or Machine, and
-    /// what is below it
-    #[arg(num_args = 0..=2)]
-    pub target: Vec<String>,
+    #[command(flatten)]
+    pub target: TargetArgs,
     /// File, folder, or - for standard input, instead of a server; YAML or JSON, streams and lists
     #[arg(short = 'f', long = "filename", value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// Nodes and Pods in FILE are of the workload cluster NAMESPACE/NAME
     #[arg(long = "workload", value_name = "NAMESPACE/NAME=FILE", requires = "files")]
-    pub workloads: Vec<String>,
+    pub workloads: Vec<WorkloadFile>,
     /// The moment to plan at: 2026-11-20T10:00:00Z, or from now: +2h, +30m, +1d; without it the present
     #[arg(long, value_name = "TIME")]
-    pub now: Option<String>,
+    pub now: Option<Moment>,
     /// Ask the registered extensions which Machines they can update in place; they are told what would change
     #[arg(long, conflicts_with = "files")]
     pub ask_extensions: bool,
@@ -65,9 +68,9 @@ pub fn from_files(
     now: Timestamp,
     style: Style,
 ) -> anyhow::Result<Answer> {
-    let (found, mut remarks) = documents::documents(&args.files, &args.workloads)?;
     let wanted = wanted(args, namespace.unwrap_or_default())?;
-    let mut forecast = forecast(&Dump::new(found), moment(args, now)?);
+    let (found, mut remarks) = documents::documents(&args.files, &args.workloads)?;
+    let mut forecast = forecast(&Dump::new(found), moment(args, now));
     forecast.objects.retain(|object| namespace.is_none_or(|ns| ns == object.namespace));
     remarks.append(&mut forecast.remarks);
     forecast.remarks = remarks;
@@ -87,14 +90,14 @@ pub async fn from_server(
 ) -> anyhow::Result<Answer> {
     let wanted = wanted(args, namespace)?;
     if wanted.is_some() && namespace.is_empty() {
-        bail!("an object is named within a namespace: leave out --all-namespaces, or leave out the name");
+        bail!(WrongUsage(target::ALL_NAMESPACES.to_owned()));
     }
     let cluster = match &wanted {
         Some(wanted) => Some(cluster_of(connection, wanted).await?),
         None => None,
     };
     let lists = list_clusters(connection, namespace, cluster.as_deref()).await?;
-    let (dump, at) = (Dump::of_lists(lists.kinds), moment(args, now)?);
+    let (dump, at) = (Dump::of_lists(lists.kinds), moment(args, now));
     let handlers = args.in_place_handlers.of();
     let known = if args.ask_extensions { ask(connection, handlers, &dump, at).await } else { Known::Nothing };
     let mut forecast = forecast_knowing(&dump, &known, at);
@@ -110,24 +113,20 @@ pub(super) async fn ask(connection: &Connection, handlers: Handlers, dump: &Dump
     }
 }
 
-fn moment(args: &PlanArgs, now: Timestamp) -> anyhow::Result<Timestamp> {
-    let Some(typed) = &args.now else { return Ok(now) };
-    parse_moment(typed, now).with_context(|| {
-        WrongUsage(format!(
-            "--now {typed}: expected a moment such as 2026-11-20T10:00:00Z, or one from now such as +2h"
-        ))
-    })
+fn moment(args: &PlanArgs, now: Timestamp) -> Timestamp {
+    args.now.map_or(now, |moment| moment.seen_from(now))
 }
 
-fn wanted(args: &PlanArgs, namespace: &str) -> anyhow::Result<Option<ObjectRef>> {
-    if args.target.is_empty() {
-        return Ok(None);
+fn wanted(args: &PlanArgs, namespace: &str) -> Result<Option<ObjectRef>, WrongUsage> {
+    let TargetArgs(Some(named)) = &args.target else { return Ok(None) };
+    if !KINDS.contains(&named.kind()) {
+        return Err(WrongUsage(format!(
+            "{} has no plan; kinds with a plan are {}",
+            named.kind(),
+            KINDS.join(", ")
+        )));
     }
-    let wanted = target::parse(&args.target, namespace)?;
-    if !KINDS.contains(&wanted.gvk.kind.as_str()) {
-        bail!("{} has no plan; kinds with a plan are {}", wanted.gvk.kind, KINDS.join(", "));
-    }
-    Ok(Some(wanted))
+    Ok(Some(named.within(namespace)))
 }
 
 fn answer(

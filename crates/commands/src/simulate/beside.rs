@@ -35,7 +35,7 @@ pub(super) fn document(asked: &Asked<'_>, first: Simulation, tried: &Tried) -> a
     let mut scenario = asked.scenario.clone();
     scenario.faults.failing.extend(super::failing(&dump, &tried.failing, "--beside failing=")?);
     let second = simulate(&dump, asked.cluster, &scenario, asked.now);
-    let beside = asked.args.beside.clone();
+    let beside: Vec<String> = asked.args.beside.iter().map(ToString::to_string).collect();
     Ok(match asked.args.output {
         PlanOutputArg::Json => {
             let api_version = capi_forecast::simulate::API_VERSION;

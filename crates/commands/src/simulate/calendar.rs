@@ -4,13 +4,11 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use chrono::TimeDelta;
 use serde::Serialize;
 
 use super::{Asked, SimulationAnswer};
 use crate::arguments::PlanOutputArg;
-use crate::exit_code::WrongUsage;
 use crate::output;
 use crate::output::colour::{GREEN, GREY, RED, RESET};
 use capi_forecast::simulate::{
@@ -18,7 +16,7 @@ use capi_forecast::simulate::{
 };
 use capi_types::key::ObjectKey;
 use capstan_base::text::sanitize_line;
-use capstan_base::time::{parse_duration, rfc3339};
+use capstan_base::time::{human_duration, rfc3339};
 
 /// What is announced within it of another is one rollout.
 const TOGETHER: Duration = Duration::from_secs(3600);
@@ -41,11 +39,8 @@ struct Entry {
     forecast: Option<StageForecast>,
 }
 
-pub(super) fn answer(asked: &Asked<'_>, within: &str) -> anyhow::Result<SimulationAnswer> {
-    let days = parse_duration(within)
-        .with_context(|| WrongUsage(format!("--calendar {within}: expected a duration such as 7d or 90d")))?;
-    let until = TimeDelta::from_std(days).ok().and_then(|days| asked.now.checked_add_signed(days));
-    let until = until.with_context(|| format!("--calendar {within}: that is beyond any calendar"))?;
+pub(super) fn answer(asked: &Asked<'_>, within: TimeDelta) -> anyhow::Result<SimulationAnswer> {
+    let until = asked.now + within;
     let mut entries = Vec::new();
     for key in asked.clusters() {
         let mut coming = announced(asked.dump, key, asked.now);
@@ -55,7 +50,7 @@ pub(super) fn answer(asked: &Asked<'_>, within: &str) -> anyhow::Result<Simulati
     entries.sort_by(|a, b| (&a.at, &a.cluster, &a.object).cmp(&(&b.at, &b.cluster, &b.object)));
     let document = match asked.args.output {
         PlanOutputArg::Json => asked.style.block(output::json(&entries)?),
-        PlanOutputArg::Text => text(&entries, within, asked.style.color),
+        PlanOutputArg::Text => text(&entries, &human_duration(within.num_seconds()), asked.style.color),
     };
     Ok(SimulationAnswer { document, remarks: Vec::new() })
 }

@@ -1,13 +1,16 @@
 //! Changes that `capstan simulate` tries on the objects before they are run ahead of time, as they are written: patches in
 //! files and single fields on the command line. How they are put on the objects is that of [`capstan_dashboard::actions::tried`].
 
+use std::fmt;
 use std::path::PathBuf;
+use std::str::FromStr;
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{anyhow, bail};
 use serde_json::Value;
 
+use crate::documents;
 use crate::exit_code::WrongUsage;
-use crate::{documents, target};
+use crate::target::{self, NamedObject};
 use capi_rules::observe::dump::document::Document;
 use capi_types::key::{ObjectKey, ObjectRef, group_of};
 use capstan_dashboard::actions::tried::{Tried, TriedChange, TriedEdit, short_edit};
@@ -68,52 +71,105 @@ fn from_document(
     Ok(TriedChange { origin, object, edit: TriedEdit::Merge(value) })
 }
 
-/// A change of `--set`: `[KIND/NAME:]path=value`.
-///
-/// # Errors
-/// It has no `=`, no path, or is about no object.
-pub fn from_flag(text: &str, named: Option<&ObjectRef>, namespace: &str) -> anyhow::Result<TriedChange> {
-    let origin = format!("--set {text}");
-    let example = "expected [KIND/NAME:]path=value, such as spec.replicas=5";
-    let (left, value) = text.split_once('=').ok_or_else(|| WrongUsage(format!("{origin}: {example}")))?;
-    let (object, path) = match left.split_once(':') {
-        Some((typed, path)) => (target::parse(&[typed.to_owned()], namespace).context(origin.clone())?, path),
-        None => {
-            let named =
-                named.ok_or_else(|| WrongUsage(format!("{origin}: it is about no object: {example}")))?;
-            (named.clone(), left)
-        }
-    };
-    let path = segments(path);
-    if path.iter().any(String::is_empty) {
-        bail!(WrongUsage(format!("{origin}: {example}")));
-    }
-    if path.first().is_some_and(|first| first == "status") {
-        bail!(WrongUsage(format!("{origin}: a status is not set, it follows")));
-    }
-    // What is not JSON is text: versions and names need no quotes.
-    let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
-    let short = match path.as_slice() {
-        [word] => short_edit(&object.gvk.kind, word, &value),
-        _ => None,
-    };
-    let edit = short.unwrap_or(TriedEdit::Set { path, value });
-    Ok(TriedChange { origin, object, edit })
+/// A field to try, as `[KIND/NAME:]path=value`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FieldArg {
+    typed: String,
+    object: Option<NamedObject>,
+    path: Vec<String>,
+    value: Value,
 }
 
-/// What `--beside` says: changes like those of `--set`, or `failing=MACHINE`.
+const EXAMPLE: &str = "expected [KIND/NAME:]path=value, such as spec.replicas=5";
+
+impl FromStr for FieldArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (left, value) = text.split_once('=').ok_or(EXAMPLE)?;
+        let (object, path) = match left.split_once(':') {
+            Some((object, path)) => {
+                let object = NamedObject::of(&[object.to_owned()]).map_err(|error| error.to_string())?;
+                (Some(object), path)
+            }
+            None => (None, left),
+        };
+        let path = segments(path);
+        if path.iter().any(String::is_empty) {
+            return Err(EXAMPLE.to_owned());
+        }
+        if path.first().is_some_and(|first| first == "status") {
+            return Err("a status is not set, it follows".to_owned());
+        }
+        // What is not JSON is text: versions and names need no quotes.
+        let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
+        Ok(Self { typed: text.to_owned(), object, path, value })
+    }
+}
+
+impl FieldArg {
+    /// What is tried, of the `named` object where the argument names none.
+    ///
+    /// # Errors
+    /// It is about no object.
+    pub fn change(
+        &self,
+        option: &str,
+        named: Option<&ObjectRef>,
+        namespace: &str,
+    ) -> Result<TriedChange, WrongUsage> {
+        let origin = format!("{option} {}", self.typed);
+        let own = self.object.as_ref().map(|object| object.within(namespace));
+        let object = own
+            .or_else(|| named.cloned())
+            .ok_or_else(|| WrongUsage(format!("{origin}: it is about no object: {EXAMPLE}")))?;
+        let short = match self.path.as_slice() {
+            [word] => short_edit(&object.gvk.kind, word, &self.value),
+            _ => None,
+        };
+        let set = || TriedEdit::Set { path: self.path.clone(), value: self.value.clone() };
+        Ok(TriedChange { origin, object, edit: short.unwrap_or_else(set) })
+    }
+}
+
+/// What is tried in the second forecast.
+#[derive(Clone, Debug, PartialEq)]
+pub enum BesideArg {
+    Field(FieldArg),
+    /// This Machine fails.
+    Failing(String),
+}
+
+impl FromStr for BesideArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.strip_prefix("failing=").filter(|name| !name.is_empty()) {
+            Some(machine) => Ok(Self::Failing(machine.to_owned())),
+            None => text.parse().map(Self::Field),
+        }
+    }
+}
+
+impl fmt::Display for BesideArg {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Field(field) => f.write_str(&field.typed),
+            Self::Failing(machine) => write!(f, "failing={machine}"),
+        }
+    }
+}
+
+/// All that is tried in the second forecast.
 ///
 /// # Errors
-/// As for [`from_flag`].
-pub fn beside(texts: &[String], named: Option<&ObjectRef>, namespace: &str) -> anyhow::Result<Tried> {
+/// A field that is about no object.
+pub fn beside(args: &[BesideArg], named: Option<&ObjectRef>, namespace: &str) -> Result<Tried, WrongUsage> {
     let mut tried = Tried::default();
-    for text in texts {
-        match text.strip_prefix("failing=").filter(|name| !name.is_empty()) {
-            Some(machine) => tried.failing.push(machine.to_owned()),
-            None => {
-                let change = from_flag(text, named, namespace).with_context(|| format!("--beside {text}"))?;
-                tried.changes.push(TriedChange { origin: format!("--beside {text}"), ..change });
-            }
+    for arg in args {
+        match arg {
+            BesideArg::Failing(machine) => tried.failing.push(machine.clone()),
+            BesideArg::Field(field) => tried.changes.push(field.change("--beside", named, namespace)?),
         }
     }
     Ok(tried)
@@ -149,7 +205,8 @@ mod tests {
 
     fn flagged(text: &str) -> Result<Value, String> {
         let mut dump = deployment();
-        let change = from_flag(text, None, "ns").map_err(|e| format!("{e:#}"))?;
+        let field: FieldArg = text.parse()?;
+        let change = field.change("--set", None, "ns").map_err(|error| error.to_string())?;
         apply(&mut dump, &[change]).map_err(|e| e.to_string())?;
         let key = ObjectKey::new("ns", "md");
         Ok(dump.raw("cluster.x-k8s.io", "MachineDeployment", &key).expect("it").clone())
@@ -185,21 +242,18 @@ mod tests {
 
     #[test]
     fn beside_takes_a_failing_machine_too() {
-        let texts = ["md/md:surge=2".to_owned(), "failing=m-1".to_owned()];
-        let tried = beside(&texts, None, "ns").expect("fine");
+        let parse = |text: &str| text.parse::<BesideArg>();
+        let args = ["md/md:surge=2", "failing=m-1"].map(|text| parse(text).expect(text));
+        let tried = beside(&args, None, "ns").expect("fine");
         assert_eq!((tried.changes.len(), tried.failing.as_slice()), (1, ["m-1".to_owned()].as_slice()));
         assert_eq!(tried.changes[0].origin, "--beside md/md:surge=2");
-        let wrong = beside(&["surge".to_owned()], None, "ns").expect_err("no value");
-        assert!(format!("{wrong:#}").starts_with("--beside surge: "), "{wrong:#}");
+        assert!(parse("surge").is_err_and(|why| why.starts_with("expected [KIND/NAME:]path=value")));
     }
 
     #[test]
     fn what_does_not_apply_says_why() {
         for (text, expected) in [
-            (
-                "spec.replicas",
-                "--set spec.replicas: expected [KIND/NAME:]path=value, such as spec.replicas=5",
-            ),
+            ("spec.replicas", "expected [KIND/NAME:]path=value, such as spec.replicas=5"),
             (
                 "spec.replicas=5",
                 "--set spec.replicas=5: it is about no object: expected [KIND/NAME:]path=value, such as spec.replicas=5",
@@ -216,7 +270,7 @@ mod tests {
                 "md/md:spec.replicas.x=5",
                 "--set md/md:spec.replicas.x=5: MachineDeployment ns/md has no place for a field at spec.replicas.x",
             ),
-            ("md/md:status.replicas=5", "--set md/md:status.replicas=5: a status is not set, it follows"),
+            ("md/md:status.replicas=5", "a status is not set, it follows"),
         ] {
             assert_eq!(flagged(text).expect_err(text), expected);
         }

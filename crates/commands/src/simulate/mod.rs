@@ -13,31 +13,27 @@ mod waves;
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{anyhow, bail};
 
 use super::arguments::PlanOutputArg;
 use super::exit_code::WrongUsage;
 use super::output::{self, Style};
 use super::plan::ask;
 use super::{documents, target};
-use args::{ActorsArg, OrderArg, SimulateArgs};
+use args::{ActorsArg, SimulateArgs};
 use capi_forecast::forecast::in_place::Known;
 use capi_forecast::simulate::{
-    Actors, Detail, Hunt, Remembered, Scenario, Simulation, Span, Timing, Timings, Until, hunt, learn_with,
-    replayed, simulate,
+    Actors, Detail, Hunt, Remembered, Scenario, Simulation, Timings, hunt, learn_with, replayed, simulate,
 };
 use capi_rules::observe::dump::Dump;
 use capi_types::key::{ObjectKey, ObjectRef};
 use capstan_base::text::sanitize_line;
-use capstan_base::time::{Timestamp, parse_duration, parse_moment};
+use capstan_base::time::Timestamp;
 use capstan_base::toml_file::Source;
 use capstan_dashboard::actions::tried;
 use capstan_dashboard::fleet::kept::read_usual_times;
 use capstan_engine::client::Connection;
 use capstan_engine::client::clusters::{cluster_named_by, cluster_of, list_clusters};
-
-/// Longer steps are not believed.
-const STEP_MAX_S: u64 = 7 * 86_400;
 
 /// In the state folder; the dashboard writes it.
 const USUAL_TIMES: &str = "usual-times.toml";
@@ -63,14 +59,15 @@ pub fn from_files(
     now: Timestamp,
     style: Style,
 ) -> anyhow::Result<SimulationAnswer> {
+    let seed = args.order_seed()?;
     let (mut found, remarks) = documents::documents(&args.files, &args.workloads)?;
     if let Some(wanted) = namespace {
         let here = |value: &serde_json::Value| document_namespace(value) == wanted;
         found.retain(|document| document.workload.is_some() || here(&document.value));
     }
-    let wanted = wanted(args, namespace.unwrap_or("default"))?;
+    let wanted = wanted(args, namespace.unwrap_or("default"));
     let read: (Dump, &[Remembered]) = (Dump::new(found), &[]);
-    Prepared::new(args, read, wanted.as_ref(), moment(args, now)?)?.answer(remarks, style)
+    Prepared::new((args, seed), read, wanted.as_ref(), moment(args, now))?.answer(remarks, style)
 }
 
 /// Cluster-scoped objects and those of workload clusters stay.
@@ -114,18 +111,18 @@ pub async fn from_server(
     (now, remembered): (Timestamp, &[Remembered]),
     style: Style,
 ) -> anyhow::Result<SimulationAnswer> {
-    let wanted = wanted(args, namespace)?;
+    let (seed, wanted) = (args.order_seed()?, wanted(args, namespace));
     if wanted.is_some() && namespace.is_empty() {
-        bail!("an object is named within a namespace: leave out --all-namespaces, or leave out the name");
+        bail!(WrongUsage(target::ALL_NAMESPACES.to_owned()));
     }
     let cluster = match &wanted {
         Some(wanted) => Some(cluster_of(connection, wanted).await?),
         None => None,
     };
     let lists = list_clusters(connection, namespace, cluster.as_deref()).await?;
-    let now = moment(args, now)?;
+    let now = moment(args, now);
     let read = (Dump::of_lists(lists.kinds), remembered);
-    let mut prepared = Prepared::new(args, read, wanted.as_ref(), now)?;
+    let mut prepared = Prepared::new((args, seed), read, wanted.as_ref(), now)?;
     let mut remarks = lists.gaps;
     if args.ask_extensions {
         remarks.extend(prepared.ask(connection).await);
@@ -174,18 +171,18 @@ struct Prepared<'a> {
 
 impl<'a> Prepared<'a> {
     fn new(
-        args: &'a SimulateArgs,
+        (args, seed): (&'a SimulateArgs, Option<u64>),
         (mut dump, remembered): (Dump, &[Remembered]),
         wanted: Option<&'a ObjectRef>,
         now: Timestamp,
     ) -> anyhow::Result<Self> {
         // What the Machines tell of the past does not depend on what is tried.
         let learnt = learn_with(&dump, remembered);
-        let mut scenario = scenario(args, learnt.timings)?;
+        let mut scenario = scenario(args, seed, learnt.timings);
         let namespace = wanted.map_or("default", |wanted| wanted.key.namespace.as_str());
         let mut changes = change::from_files(&args.changes, wanted, namespace)?;
         for set in &args.sets {
-            changes.push(change::from_flag(set, wanted, namespace)?);
+            changes.push(set.change("--set", wanted, namespace)?);
         }
         tried::apply(&mut dump, &changes)?;
         let cluster = match wanted {
@@ -240,7 +237,7 @@ struct Asked<'a> {
 impl Asked<'_> {
     fn forecast(&self, wanted: Option<&ObjectRef>, namespace: &str) -> anyhow::Result<SimulationAnswer> {
         let Self { args, dump, cluster, scenario, now, style } = *self;
-        if let Some(within) = &args.calendar {
+        if let Some(within) = args.calendar {
             return calendar::answer(self, within);
         }
         if let Some(version) = &args.upgrade {
@@ -311,17 +308,12 @@ fn printed(
     })
 }
 
-fn moment(args: &SimulateArgs, now: Timestamp) -> anyhow::Result<Timestamp> {
-    let Some(typed) = &args.now else { return Ok(now) };
-    parse_moment(typed, now).with_context(|| {
-        WrongUsage(format!(
-            "--now {typed}: expected a moment such as 2026-11-20T10:00:00Z, or one from now such as +2h"
-        ))
-    })
+fn moment(args: &SimulateArgs, now: Timestamp) -> Timestamp {
+    args.now.map_or(now, |moment| moment.seen_from(now))
 }
 
-fn wanted(args: &SimulateArgs, namespace: &str) -> anyhow::Result<Option<ObjectRef>> {
-    if args.target.is_empty() { Ok(None) } else { Ok(Some(target::parse(&args.target, namespace)?)) }
+fn wanted(args: &SimulateArgs, namespace: &str) -> Option<ObjectRef> {
+    args.target.0.as_ref().map(|named| named.within(namespace))
 }
 
 /// The Cluster of an object of the dump.
@@ -342,93 +334,15 @@ fn cluster_in(dump: &Dump, wanted: &ObjectRef) -> anyhow::Result<ObjectKey> {
     cluster.ok_or_else(|| anyhow!("{} {key} does not say which Cluster it belongs to", gvk.kind))
 }
 
-fn scenario(args: &SimulateArgs, learnt: Timings) -> anyhow::Result<Scenario> {
-    let until = match args.until.as_str() {
-        "settled" => Until::Settled,
-        other => {
-            let steps = other.strip_suffix("steps").and_then(|n| n.parse().ok());
-            Until::Steps(steps.with_context(|| {
-                WrongUsage(format!("--until {other}: expected settled, or a number of steps such as 20steps"))
-            })?)
-        }
-    };
-    let seed = match (args.order, args.seed) {
-        (OrderArg::Random, seed) => Some(seed.unwrap_or(1)),
-        (OrderArg::Fixed, Some(_)) if args.faults => None,
-        (OrderArg::Fixed, Some(_)) => bail!("--seed is for --order random: a fixed order draws nothing"),
-        (OrderArg::Fixed, None) => None,
-    };
+fn scenario(args: &SimulateArgs, seed: Option<u64>, learnt: Timings) -> Scenario {
     let actors = match args.actors {
         ActorsArg::All => Actors::All,
         ActorsArg::Planner => Actors::Planner,
     };
-    let mut timings = learnt;
-    if actors == Actors::Planner {
-        timings = Timings::none();
-    }
-    for typed in &args.timings {
-        take_timing(typed, &mut timings)?;
+    let mut timings = if actors == Actors::Planner { Timings::none() } else { learnt };
+    for timing in &args.timings {
+        timings.overrule(timing.step, timing.span);
     }
     let detail = if args.trace { Detail::Trace } else { Detail::Sequence };
-    Ok(Scenario { seed, actors, until, detail, timings, ..Scenario::default() })
-}
-
-/// `STEP=DURATION`, or with the short, the usual and the long duration.
-fn take_timing(typed: &str, timings: &mut Timings) -> anyhow::Result<()> {
-    const STEPS: &str = "bootstrap, infrastructure, node, drain, removal, update";
-    let wrong = || {
-        WrongUsage(format!(
-            "--timing {typed}: expected STEP=DURATION or STEP=SHORT..USUAL..LONG, such as node=90s; steps are {STEPS}"
-        ))
-    };
-    let (step, durations) = typed.split_once('=').with_context(wrong)?;
-    let seconds = |text: &str| -> anyhow::Result<u32> {
-        let seconds = parse_duration(text).with_context(wrong)?.as_secs();
-        if seconds > STEP_MAX_S {
-            bail!(WrongUsage(format!(
-                "--timing {typed}: {text} is longer than any step takes: 7 days are the limit"
-            )));
-        }
-        Ok(u32::try_from(seconds)?)
-    };
-    let parts = durations.split("..").map(seconds).collect::<anyhow::Result<Vec<u32>>>()?;
-    let span = match parts[..] {
-        [usual] => Span::exactly(usual),
-        [short, usual, long] if short <= usual && usual <= long => Span::new(short, usual, long),
-        _ => bail!(wrong()),
-    };
-    let field: fn(&mut Timing) -> &mut Span = match step {
-        "bootstrap" => |t| &mut t.bootstrap,
-        "infrastructure" => |t| &mut t.infrastructure,
-        "node" => |t| &mut t.node,
-        "drain" => |t| &mut t.drain,
-        "removal" => |t| &mut t.removal,
-        "update" => |t| &mut t.update,
-        _ => bail!(wrong()),
-    };
-    timings.overrule(field, span);
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_timing_is_one_duration_or_three() {
-        let taken = |typed: &str| {
-            let mut timings = Timings::default();
-            take_timing(typed, &mut timings)
-                .map(|()| timings.usual("DevMachine").node)
-                .map_err(|e| e.to_string())
-        };
-        assert_eq!(taken("node=90s"), Ok(Span::exactly(90)));
-        assert_eq!(taken("node=30s..1m..3m"), Ok(Span::new(30, 60, 180)));
-        for wrong in ["node", "node=", "node=3m..1m..30s", "node=1s..2s", "boot=3s", "node=soon"] {
-            let said = taken(wrong).expect_err(wrong);
-            assert!(said.starts_with(&format!("--timing {wrong}: expected STEP=DURATION")), "{said}");
-        }
-        let absurd = taken("node=400d").expect_err("too long");
-        assert_eq!(absurd, "--timing node=400d: 400d is longer than any step takes: 7 days are the limit");
-    }
+    Scenario { seed, actors, until: args.until, detail, timings, ..Scenario::default() }
 }

@@ -3,32 +3,28 @@
 
 use std::fmt::Write as _;
 
-use anyhow::{Context as _, anyhow, bail};
-use chrono::{NaiveTime, TimeDelta};
+use anyhow::{anyhow, bail};
 use serde_json::json;
 
 use super::{Asked, SimulationAnswer};
 use crate::arguments::PlanOutputArg;
-use crate::exit_code::WrongUsage;
 use crate::output;
 use crate::output::colour::{BOLD, GREEN, RED, RESET};
-use capi_forecast::simulate::{ClusterUpgrade, End, StageForecast, Upgrade, UpgradePlan, Window, upgrade};
+use capi_forecast::simulate::{ClusterUpgrade, End, StageForecast, Upgrade, UpgradePlan, upgrade};
 use capi_types::control_plane::KubeadmControlPlane;
 use capi_types::key::{Gvk, ObjectKey, ObjectRef};
 use capstan_base::text::did_you_mean;
-use capstan_base::time::{parse_duration, parse_rfc3339};
+use capstan_base::time::parse_rfc3339;
 use capstan_dashboard::actions::tried::{self, TriedChange, TriedEdit};
 
 pub(super) fn answer(asked: &Asked<'_>, version: &str) -> anyhow::Result<SimulationAnswer> {
     let args = asked.args;
-    let rest = parse_duration(&args.rest)
-        .with_context(|| WrongUsage(format!("--rest {}: expected a duration such as 2h or 1d", args.rest)))?;
     let plan = UpgradePlan {
         version: version.to_owned(),
         pools: pools(asked, &args.pools)?,
         waves: waves(asked)?,
-        rest: TimeDelta::from_std(rest).with_context(|| format!("--rest {}: it is too long", args.rest))?,
-        window: args.window.as_deref().map(window).transpose()?,
+        rest: args.rest,
+        window: args.window,
     };
     check(asked, version)?;
     let calendar = upgrade(asked.dump, &plan, asked.scenario, asked.now);
@@ -84,17 +80,6 @@ fn waves(asked: &Asked<'_>) -> anyhow::Result<Vec<Vec<ObjectKey>>> {
         bail!("there is nothing to upgrade: no Cluster among the objects");
     }
     Ok(waves)
-}
-
-fn window(typed: &str) -> anyhow::Result<Window> {
-    let wrong = || WrongUsage(format!("--window {typed}: expected HH:MM-HH:MM such as 22:00-04:00, in UTC"));
-    let (from, to) = typed.split_once('-').with_context(wrong)?;
-    let time = |text: &str| NaiveTime::parse_from_str(text, "%H:%M").with_context(wrong);
-    let window = Window { from: time(from)?, to: time(to)? };
-    if window.from == window.to {
-        bail!(WrongUsage(format!("{}: it would never be open", wrong())));
-    }
-    Ok(window)
 }
 
 /// How a stage ends and how low it goes, in a line or two.
