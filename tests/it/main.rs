@@ -93,6 +93,7 @@ mod tidy_layers;
 mod tidy_matches;
 mod tidy_names;
 mod tidy_prose;
+mod tidy_recipes;
 mod tidy_sources;
 mod unused_clones;
 mod upstream_extension;
