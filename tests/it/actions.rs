@@ -405,7 +405,7 @@ fn on_the_command_line(name: &str, argument: &str) -> Result<Action, String> {
     let line = format!("capstan {name} md/a {argument}");
     let cli = Cli::try_parse_from(line.split_whitespace()).map_err(|error| error.to_string())?;
     let Some(Command::Act(args)) = cli.command else { return Err(format!("`{line}` is not an action")) };
-    assert_eq!(args.target, ["md/a"]);
+    assert_eq!(args.target.to_string(), "MachineDeployment a");
     args.action(now()).map_err(|error| error.to_string())
 }
 
