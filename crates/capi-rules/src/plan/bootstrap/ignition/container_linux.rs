@@ -3,6 +3,9 @@
 //! Source: `flatcar/container-linux-config-transpiler` v0.9.4, `flatcar/ignition` v0.36.2 `config/v2_3/types`
 //! (`Validate…`), as cluster-api `bootstrap/kubeadm/pkg/ignition/clc/clc.go`, v1.14.0, uses them.
 //!
+//! Its maker recommends Butane now. It stays because `ignition.containerLinuxConfig` of v1beta2 takes nothing else, and
+//! upstream's tests hold the merging and the strict mode (`ignition_test.go`, `clc/clc_test.go`).
+//!
 //! Limit: sections that stand for units and files of their own (`etcd`, `flannel`, `update`, `docker`, `locksmith`) are
 //! refused, and so are files beside the configuration (`local`).
 
