@@ -9,6 +9,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_with::skip_serializing_none;
 
 use super::condition::Condition;
 use super::kubeadm::{ClusterConfiguration, InitConfiguration, JoinConfiguration};
@@ -16,6 +17,7 @@ use super::legacy::{Deprecated, LegacyFailure};
 use super::reference::TemplateMeta;
 
 /// Everything that happens at first boot. The same type is in KubeadmConfig, its template, and control planes.
+#[skip_serializing_none]
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "bootstrap.cluster.x-k8s.io",
@@ -30,50 +32,42 @@ use super::reference::TemplateMeta;
     derive = "PartialEq",
     doc = "Bootstrap data of one machine."
 )]
-#[serde(rename_all = "camelCase", remote = "Self")]
+#[serde(rename_all = "camelCase", remote = "Self", default)]
 #[schemars(rename = "KubeadmConfigSpec")]
 #[schemars(extend("minProperties" = 1))]
 pub struct KubeadmConfigSpec {
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 1000), inner(length(min = 1, max = 10240)))]
     pub boot_commands: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster_configuration: Option<ClusterConfiguration>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub disk_setup: Option<DiskSetup>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 200))]
     pub files: Vec<File>,
     /// `cloud-config` when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["cloud-config", "ignition"]))]
     pub format: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ignition: Option<Ignition>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub init_configuration: Option<InitConfiguration>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub join_configuration: Option<JoinConfiguration>,
     /// Rows as in fstab.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(min = 1, max = 100),
         inner(length(min = 1, max = 100), inner(length(min = 1, max = 512)))
     )]
     pub mounts: Vec<Vec<String>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ntp: Option<Ntp>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 1000), inner(length(min = 1, max = 10240)))]
     pub post_kubeadm_commands: Vec<String>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 1000), inner(length(min = 1, max = 10240)))]
     pub pre_kubeadm_commands: Vec<String>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 100))]
     pub users: Vec<User>,
     /// Log level of kubeadm.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub verbosity: Option<i32>,
 }
 
@@ -114,6 +108,7 @@ impl<'de> Deserialize<'de> for KubeadmConfigSpec {
 }
 
 /// What became of the bootstrap data.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
@@ -121,24 +116,20 @@ pub struct KubeadmConfigStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), extend("x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub data_secret_name: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub deprecated: Option<Deprecated<LegacyFailure>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub initialization: Option<BootstrapInitialization>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub observed_generation: Option<i64>,
 }
 
 /// A fact that stays true once reached.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct BootstrapInitialization {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub data_secret_created: Option<bool>,
 }
 
@@ -162,30 +153,30 @@ pub struct KubeadmConfigTemplateSpec {
 }
 
 /// The configuration to copy.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct KubeadmConfigTemplateResource {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<TemplateMeta>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub spec: Option<KubeadmConfigSpec>,
 }
 
 /// Partitions and file systems to make.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 #[schemars(extend("minProperties" = 1))]
 pub struct DiskSetup {
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 100))]
     pub filesystems: Vec<Filesystem>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 100))]
     pub partitions: Vec<Partition>,
 }
 
 /// One file system to make.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Filesystem {
@@ -196,20 +187,18 @@ pub struct Filesystem {
     pub extra_opts: Vec<String>,
     #[schemars(length(min = 1, max = 128))]
     pub filesystem: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 512))]
     pub label: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub overwrite: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 128))]
     pub partition: Option<String>,
-    #[serde(rename = "replaceFS", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "replaceFS")]
     #[schemars(length(min = 1, max = 128))]
     pub replace_fs: Option<String>,
 }
 
 /// One disk to partition: whole, or by layout.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Partition {
@@ -218,20 +207,17 @@ pub struct Partition {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 100))]
     pub disk_layout: Vec<PartitionSpec>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub layout: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub overwrite: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["mbr", "gpt"]))]
     pub table_type: Option<String>,
 }
 
 /// One slice of a disk.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PartitionSpec {
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 36))]
     pub partition_type: Option<String>,
     /// Share of the disk.
@@ -240,28 +226,22 @@ pub struct PartitionSpec {
 }
 
 /// One file to write: its text here, or in a Secret.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct File {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub append: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 10240))]
     pub content: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["Raw", "Template"]))]
     pub content_format: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub content_from: Option<SecretSource>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["base64", "gzip", "gzip+base64"]))]
     pub encoding: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 256))]
     pub owner: Option<String>,
     #[schemars(length(min = 1, max = 512))]
     pub path: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 16))]
     pub permissions: Option<String>,
 }
@@ -284,32 +264,31 @@ pub struct SecretKey {
 }
 
 /// Settings for the ignition format.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct Ignition {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub container_linux_config: Option<ContainerLinuxConfig>,
 }
 
 /// Extra Container Linux configuration.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct ContainerLinuxConfig {
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 32768))]
     pub additional_config: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub strict: Option<bool>,
 }
 
 /// Time servers.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct Ntp {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 100), inner(length(min = 1, max = 512)))]
@@ -317,39 +296,30 @@ pub struct Ntp {
 }
 
 /// One user to create.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct User {
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 256))]
     pub gecos: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 256))]
     pub groups: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 256))]
     pub home_dir: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub inactive: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub lock_password: Option<bool>,
     #[schemars(length(min = 1, max = 256))]
     pub name: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 256))]
     pub passwd: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub passwd_from: Option<SecretSource>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 256))]
     pub primary_group: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 256))]
     pub shell: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 100), inner(length(min = 1, max = 2048)))]
     pub ssh_authorized_keys: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 256))]
     pub sudo: Option<String>,
 }

@@ -8,6 +8,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use super::bootstrap::KubeadmConfigSpec;
 use super::condition::Condition;
@@ -17,6 +18,7 @@ use super::machine_set::{MachineNaming, VersionCount};
 use super::reference::{ContractRef, TemplateMeta};
 
 /// What a control plane should be.
+#[skip_serializing_none]
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "controlplane.cluster.x-k8s.io",
@@ -39,74 +41,60 @@ use super::reference::{ContractRef, TemplateMeta};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct KubeadmControlPlaneSpec {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub kubeadm_config_spec: Option<KubeadmConfigSpec>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub machine_naming: Option<MachineNaming>,
     pub machine_template: ControlPlaneMachineTemplate,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub remediation: Option<ControlPlaneRemediation>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub rollout: Option<ControlPlaneRollout>,
     #[schemars(length(min = 1, max = 256))]
     pub version: String,
 }
 
 /// What a control plane is.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 #[schemars(extend("minProperties" = 1))]
 pub struct KubeadmControlPlaneStatus {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub available_replicas: Option<i32>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), extend("x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub deprecated: Option<Deprecated<LegacyControlPlane>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub initialization: Option<ControlPlaneInitialization>,
     /// Kept until that remediation is complete.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub last_remediation: Option<LastRemediation>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub observed_generation: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ready_replicas: Option<i32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
     /// The selector as a string, for the scale subresource.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 4096))]
     pub selector: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub up_to_date_replicas: Option<i32>,
     /// The lowest version among its machines.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 256))]
     pub version: Option<String>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 100), extend("x-kubernetes-list-map-keys" = ["version"]))]
     pub versions: Vec<VersionCount>,
 }
 
 /// What new control plane machines look like; version and bootstrap come from the control plane itself.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ControlPlaneMachineTemplate {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<TemplateMeta>,
     pub spec: ControlPlaneMachineSpec,
 }
 
 /// Settings of control plane machines.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ControlPlaneMachineSpec {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion: Option<MachineDeletion>,
     pub infrastructure_ref: ContractRef,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -118,36 +106,34 @@ pub struct ControlPlaneMachineSpec {
 }
 
 /// When and how control plane machines are replaced.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct ControlPlaneRollout {
     /// Machines made before this time are replaced once it has passed.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<Time>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub before: Option<RolloutBefore>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub strategy: Option<ControlPlaneStrategy>,
 }
 
 /// Replace machines ahead of an event.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct RolloutBefore {
     /// Days before a machine's certificates expire.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 7))]
     pub certificates_expiry_days: Option<i32>,
 }
 
 /// How old machines give way to new ones.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct ControlPlaneStrategy {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub rolling_update: Option<ControlPlaneRollingUpdate>,
     #[serde(rename = "type")]
     #[schemars(extend("enum" = ["RollingUpdate"]))]
@@ -155,38 +141,36 @@ pub struct ControlPlaneStrategy {
 }
 
 /// Whether a rollout first adds or first removes a machine.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct ControlPlaneRollingUpdate {
     /// 0 or 1; 1 when absent, and 0 needs three replicas.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_surge: Option<IntOrString>,
 }
 
 /// How stubbornly unhealthy machines are replaced.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct ControlPlaneRemediation {
     /// No limit when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_retry: Option<i32>,
     /// After this time of health a failure starts a new count. 3600 when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub min_healthy_period_seconds: Option<i32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub retry_period_seconds: Option<i32>,
 }
 
 /// A fact that stays true once reached.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct ControlPlaneInitialization {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub control_plane_initialized: Option<bool>,
 }
 
@@ -222,50 +206,44 @@ pub struct KubeadmControlPlaneTemplateSpec {
 }
 
 /// The control plane to copy.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct KubeadmControlPlaneTemplateResource {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<TemplateMeta>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub spec: Option<KubeadmControlPlaneTemplateResourceSpec>,
 }
 
 /// A control plane without version, size and infrastructure.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct KubeadmControlPlaneTemplateResourceSpec {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub kubeadm_config_spec: Option<KubeadmConfigSpec>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub machine_naming: Option<MachineNaming>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub machine_template: Option<ControlPlaneTemplateMachine>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub remediation: Option<ControlPlaneRemediation>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub rollout: Option<ControlPlaneRollout>,
 }
 
 /// What new control plane machines look like.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct ControlPlaneTemplateMachine {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<TemplateMeta>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub spec: Option<ControlPlaneTemplateMachineSpec>,
 }
 
 /// Settings of control plane machines.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct ControlPlaneTemplateMachineSpec {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion: Option<MachineDeletion>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 64), extend("x-kubernetes-list-map-keys" = ["key", "effect"]))]

@@ -11,6 +11,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use super::cluster::{Endpoint, FailureDomain};
 use super::condition::Condition;
@@ -47,16 +48,17 @@ pub const FAULTS_ANNOTATION: &str = "provider.capstan.dev/faults";
 pub const SERVED_ANNOTATION: &str = "provider.capstan.dev/serve-api";
 
 /// What can be changed of a simulated host without replacing it.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Host {
     /// What the kubelet reports, and the API server of a control plane.
     pub kubelet_version: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<String>,
 }
 
 /// What a DevCluster should be.
+#[skip_serializing_none]
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "infrastructure.cluster.x-k8s.io",
@@ -74,33 +76,30 @@ pub struct Host {
 #[serde(rename_all = "camelCase")]
 pub struct DevClusterSpec {
     pub backend: DevClusterBackend,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub control_plane_endpoint: Option<Endpoint>,
 }
 
 /// What a DevCluster is.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 pub struct DevClusterStatus {
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), extend("x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub deprecated: Option<Deprecated<LegacyConditions>>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 100), extend("x-kubernetes-list-map-keys" = ["name"]))]
     pub failure_domains: Vec<FailureDomain>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub initialization: Option<InfrastructureInitialization>,
 }
 
 /// Exactly one backend.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DevClusterBackend {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub docker: Option<DockerCluster>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub in_memory: Option<InMemoryCluster>,
 }
 
@@ -109,6 +108,7 @@ pub struct DevClusterBackend {
 pub struct InMemoryCluster {}
 
 /// What a DevMachine should be.
+#[skip_serializing_none]
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "infrastructure.cluster.x-k8s.io",
@@ -126,78 +126,72 @@ pub struct InMemoryCluster {}
 #[serde(rename_all = "camelCase")]
 pub struct DevMachineSpec {
     pub backend: DevMachineBackend,
-    #[serde(rename = "providerID", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "providerID")]
     #[schemars(length(min = 1, max = 512))]
     pub provider_id: Option<String>,
 }
 
 /// What a DevMachine is.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 pub struct DevMachineStatus {
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<MachineAddress>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), extend("x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub deprecated: Option<Deprecated<LegacyConditions>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 256))]
     pub failure_domain: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub initialization: Option<InfrastructureInitialization>,
 }
 
 /// Exactly one backend.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DevMachineBackend {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub docker: Option<DockerMachine>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub in_memory: Option<InMemoryMachine>,
 }
 
 /// How long each part of a pretended machine takes to come up.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InMemoryMachine {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub api_server: Option<InMemoryComponent>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub etcd: Option<InMemoryComponent>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<InMemoryComponent>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub vm: Option<InMemoryComponent>,
 }
 
 /// One part of a pretended machine.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InMemoryComponent {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub provisioning: Option<Provisioning>,
 }
 
 /// How long a part takes to come up.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Provisioning {
     /// A Go duration such as `10s`.
     pub startup_duration: String,
     /// A fraction such as `0.2`: up to this share is added by chance.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub startup_jitter: Option<String>,
 }
 
 /// A fact that stays true once reached.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct InfrastructureInitialization {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub provisioned: Option<bool>,
 }
 
@@ -221,10 +215,10 @@ pub struct DevClusterTemplateSpec {
 }
 
 /// The cluster to copy.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DevClusterTemplateResource {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<TemplateMeta>,
     pub spec: DevClusterSpec,
 }
@@ -250,10 +244,10 @@ pub struct DevMachineTemplateSpec {
 }
 
 /// The machine to copy.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DevMachineTemplateResource {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<TemplateMeta>,
     pub spec: DevMachineSpec,
 }
@@ -267,51 +261,47 @@ pub struct DevMachineTemplateStatus {
 }
 
 /// Containers on one host.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DockerCluster {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 100), extend("x-kubernetes-list-map-keys" = ["name"]))]
     pub failure_domains: Vec<FailureDomain>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub load_balancer: Option<DockerLoadBalancer>,
 }
 
 /// The load balancer container.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DockerLoadBalancer {
-    #[serde(rename = "customHAProxyConfigTemplateRef", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "customHAProxyConfigTemplateRef")]
     pub custom_haproxy_config_template_ref: Option<LocalObjectReference>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub image_repository: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub image_tag: Option<String>,
 }
 
 /// A container as machine.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 pub struct DockerMachine {
     /// A Go duration.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub bootstrap_timeout: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub custom_image: Option<String>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub extra_mounts: Vec<DockerMount>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pre_load_images: Vec<String>,
 }
 
 /// A host folder in the container.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DockerMount {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub container_path: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub host_path: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub read_only: Option<bool>,
 }

@@ -7,6 +7,7 @@
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use super::condition::Condition;
 use super::dev::{DockerMount, InMemoryMachine};
@@ -17,6 +18,7 @@ use super::machine::MachineAddress;
 pub const VERSION_ANNOTATION: &str = "provider.capstan.dev/pool-version";
 
 /// What a DevMachinePool should be.
+#[skip_serializing_none]
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "infrastructure.cluster.x-k8s.io",
@@ -33,67 +35,60 @@ pub const VERSION_ANNOTATION: &str = "provider.capstan.dev/pool-version";
 )]
 #[serde(rename_all = "camelCase")]
 pub struct DevMachinePoolSpec {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub backend: Option<DevMachinePoolBackend>,
-    #[serde(rename = "providerID", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "providerID")]
     pub provider_id: Option<String>,
     #[serde(rename = "providerIDList", default, skip_serializing_if = "Vec::is_empty")]
     pub provider_id_list: Vec<String>,
 }
 
 /// Exactly one backend.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DevMachinePoolBackend {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub docker: Option<DockerMachinePool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub in_memory: Option<InMemoryMachine>,
 }
 
 /// Containers as machines.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 pub struct DockerMachinePool {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub custom_image: Option<String>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub extra_mounts: Vec<DockerMount>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pre_load_images: Vec<String>,
 }
 
 /// What a DevMachinePool is.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 pub struct DevMachinePoolStatus {
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), extend("x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub infrastructure_machine_kind: Option<String>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub instances: Vec<DevMachinePoolInstance>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ready: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
 }
 
 /// One machine of the group.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DevMachinePoolInstance {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<MachineAddress>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub instance_name: Option<String>,
-    #[serde(rename = "providerID", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "providerID")]
     pub provider_id: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ready: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
 }

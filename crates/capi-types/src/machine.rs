@@ -7,12 +7,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use super::condition::Condition;
 use super::legacy::{Deprecated, LegacyFailure};
 use super::reference::{CONDITION_TYPE, ContractRef, NodeRef};
 
 /// What a Machine should be. Templates of every owner hold the same type.
+#[skip_serializing_none]
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "cluster.x-k8s.io",
@@ -33,19 +35,16 @@ pub struct MachineSpec {
     pub bootstrap: Bootstrap,
     #[schemars(length(min = 1, max = 63))]
     pub cluster_name: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion: Option<MachineDeletion>,
     /// Where the owner wants it; where it is, is in the status.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 256))]
     pub failure_domain: Option<String>,
     pub infrastructure_ref: ContractRef,
     /// How long a machine must be ready to count as available.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub min_ready_seconds: Option<i32>,
     /// Written by the infrastructure once the host exists; the Node carries the same.
-    #[serde(rename = "providerID", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "providerID")]
     #[schemars(length(min = 1, max = 512))]
     pub provider_id: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -54,55 +53,44 @@ pub struct MachineSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 64), extend("x-kubernetes-list-map-keys" = ["key", "effect"]))]
     pub taints: Vec<MachineTaint>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 256))]
     pub version: Option<String>,
 }
 
 /// Where the first boot data comes from: an object to wait for, or a Secret that exists.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Bootstrap {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub config_ref: Option<ContractRef>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 0, max = 253))]
     pub data_secret_name: Option<String>,
 }
 
 /// What a Machine is.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 #[schemars(extend("minProperties" = 1))]
 pub struct MachineStatus {
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 256))]
     pub addresses: Vec<MachineAddress>,
     /// Of the API server certificate; control plane machines only.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub certificates_expiry_date: Option<Time>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), extend("x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion: Option<DeletionProgress>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub deprecated: Option<Deprecated<LegacyFailure>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 256))]
     pub failure_domain: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub initialization: Option<MachineInitialization>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub last_updated: Option<Time>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub node_info: Option<NodeInfo>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub node_ref: Option<NodeRef>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub observed_generation: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["Pending", "Provisioning", "Provisioned", "Running", "Updating", "Deleting", "Deleted", "Failed", "Unknown"]))]
     pub phase: Option<String>,
 }
@@ -119,35 +107,34 @@ pub struct MachineAddress {
 }
 
 /// Patience with a machine that goes. 0 means no limit.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct MachineDeletion {
     /// 10 when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub node_deletion_timeout_seconds: Option<i32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub node_drain_timeout_seconds: Option<i32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub node_volume_detach_timeout_seconds: Option<i32>,
 }
 
 /// A condition that takes part in a summary.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReadinessGate {
     #[schemars(length(min = 1, max = 316), regex(pattern = CONDITION_TYPE))]
     pub condition_type: String,
     /// `Negative` means that True is the problem. Absent means `Positive`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["Positive", "Negative"]))]
     pub polarity: Option<String>,
 }
 
 /// A taint that the Node gets.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineTaint {
@@ -163,37 +150,33 @@ pub struct MachineTaint {
     /// `Always` keeps it in step, `OnInitialization` sets it once.
     #[schemars(extend("enum" = ["Always", "OnInitialization"]))]
     pub propagation: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 63), regex(pattern = r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$"))]
     pub value: Option<String>,
 }
 
 /// When each stage of a deletion began; timeouts count from here.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeletionProgress {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub node_drain_start_time: Option<Time>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_for_node_volume_detach_start_time: Option<Time>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_for_pre_drain_hook_start_time: Option<Time>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_for_pre_terminate_hook_start_time: Option<Time>,
 }
 
 /// Two facts that stay true once reached.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct MachineInitialization {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub bootstrap_data_secret_created: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub infrastructure_provisioned: Option<bool>,
 }
 
 /// The Node's report about its system.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeInfo {
@@ -208,17 +191,16 @@ pub struct NodeInfo {
     pub machine_id: String,
     pub operating_system: String,
     pub os_image: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub swap: Option<NodeSwap>,
     #[serde(rename = "systemUUID")]
     pub system_uuid: String,
 }
 
 /// Swap space of the Node.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeSwap {
     /// Bytes.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity: Option<i64>,
 }

@@ -8,12 +8,14 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use super::condition::Condition;
 use super::legacy::{Deprecated, LegacyMachineDeployment};
 use super::machine_set::{DeletionOrder, MachineNaming, MachineTemplate, VersionCount};
 
 /// What a MachineDeployment should be.
+#[skip_serializing_none]
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "cluster.x-k8s.io",
@@ -38,50 +40,43 @@ use super::machine_set::{DeletionOrder, MachineNaming, MachineTemplate, VersionC
 pub struct MachineDeploymentSpec {
     #[schemars(length(min = 1, max = 63))]
     pub cluster_name: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion: Option<DeletionOrder>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub machine_naming: Option<MachineNaming>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub paused: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub remediation: Option<DeploymentRemediation>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub rollout: Option<DeploymentRollout>,
     pub selector: LabelSelector,
     pub template: MachineTemplate,
 }
 
 /// Limits of replacing unhealthy machines.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct DeploymentRemediation {
     /// Of the newest machine set; no limit when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_in_flight: Option<IntOrString>,
 }
 
 /// When and how machines are replaced.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct DeploymentRollout {
     /// Machines made before this time are replaced once it has passed.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<Time>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub strategy: Option<DeploymentStrategy>,
 }
 
 /// How old machines give way to new ones.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct DeploymentStrategy {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub rolling_update: Option<DeploymentRollingUpdate>,
     #[serde(rename = "type")]
     #[schemars(extend("enum" = ["RollingUpdate", "OnDelete"]))]
@@ -89,47 +84,39 @@ pub struct DeploymentStrategy {
 }
 
 /// How far a rollout may leave the wanted size.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct DeploymentRollingUpdate {
     /// Percentages round up. 1 when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_surge: Option<IntOrString>,
     /// Percentages round down. 0 when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_unavailable: Option<IntOrString>,
 }
 
 /// What a MachineDeployment is.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 #[schemars(extend("minProperties" = 1))]
 pub struct MachineDeploymentStatus {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub available_replicas: Option<i32>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), extend("x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub deprecated: Option<Deprecated<LegacyMachineDeployment>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub observed_generation: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["ScalingUp", "ScalingDown", "Running", "Failed", "Unknown"]))]
     pub phase: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ready_replicas: Option<i32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
     /// The selector as a string, for the scale subresource.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 4096))]
     pub selector: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub up_to_date_replicas: Option<i32>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 100), extend("x-kubernetes-list-map-keys" = ["version"]))]
     pub versions: Vec<VersionCount>,
 }

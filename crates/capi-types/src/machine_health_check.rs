@@ -8,12 +8,14 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use super::condition::Condition;
 use super::legacy::{Deprecated, LegacyConditions};
 use super::reference::{CONDITION_TYPE, TemplateRef};
 
 /// Which machines to watch, for what, and when to hold back.
+#[skip_serializing_none]
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "cluster.x-k8s.io",
@@ -32,55 +34,49 @@ use super::reference::{CONDITION_TYPE, TemplateRef};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct MachineHealthCheckSpec {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub checks: Option<HealthChecks>,
     #[schemars(length(min = 1, max = 63))]
     pub cluster_name: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub remediation: Option<HealthCheckRemediation>,
     pub selector: LabelSelector,
 }
 
 /// What the check found.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 #[schemars(extend("minProperties" = 1))]
 pub struct MachineHealthCheckStatus {
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), extend("x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub current_healthy: Option<i32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub deprecated: Option<Deprecated<LegacyConditions>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub expected_machines: Option<i32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub observed_generation: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub remediations_allowed: Option<i32>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 10000), inner(length(min = 1, max = 253)))]
     pub targets: Vec<String>,
 }
 
 /// What makes a machine unhealthy.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 #[schemars(extend("minProperties" = 1))]
 pub struct HealthChecks {
     /// 600 when absent; 0 switches it off.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub node_startup_timeout_seconds: Option<i32>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 100))]
     pub unhealthy_machine_conditions: Vec<UnhealthyMachineCondition>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 100))]
     pub unhealthy_node_conditions: Vec<UnhealthyNodeCondition>,
 }
@@ -112,25 +108,23 @@ pub struct UnhealthyNodeCondition {
 }
 
 /// Which controller replaces an unhealthy machine, and when none should.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct HealthCheckRemediation {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub template_ref: Option<TemplateRef>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub trigger_if: Option<RemediationTrigger>,
 }
 
 /// How many unhealthy machines still allow remediation. The range wins when both are set.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct RemediationTrigger {
     /// Like `[3-5]`, both ends included.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 32), regex(pattern = r"^\[[0-9]+-[0-9]+\]$"))]
     pub unhealthy_in_range: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub unhealthy_less_than_or_equal_to: Option<IntOrString>,
 }

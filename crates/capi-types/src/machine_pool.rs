@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use super::condition::Condition;
 use super::legacy::{Deprecated, LegacyMachinePool};
@@ -14,6 +15,7 @@ use super::machine::MachineInitialization;
 use super::machine_set::{MachineTemplate, VersionCount};
 
 /// What a MachinePool should be.
+#[skip_serializing_none]
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "cluster.x-k8s.io",
@@ -40,42 +42,34 @@ pub struct MachinePoolSpec {
     #[serde(rename = "providerIDList", default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 10000), inner(length(min = 1, max = 512)))]
     pub provider_id_list: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
     pub template: MachineTemplate,
 }
 
 /// What a MachinePool is.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 #[schemars(extend("minProperties" = 1))]
 pub struct MachinePoolStatus {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub available_replicas: Option<i32>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), extend("x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub deprecated: Option<Deprecated<LegacyMachinePool>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub initialization: Option<MachineInitialization>,
     /// Full references, unlike a Machine's.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 10000))]
     pub node_refs: Vec<ObjectReference>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub observed_generation: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["Pending", "Provisioning", "Provisioned", "Running", "ScalingUp", "ScalingDown", "Scaling", "Deleting", "Failed", "Unknown"]))]
     pub phase: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ready_replicas: Option<i32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub up_to_date_replicas: Option<i32>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 100), extend("x-kubernetes-list-map-keys" = ["version"]))]
     pub versions: Vec<VersionCount>,
 }

@@ -7,6 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use super::condition::Condition;
 use super::legacy::{Deprecated, LegacyMachineSet};
@@ -14,6 +15,7 @@ use super::machine::MachineSpec;
 use super::reference::TemplateMeta;
 
 /// What a MachineSet should be.
+#[skip_serializing_none]
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "cluster.x-k8s.io",
@@ -38,82 +40,73 @@ use super::reference::TemplateMeta;
 pub struct MachineSetSpec {
     #[schemars(length(min = 1, max = 63))]
     pub cluster_name: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion: Option<DeletionOrder>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub machine_naming: Option<MachineNaming>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
     pub selector: LabelSelector,
     pub template: MachineTemplate,
 }
 
 /// What a MachineSet is.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 #[schemars(extend("minProperties" = 1))]
 pub struct MachineSetStatus {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub available_replicas: Option<i32>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), extend("x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub deprecated: Option<Deprecated<LegacyMachineSet>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub observed_generation: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ready_replicas: Option<i32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
     /// The selector as a string, for the scale subresource.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 4096))]
     pub selector: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub up_to_date_replicas: Option<i32>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 100), extend("x-kubernetes-list-map-keys" = ["version"]))]
     pub versions: Vec<VersionCount>,
 }
 
 /// What new machines look like.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineTemplate {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<TemplateMeta>,
     pub spec: MachineSpec,
 }
 
 /// Which machines go first when there are too many.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct DeletionOrder {
     /// `Random` when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["Random", "Newest", "Oldest"]))]
     pub order: Option<String>,
 }
 
 /// Names of new machines.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct MachineNaming {
     /// Must contain `{{ .random }}`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 256))]
     pub template: Option<String>,
 }
 
 /// How many machines run one Kubernetes version.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct VersionCount {
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub replicas: Option<i32>,
     #[schemars(length(min = 1, max = 256))]

@@ -3,6 +3,7 @@
 
 use serde::Serialize;
 use serde_json::Value;
+use serde_with::skip_serializing_none;
 
 use super::keys::KeyCall;
 use super::{Step, WorkloadCall, Write};
@@ -10,6 +11,7 @@ use capi_types::key::ObjectRef;
 
 /// One thing that is done. Names are without the namespace, which is that of the planned object, unless a field has it.
 /// `Display` is the text of it.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "verb", rename_all = "camelCase", rename_all_fields = "camelCase")]
 #[allow(missing_docs)] // a field is named as in Kubernetes: `kind` and `name` of the object, and what it is given
@@ -23,7 +25,6 @@ pub enum StepAction {
         name: String,
         /// It joins a control plane that exists; otherwise it is the first.
         joins: bool,
-        #[serde(skip_serializing_if = "Option::is_none")]
         failure_domain: Option<String>,
     },
     Delete {
@@ -34,7 +35,6 @@ pub enum StepAction {
         kind: String,
         name: String,
         /// `None`: not known.
-        #[serde(skip_serializing_if = "Option::is_none")]
         from: Option<i64>,
         to: i64,
     },
@@ -113,7 +113,6 @@ pub enum StepAction {
     MoveEtcdLeader {
         from: String,
         /// `None`: no member is there to lead.
-        #[serde(skip_serializing_if = "Option::is_none")]
         to: Option<String>,
     },
     /// What neither Machines, replicas, Nodes nor members of etcd change by, such as a Secret.

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use super::message::{HookRequest, HookResponse, nullable, type_meta};
 use super::{API_VERSION, Hook};
@@ -68,6 +69,7 @@ impl HookResponse for DiscoveryResponse {
 }
 
 /// One handler as its extension names it: `can-update-machine`.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DiscoveredHandler {
@@ -75,9 +77,7 @@ pub struct DiscoveredHandler {
     pub name: String,
     #[serde(deserialize_with = "nullable")]
     pub request_hook: RequestHook,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_seconds: Option<i32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub failure_policy: Option<String>,
 }
 

@@ -7,25 +7,23 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde_json::{Value, json};
+use serde_with::skip_serializing_none;
 
 use capi_types::bootstrap::KubeadmConfigSpec;
 
 /// One file to write.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct File {
     /// On the host.
     pub path: String,
     /// `base64`, `gzip`, `gzip+base64`; plain text without one.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub encoding: Option<String>,
     /// `USER:GROUP`; root's without one.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
     /// In octal, such as `0640`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub permissions: Option<String>,
     /// Behind what is there already.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub append: Option<bool>,
     /// As [`encoding`](Self::encoding) has it.
     pub content: String,
@@ -80,13 +78,13 @@ impl KubeadmPhase {
     }
 }
 
+#[skip_serializing_none]
 #[derive(Serialize)]
 struct CloudConfig {
     write_files: Vec<File>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     bootcmd: Vec<String>,
     runcmd: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     ntp: Option<Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     users: Vec<Value>,

@@ -6,6 +6,7 @@
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
+use serde_with::skip_serializing_none;
 
 const VERSION: &str = "2.3.0";
 /// Of a file, and of a folder, that sets none.
@@ -77,26 +78,22 @@ pub struct Reference {
     pub verification: Verification,
 }
 
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Verification {
     /// `FUNCTION-SUM`.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "hash")]
+    #[serde(deserialize_with = "hash")]
     pub hash: Option<String>,
 }
 
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Timeouts {
-    #[serde(
-        rename(serialize = "httpResponseHeaders", deserialize = "http_response_headers"),
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(rename(serialize = "httpResponseHeaders", deserialize = "http_response_headers"))]
     pub response_headers_s: Option<i64>,
-    #[serde(
-        rename(serialize = "httpTotal", deserialize = "http_total"),
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(rename(serialize = "httpTotal", deserialize = "http_total"))]
     pub total_s: Option<i64>,
 }
 
@@ -124,6 +121,7 @@ pub struct Systemd {
     pub units: Vec<Unit>,
 }
 
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Unit {
@@ -133,7 +131,6 @@ pub struct Unit {
     pub dropins: Vec<DropIn>,
     #[serde(skip_serializing_if = "is_false")]
     pub enable: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
     #[serde(skip_serializing_if = "is_false")]
     pub mask: bool,
@@ -157,10 +154,10 @@ pub struct Passwd {
     pub users: Vec<User>,
 }
 
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all(serialize = "camelCase", deserialize = "snake_case"))]
 pub struct PasswdGroup {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub gid: Option<u32>,
     pub name: String,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -169,21 +166,21 @@ pub struct PasswdGroup {
     pub system: bool,
 }
 
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all(serialize = "camelCase", deserialize = "snake_case"))]
 pub struct User {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub create: Option<Box<Account>>,
     #[serde(flatten)]
     pub account: Account,
     pub name: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub password_hash: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ssh_authorized_keys: Vec<String>,
 }
 
 /// What a user is made with.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all(serialize = "camelCase", deserialize = "snake_case"))]
 pub struct Account {
@@ -205,7 +202,6 @@ pub struct Account {
     pub shell: String,
     #[serde(skip_serializing_if = "is_false")]
     pub system: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub uid: Option<u32>,
 }
 
@@ -227,16 +223,14 @@ pub struct Storage {
 }
 
 /// Where something lies, and whose it is.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Location {
     pub filesystem: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<NodeOwner>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub overwrite: Option<bool>,
     pub path: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<NodeOwner>,
 }
 
@@ -246,10 +240,10 @@ impl Default for Location {
     }
 }
 
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NodeOwner {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<i64>,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
@@ -327,54 +321,43 @@ pub struct Disk {
     pub wipe_table: bool,
 }
 
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all(serialize = "camelCase", deserialize = "snake_case"))]
 pub struct Partition {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub guid: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     #[serde(skip_serializing_if = "is_zero")]
     pub number: i64,
-    #[serde(
-        rename(serialize = "sizeMiB", deserialize = "size"),
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "mebibytes"
-    )]
+    #[serde(rename(serialize = "sizeMiB", deserialize = "size"), deserialize_with = "mebibytes")]
     pub size_mib: Option<u64>,
-    #[serde(
-        rename(serialize = "startMiB", deserialize = "start"),
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "mebibytes"
-    )]
+    #[serde(rename(serialize = "startMiB", deserialize = "start"), deserialize_with = "mebibytes")]
     pub start_mib: Option<u64>,
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "partition_type")]
     pub type_guid: String,
 }
 
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Filesystem {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub mount: Option<Mount>,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
 }
 
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all(serialize = "camelCase", deserialize = "snake_case"))]
 pub struct Mount {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub create: Option<Create>,
     pub device: String,
     pub format: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub uuid: Option<String>,
     #[serde(skip_serializing_if = "is_false")]
     pub wipe_filesystem: bool,
