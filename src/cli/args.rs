@@ -1,6 +1,7 @@
 //! Every command, the options that all have and those of commands that run until they are stopped. Owns words and defaults; a one-shot
 //! command has its own beside it (`commands`), actions have a table (`action_args`). Must not know how anything is done.
 
+#[cfg(feature = "worlds")]
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -13,9 +14,12 @@ use super::action_args::ActionArgs;
 pub use super::engine_args::EngineCommand;
 use super::exit_code;
 use super::gates::GateArgs;
+#[cfg(feature = "worlds")]
 use super::listen_args::ListenArgs;
+#[cfg(feature = "worlds")]
 use super::screen_args::positive;
 pub use super::screen_args::{ColorArg, ScreenArgs};
+#[cfg(feature = "worlds")]
 use super::simulated_ssh::SimulatedSshArgs;
 use super::store_args::StoreArgs;
 use capstan_commands::change::args::ChangeCommand;
@@ -30,8 +34,8 @@ use capstan_commands::simulate::args::SimulateArgs;
 use capstan_commands::status_compute::StatusComputeArgs;
 use capstan_commands::wait::WaitArgs;
 use capstan_engine::client::Impersonated;
-use capstan_worlds::extension::Cover;
-use capstan_worlds::samples::Sample;
+#[cfg(feature = "worlds")]
+use capstan_worlds::{extension::Cover, samples::Sample};
 
 /// Dashboard and lifecycle engine for Cluster API.
 ///
@@ -101,8 +105,10 @@ pub enum Command {
     /// The dashboard: over the kubeconfig's server, as without a command, or over files
     Dashboard(DashboardArgs),
     /// Dashboard over a small living fleet, all in memory: nothing to install, nothing kept
+    #[cfg(feature = "worlds")]
     Demo(DemoArgs),
     /// Embedded API server, engine, simulated infrastructure and dashboard; state is kept
+    #[cfg(feature = "worlds")]
     Standalone(StandaloneArgs),
     /// Only the engine, against the API server of a kubeconfig
     ///
@@ -125,6 +131,7 @@ pub enum Command {
     #[command(flatten)]
     Act(ActionArgs),
     /// Run a line on a simulated host, called as ssh is
+    #[cfg(feature = "worlds")]
     #[command(hide = true)]
     SimulatedSsh(SimulatedSshArgs),
     /// Write everything a server holds into one file (0600)
@@ -152,6 +159,7 @@ pub enum Command {
     #[command(subcommand)]
     LeaderMigration(LeaderMigrationCommand),
     /// Extensions that update machines in place
+    #[cfg(feature = "worlds")]
     #[command(subcommand)]
     Extension(ExtensionCommand),
     /// Print the CustomResourceDefinitions that capstan serves
@@ -163,6 +171,7 @@ pub enum Command {
     },
 }
 
+#[cfg(feature = "worlds")]
 #[derive(Debug, Subcommand)]
 pub enum ExtensionCommand {
     /// Serve the reference extension, which updates simulated machines, over HTTPS
@@ -172,6 +181,7 @@ pub enum ExtensionCommand {
     Serve(ExtensionServeArgs),
 }
 
+#[cfg(feature = "worlds")]
 #[derive(Clone, Debug, Args)]
 pub struct ExtensionServeArgs {
     /// Address of this machine alone; port 0 picks a free one
@@ -209,6 +219,7 @@ pub struct DashboardArgs {
     pub files: Vec<PathBuf>,
 }
 
+#[cfg(feature = "worlds")]
 #[derive(Clone, Debug, Args)]
 pub struct DemoArgs {
     /// How much faster than real time the simulated machines start
@@ -227,6 +238,7 @@ pub struct DemoArgs {
     pub gates: GateArgs,
 }
 
+#[cfg(feature = "worlds")]
 #[derive(Clone, Debug, Args)]
 pub struct StandaloneArgs {
     #[command(flatten)]
@@ -334,13 +346,25 @@ pub struct EngineArgs {
     #[arg(long, value_name = "REGEX")]
     pub additional_sync_machine_annotations: Vec<Regex>,
     /// Also play infrastructure provider and workload clusters for DevClusters and DevMachines in memory
+    #[cfg(feature = "worlds")]
     #[arg(long)]
     pub simulate_infrastructure: bool,
     /// How much faster than real time the simulated machines start
+    #[cfg(feature = "worlds")]
     #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = positive, requires = "simulate_infrastructure")]
     pub time_scale: f64,
     #[command(flatten)]
     pub gates: GateArgs,
+}
+
+impl EngineArgs {
+    /// How much faster than real time the simulated machines start; `None`: there are none.
+    pub fn simulated_time_scale(&self) -> Option<f64> {
+        #[cfg(feature = "worlds")]
+        return self.simulate_infrastructure.then_some(self.time_scale);
+        #[cfg(not(feature = "worlds"))]
+        None
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -382,6 +406,7 @@ mod tests {
         Cli::command().debug_assert();
     }
 
+    #[cfg(feature = "worlds")]
     #[test]
     fn the_simulated_machines_are_not_stopped() {
         assert!(Cli::try_parse_from(["capstan", "demo", "--time-scale", "0"]).is_err());

@@ -8,7 +8,7 @@ use anyhow::{Context as _, bail};
 use serde_json::Value;
 
 use super::args::{Cli, ExtensionServeArgs};
-use super::{paths, server};
+use super::{engine, paths};
 use capstan_base::private_file;
 use capstan_base::time::Clock;
 use capstan_base::toml_file::Source;
@@ -48,7 +48,7 @@ pub async fn serve(cli: &Cli, args: &ExtensionServeArgs) -> anyhow::Result<Exit>
             output::print(&format!("ExtensionConfig {name} at {} now names {url}\n", connection.server))?;
         }
     }
-    server::stopped().await
+    engine::stopped().await
 }
 
 fn options(args: &ExtensionServeArgs) -> anyhow::Result<Behaviour> {

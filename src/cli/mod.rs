@@ -2,34 +2,45 @@
 
 pub mod action_args;
 pub mod args;
+#[cfg(feature = "worlds")]
 pub mod audit;
 pub mod backup;
 pub mod crds;
 pub mod dashboard;
+#[cfg(feature = "worlds")]
 pub mod descriptors;
+pub mod engine;
 pub mod engine_args;
 pub mod exit_code;
+#[cfg(feature = "worlds")]
 pub mod extension;
 mod gates;
+#[cfg(feature = "worlds")]
 pub mod listen;
+#[cfg(feature = "worlds")]
 mod listen_args;
 mod log;
 pub mod memory;
 pub mod paths;
 mod person;
+#[cfg(feature = "worlds")]
 pub mod rehearse;
 mod screen_args;
+#[cfg(feature = "worlds")]
 pub mod server;
 pub mod sharing;
+#[cfg(feature = "worlds")]
 mod simulated_ssh;
 pub mod store;
 pub mod store_args;
+#[cfg(feature = "worlds")]
+pub mod upkeep;
 
 use anyhow::Context as _;
 use clap::{CommandFactory as _, FromArgMatches as _};
 
 use action_args::ActionArgs;
-use args::{BackupArgs, Cli, Command, ConnectArgs, EngineArgs, EngineCommand, StandaloneArgs, StatusCommand};
+use args::{BackupArgs, Cli, Command, ConnectArgs, EngineArgs, EngineCommand, StatusCommand};
 #[cfg(feature = "etcd")]
 use capi_types::key::ObjectKey;
 use capstan_base::rng::Rng;
@@ -113,13 +124,15 @@ async fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
     match command {
         Command::Dashboard(args) if args.files.is_empty() => return show(cli).await,
         Command::Dashboard(args) => return Ok(after(dashboard::browse(&args.files, &cli.screen).await?)),
+        #[cfg(feature = "worlds")]
         Command::Demo(args) => return Ok(after(server::demo(cli, args).await?)),
+        #[cfg(feature = "worlds")]
         Command::Standalone(args) => return standalone(cli, args).await,
         Command::Engine(EngineArgs { command: Some(EngineCommand::Status(args)), .. }) => {
             engine_status(&OneShot::open(cli).await?, cli, args).await?;
         }
         Command::Engine(args) => {
-            return Ok(after(server::engine(cli, args).await?));
+            return Ok(after(engine::run(cli, args).await?));
         }
         Command::Get(args) => get(&OneShot::open(cli).await?, args).await?,
         Command::Describe(args) => return describe(&OneShot::open(cli).await?, args).await,
@@ -148,9 +161,11 @@ async fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
             )?;
         }
         Command::LeaderMigration(command) => return migrate_leaders(cli, command).await,
+        #[cfg(feature = "worlds")]
         Command::Extension(args::ExtensionCommand::Serve(args)) => {
             return Ok(after(extension::serve(cli, args).await?));
         }
+        #[cfg(feature = "worlds")]
         Command::SimulatedSsh(args) => return Ok(ExitCode::OfHost(simulated_ssh::run(args).await?)),
         Command::Crds => output::print(&crds::render()?)?,
         Command::Completions { shell } => {
@@ -176,10 +191,15 @@ async fn show(cli: &Cli) -> anyhow::Result<ExitCode> {
 /// Who has the terminal: a dashboard and the output of a one-shot command leave none of it to the log.
 fn terminal(command: Option<&Command>) -> Terminal {
     match command {
-        None | Some(Command::Demo(_) | Command::Dashboard(_)) => Terminal::Taken,
+        None | Some(Command::Dashboard(_)) => Terminal::Taken,
+        #[cfg(feature = "worlds")]
+        Some(Command::Demo(_) | Command::SimulatedSsh(_)) => Terminal::Taken,
+        #[cfg(feature = "worlds")]
         Some(Command::Standalone(args)) if !(args.headless || args.check || args.repair) => Terminal::Taken,
+        #[cfg(feature = "worlds")]
+        Some(Command::Standalone(_) | Command::Extension(_)) => Terminal::Free,
         Some(Command::Engine(args)) if args.command.is_some() => Terminal::Taken,
-        Some(Command::Standalone(_) | Command::Engine(_) | Command::Extension(_)) => Terminal::Free,
+        Some(Command::Engine(_)) => Terminal::Free,
         Some(
             Command::Get(_)
             | Command::Describe(_)
@@ -193,7 +213,6 @@ fn terminal(command: Option<&Command>) -> Terminal {
             | Command::Change(_)
             | Command::Leases(_)
             | Command::LeaderMigration(_)
-            | Command::SimulatedSsh(_)
             | Command::Crds
             | Command::Completions { .. },
         ) => Terminal::Taken,
@@ -202,9 +221,10 @@ fn terminal(command: Option<&Command>) -> Terminal {
     }
 }
 
-async fn standalone(cli: &Cli, args: &StandaloneArgs) -> anyhow::Result<ExitCode> {
+#[cfg(feature = "worlds")]
+async fn standalone(cli: &Cli, args: &args::StandaloneArgs) -> anyhow::Result<ExitCode> {
     if args.check || args.repair {
-        output::print(&store::upkeep(args, &Clock::system())?)?;
+        output::print(&upkeep::run(args, &Clock::system())?)?;
         return Ok(ExitCode::Success);
     }
     Ok(after(server::standalone(cli, args).await?))
@@ -352,7 +372,15 @@ async fn migrate_leaders(cli: &Cli, command: &LeaderMigrationCommand) -> anyhow:
         LeaderMigrationCommand::Status(args) => walkthrough(cli, args, Extent::Status).await?,
         LeaderMigrationCommand::Next(args) => walkthrough(cli, args, Extent::Next).await?,
         LeaderMigrationCommand::Plan(args) => walkthrough(cli, args, Extent::Plan).await?,
+        #[cfg(feature = "worlds")]
         LeaderMigrationCommand::Rehearse(args) => rehearse::rehearse(args, Clock::system().now()).await?,
+        #[cfg(not(feature = "worlds"))]
+        LeaderMigrationCommand::Rehearse(_) => {
+            return Err(WrongUsage(
+                "this capstan was built without worlds, where migrations are played".to_owned(),
+            )
+            .into());
+        }
         LeaderMigrationCommand::Rights(args) if args.check => {
             let connection = connect(&options(&cli.connect)).await?;
             leader_migration::check_rights(&connection.client, args).await?

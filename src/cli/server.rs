@@ -1,43 +1,31 @@
-//! `capstan demo`, `capstan standalone` and `capstan engine`: which store, which listener, which fleet
-//! to start with, dashboard or none. Owns the wiring and its messages.
+//! `capstan demo` and `capstan standalone`: which store, which listener, which fleet to start with, dashboard or none. Owns
+//! the wiring and its messages.
 
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
-use tokio::signal::unix::{SignalKind, signal};
-use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::args::{Cli, DemoArgs, EngineArgs, SharingArgs, StandaloneArgs};
+use super::args::{Cli, DemoArgs, StandaloneArgs};
+use super::engine::{holder, shared, stopped};
 use super::store::StoreLocation;
 use super::store_args::StoreArgs;
-use super::{audit, backup, dashboard, descriptors, listen, sharing, simulated_ssh, store};
-use capi_types::names::lease;
+use super::{audit, backup, dashboard, descriptors, listen, sharing, simulated_ssh, upkeep};
 use capstan_base::rng::Rng;
 use capstan_base::time::Clock;
 use capstan_commands::exit_code::WrongUsage;
-use capstan_commands::{engine_status, output};
 use capstan_dashboard::tui::Exit;
-use capstan_engine::client::{Connection, connect, in_process};
+use capstan_engine::client::{Connection, in_process};
 use capstan_engine::controllers::in_place::Settings;
-use capstan_engine::controllers::{self, SyncedKeys};
-use capstan_engine::engine::lease::{LeaseOptions, identity_of};
+use capstan_engine::engine::lease::LeaseOptions;
 use capstan_engine::engine::sharing::Sharing;
-use capstan_engine::engine::upstream::UpstreamLeases;
-use capstan_engine::engine::{Engine, EngineOptions};
-use capstan_engine::runtime_sdk::{Https, Runtime};
-use capstan_engine::workload::Workload;
-use capstan_engine::workload::kube::KubeWorkloads;
-use capstan_engine::workload::router::{Router, by_infrastructure};
 use capstan_store::{DiskStore, MemoryStore, Range, Store};
 use capstan_worlds::extension::{Behaviour, Serving};
-use capstan_worlds::provider::{self, ProviderOptions};
 use capstan_worlds::samples::{IN_PLACE_CLUSTER, Living, Sample, aged};
 use capstan_worlds::standalone::past;
 use capstan_worlds::standalone::pending::Pending;
 use capstan_worlds::standalone::stack::{Stack, StackOptions};
 use capstan_worlds::standalone::{extension, load};
-use capstan_worlds::workload_api;
 
 /// The name of the demo's connection.
 const DEMO: &str = "demo";
@@ -141,7 +129,7 @@ pub async fn standalone(cli: &Cli, args: &StandaloneArgs) -> anyhow::Result<Exit
     let (clock, rng) = (Clock::system(), rng(args.seed));
     let place = StoreLocation::of(&args.store)?;
     if args.new_store {
-        store::make_new(&place, &clock)?;
+        upkeep::make_new(&place, &clock)?;
     }
     let store = match &args.restore {
         None => place.open(&clock).await?,
@@ -238,129 +226,4 @@ async fn served_extension(
     let connection = stack.connection("extension", false);
     let serving = extension::start(&connection, clock.clone(), args.time_scale, Behaviour::default()).await?;
     Ok(Some(serving))
-}
-
-/// Waits for SIGINT, SIGTERM or SIGHUP.
-pub(super) async fn stopped() -> anyhow::Result<Exit> {
-    let mut signals = [
-        (2, signal(SignalKind::interrupt())?),
-        (15, signal(SignalKind::terminate())?),
-        (1, signal(SignalKind::hangup())?),
-    ];
-    let [(_, int), (_, term), (_, hup)] = &mut signals;
-    let number = tokio::select! {
-        biased;
-        _ = int.recv() => 2,
-        _ = term.recv() => 15,
-        _ = hup.recv() => 1,
-    };
-    tracing::info!("stopping after signal {number}");
-    Ok(Exit::Quit)
-}
-
-/// `capstan engine`: controllers, and when asked simulated infrastructure, against the API server of a kubeconfig.
-///
-/// # Errors
-/// No connection, or options that do not go together.
-pub async fn engine(cli: &Cli, args: &EngineArgs) -> anyhow::Result<Exit> {
-    check_engine(cli, args)?;
-    let connection = connect(&super::options(&cli.connect)).await?;
-    let namespace = cli.connect.namespace.clone().unwrap_or_default();
-    let of_lease = args.lease_namespace.as_deref().or(cli.connect.namespace.as_deref()).unwrap_or("default");
-    let component = args.sharing.component.as_deref().unwrap_or("engine");
-    let shared = shared(&args.sharing, component, args.simulate_infrastructure)?;
-    engine_status::refuse_other_kind(&connection.client, of_lease, shared.is_some()).await?;
-    let options = EngineOptions {
-        lease: Some(sharing::primary(of_lease, component, shared.is_some(), &holder())),
-        sharing: shared,
-        upstream: Some(upstream_leases(args)),
-        namespace: namespace.clone(),
-        time_scale: args.time_scale,
-        ..EngineOptions::default()
-    };
-    let mut engine = Engine::new(connection.client, Clock::system(), Rng::from_entropy(), options);
-    let workload = workloads(&mut engine, args);
-    let synced_keys = SyncedKeys {
-        labels: args.additional_sync_machine_labels.clone(),
-        annotations: args.additional_sync_machine_annotations.clone(),
-    };
-    let mut in_place = args.gates.in_place();
-    if args.gates.runtime_sdk() {
-        let (client, clock) = (engine.client().clone(), engine.clock().clone());
-        let runtime = Arc::new(Runtime::new(client, clock, Arc::new(Https::default())));
-        in_place.extensions = Some(runtime.clone());
-        controllers::extension_config::register(&mut engine, runtime);
-    }
-    controllers::register(&mut engine, workload, controllers::Settings { synced_keys, in_place });
-    let stop = CancellationToken::new();
-    let running = tokio::spawn(engine.run(stop.clone()));
-    let only = if namespace.is_empty() { String::new() } else { format!(", only in namespace {namespace}") };
-    output::print(&format!("capstan engine runs against {}{only}\n", connection.server))?;
-    let exit = stopped().await?;
-    stop.cancel();
-    running.await.context("the engine ended with a panic")?;
-    Ok(exit)
-}
-
-/// Options that do not go together, before anything is connected to.
-fn check_engine(cli: &Cli, args: &EngineArgs) -> Result<(), WrongUsage> {
-    if cli.connect.read_only {
-        return Err(WrongUsage("an engine writes; it cannot run with --read-only".to_owned()));
-    }
-    if args.gates.in_place().on && !args.gates.runtime_sdk() {
-        let why = "--feature-gates: InPlaceUpdates asks extensions, which needs RuntimeSDK=true as well";
-        return Err(WrongUsage(why.to_owned()));
-    }
-    Ok(())
-}
-
-/// The share that a file gives this process, checked. `None` without a file.
-fn shared(args: &SharingArgs, component: &str, is_simulated: bool) -> anyhow::Result<Option<Sharing>> {
-    let Some(file) = &args.leader_migration_config else { return Ok(None) };
-    let shared = sharing::from_file(file, component)?;
-    let everywhere = controllers::extension_config::NAME;
-    if shared.locks.iter().any(|lock| lock.component_of(everywhere).is_some()) {
-        bail!(
-            "{}: {everywhere} cannot be under a migration lock: each process keeps in its own memory which extensions it \
-             may call, so that it runs in every one that leads, under its primary lock; take it out of the file",
-            file.display()
-        );
-    }
-    let mut known = controllers::NAMES.to_vec();
-    known.extend(is_simulated.then_some(provider::NAMES).into_iter().flatten());
-    let together = [controllers::REACH_WORKLOADS.as_slice(), provider::NAMES.as_slice()].concat();
-    let together = if is_simulated { together.as_slice() } else { &[] };
-    let primary = sharing::primary("default", component, true, "");
-    shared.check(&primary, &known, together).map_err(|why| anyhow::anyhow!("{}: {why}", file.display()))?;
-    Ok(Some(shared))
-}
-
-/// Whose work this engine does.
-fn upstream_leases(args: &EngineArgs) -> UpstreamLeases {
-    let mut leases = lease::UPSTREAM.to_vec();
-    leases.extend(args.simulate_infrastructure.then_some(lease::DEV));
-    UpstreamLeases { leases, take_over: args.take_over }
-}
-
-/// Workload clusters are reached through their kubeconfig Secrets; when asked, the simulated world answers for
-/// in-memory ones.
-fn workloads(engine: &mut Engine, args: &EngineArgs) -> Arc<dyn Workload> {
-    let rng = engine.rng().stream("workload");
-    let real = KubeWorkloads::new(engine.writer().clone(), engine.clock().clone(), rng, false);
-    if !args.simulate_infrastructure {
-        real.attach(&engine.cache(), Arc::new(|_| false));
-        return Arc::new(real);
-    }
-    let simulated = provider::register(engine, ProviderOptions { time_scale: args.time_scale });
-    // It goes on in the background; only processes that are simulated in this one would need the handle.
-    drop(workload_api::register(engine, Arc::clone(&simulated)));
-    let is_simulated = by_infrastructure(engine.cache(), engine.cache());
-    real.attach(&engine.cache(), is_simulated.clone());
-    Arc::new(Router::new(simulated, Arc::new(real), is_simulated))
-}
-
-/// Who holds the lease. Entropy, not `--seed`: see [`identity_of`].
-fn holder() -> String {
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    identity_of(&host, &Rng::from_entropy())
 }
