@@ -89,6 +89,7 @@ mod status_bad_input;
 mod status_compute;
 mod takeover;
 mod tidy;
+mod tidy_docs;
 mod tidy_layers;
 mod tidy_matches;
 mod tidy_names;

@@ -31,14 +31,14 @@ pub enum Role {
     Life,
 }
 
-/// One condition type.
+/// What is known of a condition type, whoever writes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConditionType {
     /// As it stands in a status.
     pub name: &'static str,
     /// Whether `True` is the healthy value.
     pub polarity: Polarity,
-    /// What it is for.
+    /// What `True` or `False` of it means for a cause: a summary explains nothing, a root explains its object.
     pub role: Role,
     /// Its message names what it is about, so that it reads well without the type in front.
     pub message_names_type: bool,

@@ -21,7 +21,7 @@ pub const VERSION: &str = "v1beta2";
 /// Type of secrets that Cluster API makes.
 pub const SECRET_TYPE: &str = "cluster.x-k8s.io/secret";
 
-/// Labels.
+/// Labels that Cluster API's controllers write or select by.
 pub mod label {
     /// On everything that belongs to a Cluster: its name.
     pub const CLUSTER_NAME: &str = "cluster.x-k8s.io/cluster-name";
@@ -50,7 +50,7 @@ pub mod label {
     pub const CLUSTERCTL: &str = "clusterctl.cluster.x-k8s.io";
 }
 
-/// Annotations.
+/// Annotations that Cluster API's controllers read or write.
 pub mod annotation {
     /// On any object: its controller leaves it alone, whatever the value.
     pub const PAUSED: &str = "cluster.x-k8s.io/paused";
@@ -137,7 +137,7 @@ pub mod annotation {
     pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 }
 
-/// Finalizers.
+/// Finalizers of Cluster API's controllers: what each of them waits for.
 pub mod finalizer {
     /// Held until what belongs to the Cluster is gone.
     pub const CLUSTER: &str = "cluster.cluster.x-k8s.io";
@@ -222,7 +222,7 @@ pub mod manager {
     /// Labels and annotations of infrastructure machines and bootstrap configurations of a MachineSet.
     pub const MACHINE_SET_METADATA: &str = "capi-machineset-metadata";
 
-    /// Machines of a MachinePool.
+    /// Machines that stand for the instances of a MachinePool.
     pub const MACHINE_POOL: &str = "machinepool-controller";
 
     /// Those who apply whole objects.

@@ -15,7 +15,7 @@ const BLANK: &str = "{}";
 pub struct CommandLine(String);
 
 impl CommandLine {
-    /// A template, with a word for each `{}` of it.
+    /// Each `{}` of the template becomes one word, quoted for a POSIX shell.
     pub fn of<const WORDS: usize>(template: &'static str, words: [&str; WORDS]) -> Self {
         debug_assert_eq!(template.matches(BLANK).count(), WORDS, "{template}");
         let mut parts = template.split(BLANK);

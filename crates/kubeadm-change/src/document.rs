@@ -67,7 +67,7 @@ pub struct Inputs {
 }
 
 impl Inputs {
-    /// The document of a kind.
+    /// The first that was read.
     pub fn document(&self, kind: DocumentKind) -> Option<&Document> {
         self.documents.iter().find(|document| document.kind == kind)
     }

@@ -22,7 +22,7 @@ pub enum ManagedBy {
     ControlPlane,
 }
 
-/// The facts of a cluster.
+/// What is seen of the running cluster, beside its documents.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClusterFacts {
     /// Kubernetes' minor version.

@@ -10,7 +10,7 @@ use super::render::{ClusterSettings, HostFacts};
 use super::request::WantedDocument;
 use super::yaml;
 
-/// What a file is for.
+/// Which configuration kubeadm is given on a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NodeFileKind {
@@ -32,7 +32,7 @@ pub struct NodeFile {
 }
 
 impl NodeFile {
-    /// The file of a node for a plan.
+    /// Its path has plan and node in it, so that two changes never share a file.
     pub fn of(kind: NodeFileKind, plan: &str, node: &str) -> Self {
         let end = match kind {
             NodeFileKind::Cluster => "",

@@ -60,7 +60,7 @@ pub struct Beginning<'b> {
     pub by: &'b str,
     /// RFC 3339.
     pub at: String,
-    /// The change that it takes back.
+    /// `None`: it is no rollback.
     pub takes_back: Option<&'b ChangeRecord>,
 }
 

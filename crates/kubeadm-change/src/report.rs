@@ -20,7 +20,7 @@ fn state_words(state: PlanState) -> &'static str {
     }
 }
 
-/// One word for a verdict.
+/// As reports print it.
 pub fn verdict_word(verdict: Judgement) -> &'static str {
     match verdict {
         Judgement::Ok => "ok",

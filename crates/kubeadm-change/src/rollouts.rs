@@ -17,7 +17,7 @@ const ENCRYPTION: &str = "encryption-provider-config";
 /// One of several rollouts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RolloutPart {
-    /// What this one does.
+    /// In words, such as a field that is changed.
     pub what: String,
     /// What is done afterwards, in order.
     pub next: Vec<String>,

@@ -32,7 +32,7 @@ pub struct PodState {
     pub trouble: Option<String>,
 }
 
-/// One Node.
+/// What is seen of a Node and of the host behind it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunningNode {
     /// Its kubelet reports it as ready.

@@ -268,7 +268,7 @@ impl Located {
         entries.iter().rev().find(|entry| entry.key.key_text() == key).map(|entry| &entry.value)
     }
 
-    /// The text of a string.
+    /// `None` for anything but a string, also for a number that is written without quotes.
     pub fn text(&self) -> Option<&str> {
         match &self.shape {
             YamlShape::Scalar(Value::String(text)) => Some(text),

@@ -22,7 +22,7 @@ pub struct FlagError {
     expected: &'static str,
 }
 
-/// Times of an election.
+/// The `--leader-elect-…` durations of one process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ElectionTimes {
     /// Others may take over when the record did not change for this long.

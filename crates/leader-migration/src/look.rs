@@ -71,7 +71,7 @@ impl LockLook {
         self.leases.iter().cloned().map(|lease| lease.later(since_s)).collect()
     }
 
-    /// The lock view at `now`.
+    /// The Leases judged together with what processes say and with changes that were seen.
     pub fn view(&self, leader_name: &str, now: Timestamp) -> LockView {
         let around = Surroundings {
             leader_name,

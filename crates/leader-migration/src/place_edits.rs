@@ -200,7 +200,7 @@ impl ManagerChange<'_> {
         ours.map(|(index, _)| index).collect()
     }
 
-    /// The value of a flag of a container.
+    /// The last one given counts, in `command` and `args` alike.
     fn given(&self, container: &Value, flag: &str) -> Option<String> {
         let texts = |key: &str| container[key].as_array().cloned().unwrap_or_default();
         let words = [texts("command"), texts("args")].concat();

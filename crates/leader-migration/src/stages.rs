@@ -130,7 +130,7 @@ pub struct Proof {
 /// One stage, with what the cluster shows about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StageReport {
-    /// Which one.
+    /// Its place in the order of a migration.
     pub stage: MigrationStage,
     /// Never taken from what was done before, only from what is seen.
     pub state: StageState,

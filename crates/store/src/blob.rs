@@ -18,7 +18,7 @@ const LZ4: u8 = 1;
 pub struct Blob(Arc<[u8]>);
 
 impl Blob {
-    /// Packs `value`.
+    /// Compressed when that makes it smaller.
     pub fn pack(value: &[u8]) -> Self {
         if value.len() >= PACK_BYTES_MIN {
             let packed = lz4_flex::compress_prepend_size(value);

@@ -152,7 +152,7 @@ fn aggregated_version(catalog: &Catalog, group: &str, version: &str) -> Value {
     json!({ "version": version, "freshness": "Current", "resources": resources })
 }
 
-/// `/version`.
+/// What `/version` answers: an API server of 1.35, with capstan's own version behind it.
 pub fn version() -> Value {
     json!({
         "major": "1", "minor": "35", "gitVersion": concat!("v1.35.0+capstan.", env!("CARGO_PKG_VERSION")),

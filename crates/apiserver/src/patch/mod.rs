@@ -33,11 +33,11 @@ const STEPS_MAX: usize = 64_000_000;
 /// A patch that was read but not applied yet; it may be applied again after a lost race.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Patch {
-    /// Of [`JSON_PATCH`].
+    /// RFC 6902: operations in order.
     Json(Vec<PatchOperation>),
-    /// Of [`MERGE_PATCH`].
+    /// RFC 7396: null takes away.
     Merge(Value),
-    /// Of [`STRATEGIC_PATCH`].
+    /// Kubernetes' own: lists merge by keys.
     Strategic(Value),
 }
 

@@ -37,7 +37,7 @@ pub enum Propagation {
     Orphan,
 }
 
-/// `DeleteOptions`.
+/// What a client may say about a deletion, from the body and the query together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeleteOptions {
     pub dry_run: bool,

@@ -68,7 +68,7 @@ pub enum FieldValidation {
 /// Longest name of a field manager.
 const MANAGER_BYTES_MAX: usize = 128;
 
-/// What a write is.
+/// What a write asks for, which field managers and admission look at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteKind {
     Create,

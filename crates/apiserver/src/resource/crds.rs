@@ -162,7 +162,6 @@ fn conditions(definition: &Value) -> impl Iterator<Item = &Value> {
     definition["status"]["conditions"].as_array().into_iter().flatten()
 }
 
-/// One text or a list of them.
 pub(super) fn texts(list: &Value) -> Vec<String> {
     let items = list.as_array().map_or(std::slice::from_ref(list), Vec::as_slice);
     items.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect()

@@ -22,7 +22,7 @@ pub enum AnnouncedCause {
     Expiry,
 }
 
-/// One of them.
+/// A rollout, or an end of certificates, that only has to be waited for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Announced {
     /// `Kind/name`.

@@ -28,7 +28,6 @@ impl ActorKind {
     }
 }
 
-/// One object that changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ObjectChange {
     pub kind: ActorKind,
@@ -37,7 +36,6 @@ pub(super) struct ObjectChange {
     pub owner: Option<(String, String)>,
     /// Its metadata or spec: the controller of the object itself looks at it.
     pub is_intent: bool,
-    /// Its spec.
     pub is_spec: bool,
     pub is_gone: bool,
 }

@@ -45,7 +45,6 @@ pub struct Event {
     pub why: String,
 }
 
-/// Whose event it is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EventObject {
     pub kind: String,

@@ -201,7 +201,6 @@ pub(super) fn reference_of(object: &capi_types::key::ObjectRef) -> ContractRef {
     }
 }
 
-/// Is this the infrastructure of the Cluster?
 pub(super) fn is_infrastructure_of(cluster: &Cluster, reference: &ContractRef) -> bool {
     cluster.spec.infrastructure_ref.as_ref() == Some(reference) && Cluster::kind(&()) != reference.kind
 }

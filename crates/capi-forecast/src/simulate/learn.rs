@@ -45,7 +45,6 @@ pub struct Learnt {
 /// Durations of earlier Machines of one pool, as they were kept, seconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remembered {
-    /// Of the Cluster.
     pub cluster: ObjectKey,
     pub pool: String,
     /// Kind of its infrastructure machines.

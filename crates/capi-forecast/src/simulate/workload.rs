@@ -25,7 +25,6 @@ const PRESSURES: [&str; 3] = ["MemoryPressure", "DiskPressure", "PIDPressure"];
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct EtcdMember {
     pub id: u64,
-    /// Of its Node.
     pub node: String,
     pub is_healthy: bool,
 }

@@ -220,7 +220,7 @@ impl<'a> View<'a> {
         hosts.into_iter().any(|host| host.node.is_none() || host.is_deleting || host.is_joining)
     }
 
-    /// Who was asked for this member.
+    /// Its own answer; else the failure of the Node that should run it.
     fn asked(&self, member: &Listed) -> Option<&'a Asked> {
         let answers = &self.facts.answers;
         let own = answers.iter().find(|a| a.outcome.as_ref().is_ok_and(|s| s.member_id == member.id));

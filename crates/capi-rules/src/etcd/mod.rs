@@ -95,7 +95,7 @@ pub struct Projection {
 /// A change to the member list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change<'a> {
-    /// As they are.
+    /// The list stays as it is.
     None,
     /// One voter more, which has not started.
     Add,

@@ -14,7 +14,7 @@ use capi_types::machine_health_check::MachineHealthCheck;
 /// How Nodes of a workload cluster are found.
 #[derive(Clone, Copy)]
 pub struct NodeFinder<'a> {
-    /// The Node of this name.
+    /// `None`: it is gone, or was never there.
     pub by_name: &'a dyn Fn(&str) -> Option<Arc<Node>>,
     /// Is there one with this provider ID?
     pub has_id: &'a dyn Fn(&str) -> bool,

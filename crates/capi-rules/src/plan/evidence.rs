@@ -4,7 +4,7 @@
 /// One place to look at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Evidence {
-    /// Whose it is.
+    /// The object that shows it.
     pub subject: Subject,
     /// Which part of it.
     pub sign: Sign,
@@ -15,7 +15,7 @@ pub struct Evidence {
 pub enum Subject {
     /// The planned object itself.
     Own,
-    /// Its Cluster.
+    /// The one that the planned object belongs to.
     Cluster,
     /// What its Cluster's `controlPlaneRef` names.
     ControlPlane,
@@ -23,7 +23,7 @@ pub enum Subject {
     Machine(String),
 }
 
-/// What of it.
+/// What is to be read of a subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sign {
     /// A condition, by type.
@@ -33,7 +33,7 @@ pub enum Sign {
 }
 
 impl Evidence {
-    /// A condition of `subject`.
+    /// A condition by type, whatever its status.
     pub fn condition(subject: Subject, type_: &'static str) -> Self {
         Self { subject, sign: Sign::Condition(type_) }
     }

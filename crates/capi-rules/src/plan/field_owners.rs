@@ -19,7 +19,7 @@ use capi_types::managed_fields::{Handover, HandoverScope, Standing, change, stan
 /// Labels or annotations.
 type Pairs = BTreeMap<String, String>;
 
-/// Creates a typed object as `manager`.
+/// By an ordinary request, so that `manager` owns every field.
 pub fn create<K: Resource<DynamicType = ()> + Serialize>(object: &K, manager: &'static str) -> Write {
     Write::Create { object: ObjectRef::of(object), content: to_value(object), manager: Some(manager) }
 }

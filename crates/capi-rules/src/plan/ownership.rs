@@ -85,7 +85,7 @@ pub fn adopt(
     Ok(changed.then(|| Write::Patch { object: object.reference(), body: json!({ "metadata": metadata }) }))
 }
 
-/// Has the object this finalizer?
+/// Whether or not the object is in deletion.
 pub fn has_finalizer<K: Resource>(object: &K, finalizer: &str) -> bool {
     object.meta().finalizers.iter().flatten().any(|f| f == finalizer)
 }

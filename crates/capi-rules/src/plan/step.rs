@@ -105,7 +105,7 @@ impl Step {
         })
     }
 
-    /// The Machine that it deletes.
+    /// By name; `None` when the step deletes something else, or nothing.
     pub fn deleted_machine(&self) -> Option<&str> {
         self.writes.iter().find_map(|write| match write {
             Write::Delete { object } if object.gvk.kind == "Machine" => Some(object.key.name.as_str()),

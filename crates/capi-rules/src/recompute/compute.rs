@@ -40,7 +40,7 @@ use k8s_machinery::merge;
 /// One object before and after.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Computed {
-    /// Which kind it is.
+    /// One of the kinds whose status is computed.
     pub kind: Kind,
     /// Which object of the kind.
     pub key: ObjectKey,

@@ -95,15 +95,15 @@ impl Reach {
 pub struct Member<'a> {
     /// As it was read.
     pub machine: &'a Machine,
-    /// Condition `Ready`.
+    /// What the Machine itself needs, added up.
     pub ready: Option<&'a Condition>,
-    /// Condition `Available`.
+    /// Ready for `minReadySeconds`.
     pub available: Option<&'a Condition>,
-    /// Condition `UpToDate`.
+    /// Whether it is as its owner wants it.
     pub up_to_date: Option<&'a Condition>,
-    /// Condition `HealthCheckSucceeded`.
+    /// `HealthCheckSucceeded`, which a MachineHealthCheck writes.
     pub healthy: Option<&'a Condition>,
-    /// Condition `OwnerRemediated`.
+    /// `OwnerRemediated`: a MachineHealthCheck asks its owner to replace it.
     pub remediated: Option<&'a Condition>,
 }
 

@@ -19,7 +19,7 @@ pub const FAILURE: &str = "Failure";
 
 /// What is sent to a handler.
 pub trait HookRequest: Serialize + Clone + Send + Sync {
-    /// Which hook it is for.
+    /// By which the handlers are chosen.
     const HOOK: Hook;
     /// What its handlers answer.
     type Response: HookResponse;
@@ -100,7 +100,7 @@ macro_rules! request {
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
         #[serde(rename_all = "camelCase")]
         pub struct $name {
-            /// [`API_VERSION`].
+            /// [`API_VERSION`]; there is no other yet.
             #[serde(default)]
             pub api_version: String,
             /// The name of the type.
@@ -139,7 +139,7 @@ macro_rules! response {
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
         #[serde(rename_all = "camelCase", default)]
         pub struct $name {
-            /// [`API_VERSION`].
+            /// [`API_VERSION`]; there is no other yet.
             #[serde(deserialize_with = "nullable")]
             pub api_version: String,
             /// The name of the type.

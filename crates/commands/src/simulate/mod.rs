@@ -222,7 +222,6 @@ impl<'a> Prepared<'a> {
     }
 }
 
-/// What is asked, and of what.
 struct Asked<'a> {
     args: &'a SimulateArgs,
     /// With the changes that are tried.
@@ -316,7 +315,7 @@ fn wanted(args: &SimulateArgs, namespace: &str) -> Option<ObjectRef> {
     args.target.0.as_ref().map(|named| named.within(namespace))
 }
 
-/// The Cluster of an object of the dump.
+/// By the name that the object has for it, else by the Cluster that refers to the object.
 fn cluster_in(dump: &Dump, wanted: &ObjectRef) -> anyhow::Result<ObjectKey> {
     let ObjectRef { gvk, key, .. } = wanted;
     let Some(object) = dump.raw(&gvk.group, &gvk.kind, key) else {

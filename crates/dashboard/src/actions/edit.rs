@@ -26,7 +26,6 @@ pub enum Edit {
 }
 
 impl Edit {
-    /// What is patched.
     pub fn patch(&self) -> Option<&Value> {
         match self {
             Self::Patch(patch) | Self::PatchAfter { patch, .. } => Some(patch),

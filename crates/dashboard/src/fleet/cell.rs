@@ -9,7 +9,7 @@ use capi_types::columns::{CLUSTER_LABEL_PATH, Column, Path, of};
 use capi_types::names::label;
 use capstan_base::time::{Timestamp, age};
 
-/// One cell.
+/// What an object has for a column, before it is text.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Cell<'a> {
     /// The object does not say.

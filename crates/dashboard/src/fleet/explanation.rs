@@ -32,7 +32,6 @@ const FIELDS: [&str; 3] = ["means", "usual", "check"];
 /// One type and reason in plain words: sentences, empty where nothing is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Explanation {
-    /// What it means.
     pub means: String,
     /// How long it usually lasts, or why it is nothing to worry about.
     pub usual: String,

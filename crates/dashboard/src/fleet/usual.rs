@@ -29,7 +29,7 @@ pub enum Step {
     Infrastructure,
     /// From there until the Machine is ready: the Node appears and gets healthy, and its control plane parts.
     Node,
-    /// All of it.
+    /// The three stretches together.
     Total,
 }
 

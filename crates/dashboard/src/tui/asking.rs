@@ -33,7 +33,6 @@ impl Model {
         (!rights.is_empty()).then(|| Want::now(Subject::Rights { source: row.source, rights }))
     }
 
-    /// What was read.
     pub fn take(&mut self, subject: &Subject, reading: Reading) {
         self.known.reads.answered(subject);
         match (subject, reading) {

@@ -96,7 +96,6 @@ impl<'a> Paint<'a> {
         format!("{}{tail}", text::truncate(name, head_cells, self.glyphs().ellipsis))
     }
 
-    /// Glyph of a verdict.
     pub fn verdict_glyph(&self, verdict: Verdict) -> &'static str {
         let g = self.glyphs();
         match verdict {
@@ -122,7 +121,6 @@ impl<'a> Paint<'a> {
     }
 }
 
-/// The scope of a verdict.
 pub fn verdict_scope(verdict: Verdict) -> Scope {
     match verdict {
         Verdict::Ok => Scope::Ok,

@@ -60,7 +60,6 @@ impl Plans {
         }
     }
 
-    /// The fleet changed.
     pub fn note(&mut self, fleet: &Fleet, changes: &Changes) {
         let Some(of) = &self.of else { return };
         let cluster = fleet.find(of.source, of.uid);

@@ -44,7 +44,6 @@ pub enum Subject {
     Object(Target),
     /// Its events: those of a busy namespace are many, so they are read only where they are shown.
     Events(Target),
-    /// The plans of a cluster.
     Plans(PlannedCluster),
     /// What this user may do.
     Rights {

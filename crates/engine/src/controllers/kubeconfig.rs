@@ -20,7 +20,6 @@ use capstan_base::time::Timestamp;
 /// Life of the client certificate.
 const CLIENT_VALIDITY_DAYS: i64 = 365;
 
-/// Name of the secret for `cluster`.
 pub fn secret_name(cluster: &str) -> String {
     format!("{cluster}-kubeconfig")
 }

@@ -77,7 +77,7 @@ pub async fn delete_unused(
     Ok(plan.recheck)
 }
 
-/// The kind that is cloned from a template.
+/// A template's kind ends with `Template`, by contract.
 fn clone_kind(template: &ContractRef) -> ContractRef {
     let kind = template.kind.strip_suffix("Template").unwrap_or(&template.kind).to_owned();
     ContractRef { kind, ..template.clone() }

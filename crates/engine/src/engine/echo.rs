@@ -16,7 +16,6 @@ use crate::client::write::Written;
 /// for ever; the controllers are safe against acting on old data, only less calm.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Group and kind.
 type GroupKind = (String, String);
 
 /// The caches by group and kind; one kind may have several. Cheap to clone; all clones are the same list.

@@ -68,7 +68,7 @@ struct Follower {
     maps: Cache<ConfigMap>,
     roles: Cache<Role>,
     bindings: Cache<RoleBinding>,
-    /// What feeds them.
+    /// Tasks that end with this.
     feeds: JoinSet<()>,
 }
 

@@ -18,7 +18,6 @@ use kubeadm_change::running::{Running, written_at};
 /// What kubeadm puts on the pods of its manifests.
 const STATIC_PODS: &str = "tier=control-plane";
 
-/// What was read.
 #[derive(Clone, Debug, Default)]
 pub struct ClusterReading {
     /// Documents, and the objects beside them.

@@ -54,7 +54,6 @@ impl Runtime {
         self.registry.begin(extensions);
     }
 
-    /// Is this one of those that are waited for?
     pub fn waits_for(&self, extension: &str) -> bool {
         self.registry.waits_for(extension)
     }

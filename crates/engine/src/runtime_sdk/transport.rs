@@ -25,14 +25,13 @@ use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-/// Of an answer.
+/// More than any answer about one update needs; an extension must not fill the memory.
 pub const ANSWER_BYTES_MAX: usize = 20 << 20;
 /// Of an answer that is quoted in an error.
 const QUOTED_CHARS_MAX: usize = 512;
 /// Kept apart by host and certificates; more than any management cluster has.
 const CLIENTS_MAX: usize = 64;
 
-/// One question.
 #[derive(Clone, Debug)]
 pub struct Question {
     pub address: Uri,

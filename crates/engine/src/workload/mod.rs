@@ -167,7 +167,6 @@ pub enum Addon {
 /// Which pods to list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PodScope {
-    /// All of `kube-system`.
     KubeSystem,
     /// All that run on one node, in every namespace.
     OnNode(String),

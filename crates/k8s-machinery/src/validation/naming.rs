@@ -97,7 +97,7 @@ pub fn qualified_name(text: &str) -> Vec<String> {
     complaints
 }
 
-/// The value of a label.
+/// May be empty, in contrast to a label's name.
 pub fn label_value(text: &str) -> Vec<String> {
     let mut complaints = too_long(text, LABEL_BYTES_MAX);
     if !text.is_empty() && !is_word(text) {

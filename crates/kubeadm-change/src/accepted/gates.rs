@@ -15,7 +15,7 @@ use capstan_base::text::did_you_mean;
 
 const TABLE: &str = include_str!("gates.txt");
 
-/// Whose gate it is.
+/// Which program reads the feature gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GateOwner {
     /// API server, controller manager, scheduler, kubelet and kube-proxy.

@@ -85,7 +85,7 @@ pub struct PlannedStep {
     pub undo: String,
 }
 
-/// A plan.
+/// What a change means for a cluster: verdict, differences, steps and ways back. Pure data, the same for the same inputs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ChangePlan {

@@ -309,7 +309,6 @@ fn wanted_names(plan: &Inputs<'_>, node: &str, certificate: &str) -> Vec<String>
     [host.address.clone()].into_iter().chain(gained).collect()
 }
 
-/// The files that the commands name.
 fn named_files(plan: &Inputs<'_>, nodes: &[String], commands: &[CommandLine]) -> Vec<NodeFile> {
     let [node] = nodes else { return Vec::new() };
     let files =

@@ -13,7 +13,6 @@ use crate::request::{PatchKind, RequestPart, apply};
 const CLUSTER: &str = "apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\nkubernetesVersion: v1.36.1\nclusterName: prod\ncontrolPlaneEndpoint: cp.example:6443\nnetworking: {podSubnet: 10.244.0.0/16, serviceSubnet: 10.96.0.0/12, dnsDomain: cluster.local}\napiServer: {certSANs: [cp.example]}\ncontrollerManager: {extraArgs: [{name: node-cidr-mask-size, value: \"25\"}]}\n";
 const COMPONENTS: &str = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nclusterDNS: [10.96.0.10]\nclusterDomain: cluster.local\nmaxPods: 110\nstaticPodPath: /etc/kubernetes/manifests\n---\napiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nclusterCIDR: 10.244.0.0/16\nmode: iptables\n";
 
-/// The mirror pod of a static pod.
 fn mirror(host: &HostFacts, component: &str, pod: &StaticPod) -> Value {
     let volumes: Vec<Value> = pod
         .volumes

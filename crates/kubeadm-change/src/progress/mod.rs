@@ -38,7 +38,7 @@ pub enum ItemState {
 }
 
 impl ItemState {
-    /// One word.
+    /// As people read it, in lower case.
     pub fn word(self) -> &'static str {
         match self {
             Self::Done => "done",
@@ -254,7 +254,7 @@ fn images(situation: &Situation<'_>, of: impl Fn(render::AddonImages) -> String)
     Some((image(&cluster.old)?, image(&cluster.new)?))
 }
 
-/// The items of a step on one node.
+/// One for each part of it that can be looked at from outside.
 fn on_node(situation: &Situation<'_>, artefacts: &Artefacts, id: StepId, name: &str) -> Vec<ProgressItem> {
     let Some(node) = situation.running.nodes.get(name) else {
         return vec![item(id, name, None, (ItemState::Unknown, "there is no such Node".to_owned()))];

@@ -32,7 +32,7 @@ pub struct StaticPod {
 pub struct Volume {
     /// As the mount names it.
     pub name: String,
-    /// On the host.
+    /// A file or folder of the host's.
     pub host_path: String,
     /// `DirectoryOrCreate` and the like; empty when nothing is checked.
     #[serde(rename = "type", default)]

@@ -24,7 +24,7 @@ pub enum PatchKind {
     Json,
 }
 
-/// One part of a request.
+/// What a person wants, in one of the ways to say it; parts are laid over each other in order.
 #[derive(Clone, Debug)]
 pub enum RequestPart {
     /// A file of patches: name and text.
@@ -58,7 +58,7 @@ pub struct WantedDocuments {
 }
 
 impl WantedDocuments {
-    /// The document of a kind.
+    /// `None`: the request leaves no document of this kind.
     pub fn document(&self, kind: DocumentKind) -> Option<&WantedDocument> {
         self.documents.iter().find(|wanted| wanted.kind == kind)
     }

@@ -207,7 +207,7 @@ fn parse(text: &str) -> Result<Vec<Rule>, toml::de::Error> {
     toml::from_str::<Table>(text).map(|table| table.rule)
 }
 
-/// Every rule.
+/// Those of all files, in the files' order.
 pub fn all() -> &'static [Rule] {
     &RULES
 }

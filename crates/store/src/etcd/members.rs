@@ -28,7 +28,7 @@ const UNREACHABLE_MAX: Duration = Duration::from_secs(2);
 pub(super) struct Patience {
     /// At one member, in the first round; twice as long in each later one.
     pub(super) attempt: Duration,
-    /// In all.
+    /// Over all rounds.
     pub(super) total: Duration,
 }
 

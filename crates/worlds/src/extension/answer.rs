@@ -65,7 +65,6 @@ fn handler_name(hook: Hook) -> &'static str {
     }
 }
 
-/// The hook that a path asks for.
 fn asked(path: &str) -> Option<Hook> {
     if path == Hook::Discovery.path(None) {
         return Some(Hook::Discovery);

@@ -13,7 +13,6 @@ use capstan_engine::workload::Addon;
 const REPLACED_IN: TimeDelta = TimeDelta::milliseconds(1500);
 const CORE_DNS_REPLICAS: usize = 2;
 
-/// One add-on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AddOn {
     pub image: String,

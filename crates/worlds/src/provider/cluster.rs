@@ -38,7 +38,6 @@ pub struct DevClusters {
     world: Arc<World>,
     writer: Writer,
     clock: Clock,
-    /// DevClusters by their port.
     by_port: Index<DevCluster>,
     given: Mutex<Given>,
     /// Ports that were found free for clusters whose API is to be served.

@@ -47,7 +47,6 @@ impl Clusters {
         answer
     }
 
-    /// Was it there?
     pub(super) fn remove(&mut self, cluster: &ObjectKey) -> bool {
         let Some(held) = self.all.remove(cluster) else { return false };
         if let Some(moment) = held.moment {

@@ -182,7 +182,6 @@ pub fn config_map(at: Timestamp) -> ConfigMap {
     }
 }
 
-/// The image of kube-proxy at a version.
 pub fn kube_proxy_image(version: &str) -> String {
     format!("registry.k8s.io/kube-proxy:{version}")
 }

@@ -18,7 +18,7 @@ const KUBELET_PORT: u16 = 10250;
 pub enum SignedBy {
     /// The cluster's authority.
     Cluster,
-    /// That of its etcd.
+    /// The authority that kubeadm makes for etcd alone.
     Etcd,
     /// The kubelet itself, as long as nobody approves certificates for it.
     Itself,

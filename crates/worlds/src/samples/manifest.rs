@@ -30,7 +30,6 @@ pub(super) const BRISK: Pace = Pace { vm_s: 2, node_s: 1, component_s: 1, jitter
 /// A little slower: each step of a rollout can be watched.
 pub(super) const STEADY: Pace = Pace { vm_s: 6, node_s: 2, component_s: 2, jitter: "0.3" };
 
-/// One cluster to be.
 pub(super) struct ClusterManifest {
     pub name: &'static str,
     pub version: &'static str,
@@ -160,7 +159,6 @@ impl ClusterManifest {
         template
     }
 
-    /// The annotations are those of its machines.
     fn machine_template(&self, name: &str, annotations: Value) -> Value {
         let pace = self.pace;
         let part = |seconds: u32| json!({ "provisioning": { "startupDuration": format!("{seconds}s"), "startupJitter": pace.jitter } });

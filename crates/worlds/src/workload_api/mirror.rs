@@ -29,7 +29,6 @@ use k8s_machinery::merge::{self, merge_diff};
 /// Field manager of what the simulation writes.
 const MANAGER: &str = "kubelet";
 
-/// Objects by key.
 type Objects = BTreeMap<ObjectKey, Value>;
 
 /// One object, as both sides had it last.

@@ -123,7 +123,6 @@ impl Drawn {
     }
 }
 
-/// The patch of a change.
 fn patch(change: &Change) -> (ActorKind, String, Value) {
     let rolling = |surge: usize, unavailable: usize| {
         let limits = json!({"maxSurge": surge, "maxUnavailable": unavailable});

@@ -10,7 +10,7 @@ use capi_types::dev::{DevCluster, DevMachine};
 use capi_types::key::{ObjectKey, controller_of};
 
 impl Dump {
-    /// The Cluster of a DevCluster.
+    /// By the owner reference, if the dump has that object.
     pub fn cluster_of_infrastructure(&self, key: &ObjectKey, object: &DevCluster) -> Option<&Cluster> {
         let owners = object.metadata.owner_references.iter().flatten();
         let owner = owners.into_iter().find(|o| o.kind == "Cluster")?;

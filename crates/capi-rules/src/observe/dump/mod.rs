@@ -48,7 +48,7 @@ pub enum Kind {
     ClusterClass,
     /// A cluster as a whole.
     Cluster,
-    /// Its control plane.
+    /// Control plane Machines, made with kubeadm.
     KubeadmControlPlane,
     /// Workers that roll from one MachineSet to the next.
     MachineDeployment,
@@ -132,7 +132,7 @@ struct Entry {
 pub struct Dump {
     /// Kinds with types are read into them; what does not fit is a remark.
     pub clusters: BTreeMap<ObjectKey, Arc<Cluster>>,
-    /// KubeadmControlPlanes.
+    /// Those that fit their type.
     pub control_planes: BTreeMap<ObjectKey, Arc<KubeadmControlPlane>>,
     /// Those that fit their type.
     pub machine_deployments: BTreeMap<ObjectKey, Arc<MachineDeployment>>,
@@ -142,9 +142,9 @@ pub struct Dump {
     pub machine_pools: BTreeMap<ObjectKey, Arc<MachinePool>>,
     /// Those that fit their type.
     pub machines: BTreeMap<ObjectKey, Arc<Machine>>,
-    /// MachineHealthChecks.
+    /// Those that fit their type.
     pub checks: BTreeMap<ObjectKey, Arc<MachineHealthCheck>>,
-    /// KubeadmConfigs.
+    /// Those that fit their type.
     pub configs: BTreeMap<ObjectKey, Arc<KubeadmConfig>>,
     /// Those that fit their type.
     pub dev_clusters: BTreeMap<ObjectKey, Arc<DevCluster>>,

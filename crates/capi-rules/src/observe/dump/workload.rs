@@ -44,7 +44,7 @@ impl Workload {
         self.pods.iter().any(|p| p.metadata.namespace.as_deref() == Some("kube-system"))
     }
 
-    /// The pods on a Node.
+    /// In all namespaces, whether they run or have ended.
     pub fn pods_on(&self, node: &str) -> Vec<Pod> {
         self.pods.iter().filter(|p| node_of(p) == Some(node)).cloned().collect()
     }

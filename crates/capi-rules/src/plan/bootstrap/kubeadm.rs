@@ -95,7 +95,7 @@ fn networking(cluster: &Cluster) -> Value {
     Value::Object(networking)
 }
 
-/// InitConfiguration.
+/// For `kubeadm init`, in the spelling of `form`.
 pub fn init_configuration(form: Form, config: &InitConfiguration) -> Value {
     let mut document = embedded(form, "InitConfiguration", config);
     for token in document.get_mut("bootstrapTokens").and_then(Value::as_array_mut).into_iter().flatten() {
@@ -110,7 +110,7 @@ pub fn init_configuration(form: Form, config: &InitConfiguration) -> Value {
     Value::Object(document)
 }
 
-/// JoinConfiguration.
+/// For `kubeadm join`, in the spelling of `form`.
 pub fn join_configuration(form: Form, config: &JoinConfiguration) -> Value {
     let mut document = embedded(form, "JoinConfiguration", config);
     // What v1beta3 calls the timeout of discovery covers the TLS bootstrap as well.

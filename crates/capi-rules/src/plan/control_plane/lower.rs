@@ -15,7 +15,7 @@ use capi_types::condition::Condition;
 use capi_types::key::{ObjectKey, ObjectRef, refers_to};
 use capi_types::names::{BOOTSTRAP_GROUP, annotation, finalizer, manager};
 
-/// The step that does `act`.
+/// `act` as writes, with what it is called and why it is done.
 pub fn step(observed: &Observed, act: &Act, why: Why) -> Step {
     Step {
         action: Some(act.action()),

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-/// The annotation with `hook` in it.
+/// The annotation once `hook` is pending, too: names in order, once each.
 pub fn mark_pending(annotation: Option<&str>, hook: &str) -> String {
     let mut hooks = hooks(annotation);
     hooks.insert(hook.to_owned());

@@ -30,7 +30,7 @@ pub enum Due {
     CleanUp,
 }
 
-/// Which of them it is.
+/// By the annotations and the owner's wishes; in deletion nothing is due.
 pub fn due(o: &Observed) -> Due {
     let marked = o.has_annotation(annotation::UPDATE_IN_PROGRESS);
     if !o.updates_in_place || o.is_deleting() || !o.is_updating_in_place() {

@@ -48,7 +48,7 @@ pub struct Remediator {
     pub requests: BTreeMap<String, RemediationRequest>,
 }
 
-/// A request for remediation.
+/// An object of an external remediation template, made for one Machine.
 #[derive(Clone, Debug)]
 pub struct RemediationRequest {
     /// Where to delete it.

@@ -34,7 +34,7 @@ const UNREACHABLE_GRACE_S: i64 = 1;
 pub enum Evicted {
     /// It is being deleted.
     Started,
-    /// It is gone.
+    /// There was no such pod any more.
     Gone,
     /// It was refused, in the server's words.
     Refused(String),

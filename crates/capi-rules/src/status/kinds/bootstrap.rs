@@ -31,7 +31,7 @@ pub struct Observed {
     pub config: KubeadmConfig,
     /// The Machine that it is for; for a MachinePool, one of its name as its template has it.
     pub machine: Machine,
-    /// The MachinePool that it is for.
+    /// In place of a Machine.
     pub pool: Option<Arc<MachinePool>>,
     /// Its endpoint and its conditions decide when data can be made.
     pub cluster: Cluster,

@@ -20,7 +20,7 @@ pub enum Discovery {
     Failed(String),
 }
 
-/// The status of an ExtensionConfig.
+/// Handlers as discovery found them, and conditions about it.
 pub fn status(config: &ExtensionConfig, observed: &Discovery, now: Timestamp) -> ExtensionConfigStatus {
     let mut status = config.status.clone().unwrap_or_default();
     let mut draft = Draft::new(std::mem::take(&mut status.conditions), config.metadata.generation, now);

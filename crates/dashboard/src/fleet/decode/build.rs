@@ -56,7 +56,6 @@ impl Decoder {
         &self.gvk
     }
 
-    /// The row of one object.
     pub fn row(&self, object: &Slim) -> Row {
         self.interner.with(|tables| Builder { decoder: self, t: tables, o: object }.row())
     }

@@ -24,7 +24,7 @@ pub struct FieldManager {
 }
 
 impl FieldManager {
-    /// Did it set this field, or what is in it?
+    /// `field` is a path with dots; a field below it counts, too.
     pub fn has_set(&self, field: &str) -> bool {
         let is_it = |own: &String| {
             own.strip_prefix(field).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))

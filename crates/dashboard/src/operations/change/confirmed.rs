@@ -88,7 +88,6 @@ pub enum ChangeError {
     Apply(#[from] ApplyError),
 }
 
-/// A change that was confirmed.
 pub struct ConfirmedChange<'a> {
     pub live: &'a LiveCluster,
     /// The command's name, for the journal.

@@ -30,7 +30,6 @@ use crate::actions::ActionInfo;
 /// The effects of a command, or why it did nothing.
 pub type Outcome = Result<Vec<Effect>, String>;
 
-/// One command.
 #[derive(Clone, Copy)]
 pub struct Command {
     /// As typed; two words at most.

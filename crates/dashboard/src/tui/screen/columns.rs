@@ -49,7 +49,6 @@ const ROOMY_FROM: u16 = 100;
 /// Digits of one of upstream's counters.
 const DIGITS: usize = 4;
 
-/// Which list it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum List {
     Fleet,

@@ -19,7 +19,6 @@ use capstan_base::time::Timestamp;
 
 /// From here on the parts of the overview stand side by side.
 const SIDE_BY_SIDE_MIN: usize = 130;
-/// Events that are shown.
 const EVENTS_SHOWN_MAX: usize = 200;
 /// Cells between two of them.
 const BETWEEN: usize = 3;

@@ -121,7 +121,6 @@ impl Screen {
         }
     }
 
-    /// The fleet changed.
     pub fn note(&mut self, fleet: &Fleet, changes: &Changes) {
         match self {
             Self::Fleet(s) => s.note(changes),

@@ -16,7 +16,6 @@ pub(super) struct Group {
     pub(super) prefix: &'static str,
     pub(super) letters: Vec<char>,
     readers: Vec<Readers>,
-    /// Some of them are wide.
     pub(super) wide: bool,
 }
 

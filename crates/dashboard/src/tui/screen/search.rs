@@ -62,7 +62,7 @@ impl Search {
         target
     }
 
-    /// The line one is at.
+    /// `None` until something was typed.
     pub fn line(&self) -> Option<usize> {
         self.at.filter(|_| !self.words.is_empty())
     }

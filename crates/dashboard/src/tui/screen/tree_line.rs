@@ -14,7 +14,6 @@ use capstan_base::time::Timestamp;
 /// So many names stand behind a line for Machines that are alike; there is seldom room for more.
 const NAMES_MAX: usize = 8;
 
-/// One line.
 pub struct TreeLine<'a> {
     pub node: Node,
     pub line: crate::fleet::Line<'a>,

@@ -107,7 +107,6 @@ impl Theme {
         Ok(Self { name: name.to_owned(), description: file.description, styles, glyphs, tier })
     }
 
-    /// The style of a scope.
     pub fn style(&self, scope: Scope) -> Style {
         self.styles.get(scope as usize).copied().unwrap_or_default()
     }

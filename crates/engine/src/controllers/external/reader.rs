@@ -118,7 +118,6 @@ pub fn referring<K: Object>(
     keys_of(&all)
 }
 
-/// Keys of the owners, of this group and kind, of the object that turned.
 pub fn owners(turned: &Turned<'_>, group: &str, kind: &str) -> Vec<ObjectKey> {
     turned.objects().flat_map(|object| controller::owners(object, group, kind)).collect()
 }

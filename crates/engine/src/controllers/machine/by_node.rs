@@ -31,7 +31,6 @@ impl MachinesByNode {
         found
     }
 
-    /// The Machines of a cluster that have recorded this Node.
     pub fn recorded(&self, cluster: &ObjectKey, node: &str) -> Vec<Arc<Machine>> {
         let mut found = self.0.get(&node_term(node));
         found.retain(|machine| is_of(machine, cluster));

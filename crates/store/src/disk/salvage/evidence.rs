@@ -37,7 +37,6 @@ struct Clue {
     stray: Option<Record>,
     /// The newest commit has it, broken: the revision of its last change.
     broken: Option<Revision>,
-    /// It changed at this revision.
     changed: Option<Revision>,
 }
 

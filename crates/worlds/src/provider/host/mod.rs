@@ -54,7 +54,6 @@ pub struct HostFaults {
     pub kubelet_stays_down: bool,
 }
 
-/// One host.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KubeadmHost {
     facts: HostFacts,
@@ -157,7 +156,6 @@ impl KubeadmHost {
         documents::parsed(self.files.get(KUBELET_FILE).map_or("", String::as_str))
     }
 
-    /// Does the kubelet work?
     pub fn kubelet_works(&self) -> bool {
         self.kubelet.up_at.is_some()
     }

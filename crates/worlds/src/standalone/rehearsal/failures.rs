@@ -10,7 +10,6 @@ use leader_migration::release::Release;
 /// How long it is looked at after the last process has started.
 const LOOKED_AT_S: u64 = 60;
 
-/// What a failure does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureEffect {
     /// Two run one controller at once.

@@ -45,7 +45,6 @@ pub(super) const CCM: ManagerKind = ManagerKind::CloudControllerManager;
 const PATH: &str = "/etc/kubernetes/leader-migration.yaml";
 pub(super) const ON: &str =
     "--enable-leader-migration --leader-migration-config=/etc/kubernetes/leader-migration.yaml";
-/// What moves.
 const MOVED: [Function; 3] = [Function::Routes, Function::LoadBalancers, Function::NodeLifecycle];
 
 /// Why a play broke off.

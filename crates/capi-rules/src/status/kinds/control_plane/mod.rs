@@ -268,7 +268,7 @@ impl Observed {
         status.flat_map(|s| &s.failure_domains).filter(|d| d.control_plane == Some(true)).collect()
     }
 
-    /// The owned Machine of this name.
+    /// Among those that this control plane owns.
     pub fn machine(&self, name: &str) -> Option<&OwnedMachine> {
         self.machines.iter().find(|m| m.name() == name)
     }

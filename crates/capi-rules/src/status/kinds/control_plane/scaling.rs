@@ -44,7 +44,7 @@ impl PreflightFindings {
     }
 }
 
-/// `ScalingUp`.
+/// Whether Machines are lacking, and what keeps them from being made.
 pub fn scaling_up(observed: &Observed, findings: &PreflightFindings) -> Condition {
     const TYPE: &str = "ScalingUp";
     let Some(desired) = desired(observed) else { return waiting_for_replicas(TYPE) };
@@ -68,7 +68,7 @@ pub fn scaling_up(observed: &Observed, findings: &PreflightFindings) -> Conditio
     )
 }
 
-/// `ScalingDown`.
+/// Whether there are too many Machines, and what keeps one from going.
 pub fn scaling_down(observed: &Observed, findings: &PreflightFindings, now: Timestamp) -> Condition {
     const TYPE: &str = "ScalingDown";
     let Some(desired) = desired(observed) else { return waiting_for_replicas(TYPE) };

@@ -32,7 +32,7 @@ use k8s_machinery::selector;
 /// Condition types that the controller owns on the check itself.
 pub const OWNED: [&str; 2] = ["Paused", ALLOWED];
 const ALLOWED: &str = "RemediationAllowed";
-/// And on Machines.
+/// Condition types that it writes on the Machines it looks after.
 pub const OWNED_ON_MACHINES: [&str; 1] = ["HealthCheckSucceeded"];
 
 /// Everything a MachineHealthCheck is judged by.

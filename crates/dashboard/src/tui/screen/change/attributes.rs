@@ -25,7 +25,6 @@ pub(super) struct Row {
     pub changes: usize,
 }
 
-/// One attribute.
 pub(super) struct Attribute {
     path: FieldPath,
     /// Its path as it is typed.

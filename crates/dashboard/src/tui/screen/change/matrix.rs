@@ -17,14 +17,14 @@ use kubeadm_change::progress::{ItemState, ProgressItem};
 use kubeadm_change::rules::Component;
 use kubeadm_change::steps::StepId;
 
-/// What is there once in a cluster.
+/// The row of parts that a cluster has once and no node has.
 const ONCE: &str = "(cluster)";
 /// The widest word of a state with its mark, and what may be left of it.
 const CELL: u16 = 13;
 const CELL_MIN: u16 = 9;
 const NAME_MIN: u16 = 12;
 
-/// The matrix.
+/// Nodes by columns of what is done on each.
 #[derive(Default)]
 pub(super) struct Matrix {
     columns: Vec<&'static str>,

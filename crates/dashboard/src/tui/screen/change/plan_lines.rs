@@ -11,11 +11,10 @@ use kubeadm_change::progress::{ItemState, ProgressItem, state_of};
 use kubeadm_change::report;
 use kubeadm_change::request::WantedDocument;
 
-/// One line.
 pub(super) struct TextLine {
     pub scope: Scope,
     pub text: String,
-    /// What is copied of it.
+    /// Without marks and indents.
     pub copied: String,
     /// The state that stands before the text.
     pub state: Option<ItemState>,
@@ -28,7 +27,6 @@ impl TextLine {
     }
 }
 
-/// Glyph and scope of a state.
 pub(super) fn mark(state: ItemState, glyphs: &Glyphs) -> (&'static str, Scope) {
     match state {
         ItemState::Done => (glyphs.ok, Scope::Ok),

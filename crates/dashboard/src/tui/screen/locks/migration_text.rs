@@ -103,7 +103,6 @@ fn stage_edits(feed: &LockFeed, report: &StageReport) -> StageEdits {
     }
 }
 
-/// The edits of a stage as one text.
 pub fn edits_text(feed: &LockFeed, report: &StageReport) -> Option<String> {
     feed.look.as_ref()?;
     let mut all = String::new();

@@ -7,7 +7,6 @@ use crate::tui::theme::Scope;
 use crate::tui::widget::table::{Align, Column, Placed, place};
 use capstan_base::text::width;
 
-/// One cell.
 pub struct TextCell {
     pub scope: Scope,
     pub text: String,

@@ -87,7 +87,6 @@ impl RolloutScreen {
         PlannedCluster::unless_large(fleet, self.cluster_id(fleet)?)
     }
 
-    /// The fleet changed.
     pub fn note(&mut self, fleet: &Fleet, changes: &Changes) {
         self.is_stale |= self.cluster_id(fleet).is_none_or(|id| changes.clusters.contains(&id));
     }

@@ -26,7 +26,6 @@ pub struct Acting {
     pub is_slow: bool,
 }
 
-/// All of it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RolloutOutlook {
     /// Slow ones first, then by when it began.

@@ -68,7 +68,7 @@ pub enum Wanted {
     Storage,
 }
 
-/// The stage at `now`.
+/// Where a deletion stands, drain and detachment timeouts included.
 pub fn stage(o: &Observed, now: Timestamp) -> Stage {
     course(o, now).stage
 }
