@@ -49,8 +49,19 @@ fn value_name(arg: &Arg) -> String {
     names.first().map_or_else(|| arg.get_id().to_string().to_uppercase(), ToString::to_string)
 }
 
+/// Right values of the options that a command asks for.
+const REQUIRED: &[(&str, &str)] = &[("for", "delete")];
+
+/// The options that a command asks for besides `arg`, with right values.
+fn required(command: &clap::Command, arg: &Arg) -> Vec<String> {
+    let others =
+        command.get_arguments().filter(|other| other.is_required_set() && other.get_id() != arg.get_id());
+    let value = |long: &str| REQUIRED.iter().find(|(name, _)| *name == long).expect("a row of REQUIRED").1;
+    others.filter_map(Arg::get_long).map(|long| format!("--{long}={}", value(long))).collect()
+}
+
 /// The words of a command line, with what an action needs in front of its options.
-fn line(words: &[String], arg: &Arg, value: &str) -> Vec<String> {
+fn line(words: &[String], command: &clap::Command, arg: &Arg, value: &str) -> Vec<String> {
     let is_action = clap::Command::new("capstan");
     let is_action =
         <capstan::cli::action_args::ActionArgs as clap::Subcommand>::augment_subcommands(is_action);
@@ -62,7 +73,7 @@ fn line(words: &[String], arg: &Arg, value: &str) -> Vec<String> {
             let object = is_action.then(|| "md/a".to_owned());
             head.chain(object).chain([format!("--{long}={value}")]).collect()
         }
-        None => head.chain([value.to_owned()]).collect(),
+        None => head.chain([value.to_owned()]).chain(required(command, arg)).collect(),
     }
 }
 
@@ -90,7 +101,7 @@ fn every_value_that_can_be_wrong_is_refused_by_the_parser() {
             seen += 1;
             let name = value_name(arg);
             let has_form = WITHOUT_FORM.iter().all(|(free, _)| *free != name);
-            let is_refused = NONSENSE.iter().any(|value| is_refused(&line(&words, arg, value)));
+            let is_refused = NONSENSE.iter().any(|value| is_refused(&line(&words, &command, arg, value)));
             if has_form && !is_refused {
                 problems.push(format!("{} {}: {name}", words.join(" "), arg.get_id()));
             }
