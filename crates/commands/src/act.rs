@@ -6,7 +6,7 @@ use std::io::{BufRead, Write};
 use anyhow::bail;
 use clap::Args;
 
-use crate::confirmation::Question;
+use crate::confirmation::LinePrompt;
 use capi_forecast::forecast::in_place::Updates;
 use capstan_base::text;
 use capstan_base::time::{Clock, Timestamp, rfc3339};
@@ -143,12 +143,12 @@ fn show_outlook(outlook: &Outlook, out: &mut impl Write) -> std::io::Result<()> 
 fn ask(preview: &Preview, out: &mut impl Write, answers: &mut impl BufRead) -> anyhow::Result<()> {
     let name = &preview.request.target.key.name;
     let confirmation = preview.risk.confirmation();
-    let prompt = match confirmation {
+    let text = match confirmation {
         Confirmation::Enter => "Do it? [Y/n] ".to_owned(),
         Confirmation::Yes => "Do it? [y/N] ".to_owned(),
         Confirmation::Name => {
             format!("This can break a control plane or empty a deployment. Type {name} to do it: ")
         }
     };
-    Question { prompt, confirmation, name, otherwise: "--dry-run to look" }.ask(out, answers)
+    LinePrompt { text, confirmation, name, otherwise: "--dry-run to look" }.ask(out, answers)
 }

@@ -7,9 +7,9 @@ use anyhow::bail;
 
 use capstan_dashboard::operations::Confirmation;
 
-/// What is asked.
-pub struct Question<'a> {
-    pub prompt: String,
+/// A line on the terminal that is answered by a line.
+pub struct LinePrompt<'a> {
+    pub text: String,
     pub confirmation: Confirmation,
     /// Of the object, which has to be typed where much can break.
     pub name: &'a str,
@@ -17,13 +17,13 @@ pub struct Question<'a> {
     pub otherwise: &'static str,
 }
 
-impl Question<'_> {
+impl LinePrompt<'_> {
     /// Asks, and reads a line.
     ///
     /// # Errors
     /// It was not confirmed, or there is nobody who could.
     pub fn ask(&self, out: &mut impl Write, answers: &mut impl BufRead) -> anyhow::Result<()> {
-        out.write_all(self.prompt.as_bytes())?;
+        out.write_all(self.text.as_bytes())?;
         out.flush()?;
         let mut answer = String::new();
         // The end of the input is not an empty line.

@@ -10,7 +10,7 @@ use super::args::{CarryOutArgs, ExecutorArg, RequestArgs, RollbackArgs, SshHostA
 use super::forecast::forecast;
 use super::plan::{exit_code, shown};
 use super::{ChangeAnswer, Session, changes, runbook, status, target};
-use crate::confirmation::Question;
+use crate::confirmation::LinePrompt;
 use crate::exit_code::{ExitCode, WrongUsage};
 use capstan_base::private_file;
 use capstan_base::text;
@@ -336,13 +336,13 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
                 judged.live.server.clone()
             }
         };
-        let question = Question {
-            prompt: format!("Carry it out on {}? [y/N] ", text::sanitize_line(&place)),
+        let prompt = LinePrompt {
+            text: format!("Carry it out on {}? [y/N] ", text::sanitize_line(&place)),
             confirmation: judged.confirmation(),
             name: &judged.live.server,
             otherwise: "use `change plan` to look",
         };
-        question.ask(self.out, self.answers)
+        prompt.ask(self.out, self.answers)
     }
 
     fn writable(&self, found: &SourceReading) -> anyhow::Result<LiveCluster> {
