@@ -10,6 +10,7 @@ use super::document::{DocumentKind, Inputs};
 use super::live::{self, LiveNode};
 use super::network::is_dns_name;
 use super::render::{CONTROLLER_MANAGER, Release, SCHEDULER};
+use super::running;
 
 /// Who looks after the control plane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -41,6 +42,8 @@ pub struct ClusterFacts {
     pub lock_holders: BTreeSet<String>,
     /// The tag of etcd's image that kubeadm of this version takes when none is given.
     pub etcd_tag: Option<&'static str>,
+    /// The image with which CoreDNS runs; `None` when its Deployment was not read.
+    pub coredns_image: Option<String>,
     /// The size of etcd's database, the largest of all members; `None` when no member said it.
     pub etcd_database_bytes: Option<u64>,
 }
@@ -75,10 +78,16 @@ impl ClusterFacts {
             managed_by: if is_managed { ManagedBy::ControlPlane } else { ManagedBy::Kubeadm },
             lock_holders: lock_holders(&inputs.objects),
             etcd_tag: release.map(|release| release.etcd_tag(release.minor)),
+            coredns_image: running::coredns_image(&inputs.objects),
             etcd_database_bytes: None,
             control_plane,
             workers,
         }
+    }
+
+    /// The tag of the image with which etcd runs on the first node that has one.
+    pub fn running_etcd_tag(&self) -> Option<&str> {
+        self.control_plane.iter().find_map(|node| node.host.etcd_tag.as_deref())
     }
 
     /// How many control plane nodes there are; `None` when neither pods nor Nodes show one.

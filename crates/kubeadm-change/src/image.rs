@@ -22,6 +22,13 @@ pub fn is_tag(text: &str) -> bool {
         && text.chars().all(|c| is_word(c) || matches!(c, '.' | '-'))
 }
 
+/// The tag of an image; a digest may follow it.
+pub fn tag_of(image: &str) -> Option<&str> {
+    let name = image.split('@').next()?;
+    let (_, tag) = name.rsplit_once(':')?;
+    is_tag(tag).then_some(tag)
+}
+
 fn is_host(text: &str) -> bool {
     let (host, port) = match text.rsplit_once(':') {
         Some((host, port)) if !port.contains(']') => (host, Some(port)),
@@ -48,6 +55,15 @@ fn is_folder(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_tag_stands_behind_the_name_of_an_image() {
+        assert_eq!(tag_of("registry.k8s.io/etcd:3.6.8-0"), Some("3.6.8-0"));
+        assert_eq!(tag_of("r.example:5000/etcd:3.6.8-0@sha256:0a"), Some("3.6.8-0"));
+        assert_eq!(tag_of("r.example:5000/etcd"), None);
+        assert_eq!(tag_of("etcd@sha256:0a"), None);
+        assert_eq!(tag_of("etcd:$(touch x)"), None);
+    }
 
     #[test]
     fn repositories_and_tags() {

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::beyond;
+use super::image::tag_of;
 use super::network::is_dns_name;
 use super::render::{API_SERVER, CONTROLLER_MANAGER, ETCD, HostFacts, Mount, SCHEDULER, StaticPod, Volume};
 use k8s_machinery::names::NODE_ROLE_CONTROL_PLANE;
@@ -77,6 +78,7 @@ fn live_node(name: &str, pods: &BTreeMap<&'static str, &Value>) -> Option<LiveNo
         .map(|volume| volume.host_path.clone())
         .collect();
     host.proxy_variables = proxies(running);
+    host.etcd_tag = static_pods.get(ETCD).and_then(|pod| tag_of(&pod.image)).map(str::to_owned);
     host.joined_members = static_pods.get(ETCD).map_or_else(Vec::new, joined_members);
     let manager = static_pods.get(CONTROLLER_MANAGER);
     host.external_ca = manager.is_some_and(|pod| flag(pod, "cluster-signing-key-file") == Some(""));
@@ -179,6 +181,7 @@ mod tests {
         host.joined_members =
             vec!["n1=https://10.0.0.1:2380".to_owned(), "n2=https://10.0.0.2:2380".to_owned()];
         host.external_ca = true;
+        host.etcd_tag = Some("3.6.6-0".to_owned());
         let found = control_plane(&pods(&host, &configuration));
         let settings = ClusterSettings::new(&configuration, None).expect("a version");
         let rendered = node(&settings, &host).expect("an address");

@@ -3,7 +3,7 @@
 //! left of another one is ever used.
 
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::convert::{ConvertError, to_stored};
 use super::render::{ClusterSettings, HostFacts};
@@ -61,12 +61,26 @@ impl NodeFile {
             "localAPIEndpoint": {"advertiseAddress": host.address, "bindPort": host.port},
         });
         let mut configuration = to_stored(cluster.kind, &cluster.version, &cluster.new)?;
+        keep_etcd_tag(&mut configuration, host, cluster);
         if let (NodeFileKind::Certificates, Ok(settings)) =
             (self.kind, ClusterSettings::new(&cluster.new, None))
         {
             configuration["certificatesDir"] = new_certificates(settings.certificates_dir(), plan).into();
         }
         Ok(format!("{}---\n{}", yaml::write(&init), yaml::write(&configuration)))
+    }
+}
+
+/// Without a tag kubeadm would write that of its own patch release: an upgrade of etcd that nobody asked for.
+fn keep_etcd_tag(configuration: &mut Value, host: &HostFacts, cluster: &WantedDocument) {
+    let Some(tag) = &host.etcd_tag else { return };
+    let etcd = |value: &Value| value["etcd"].clone();
+    let sides = [etcd(&cluster.old), etcd(&cluster.new)];
+    let is_free = |etcd: &Value| {
+        etcd["external"].is_null() && matches!(etcd["local"]["imageTag"].as_str(), None | Some(""))
+    };
+    if sides.iter().all(is_free) {
+        configuration["etcd"]["local"]["imageTag"] = tag.as_str().into();
     }
 }
 

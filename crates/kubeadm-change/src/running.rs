@@ -264,6 +264,14 @@ fn deployment(object: &Value) -> AddonState {
     }
 }
 
+/// The image with which CoreDNS runs.
+pub fn coredns_image(objects: &[Value]) -> Option<String> {
+    let is_coredns =
+        |object: &&Value| object["kind"] == "Deployment" && object["metadata"]["name"] == "coredns";
+    let (image, _) = template(objects.iter().find(is_coredns)?, "coredns");
+    Some(image).filter(|image| !image.is_empty())
+}
+
 /// When the data of a ConfigMap was last written, as its managers noted it: RFC 3339; empty when nothing is noted.
 pub fn written_at(config_map: &Value) -> String {
     let managers = config_map["metadata"]["managedFields"].as_array().into_iter().flatten();

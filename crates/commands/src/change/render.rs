@@ -12,6 +12,7 @@ use crate::output::{self, Style};
 use kubeadm_change::document::{DocumentKind, Inputs};
 use kubeadm_change::live;
 use kubeadm_change::render::{self, AddonImages, ClusterSettings, HostFacts, NodeArtefacts};
+use kubeadm_change::running;
 use kubeadm_change::yaml;
 
 pub(super) fn run(args: &RenderArgs, inputs: &Inputs, style: Style) -> anyhow::Result<ChangeAnswer> {
@@ -30,7 +31,7 @@ pub(super) fn run(args: &RenderArgs, inputs: &Inputs, style: Style) -> anyhow::R
         let artefacts = render::node(&settings, &host)?;
         nodes.insert(host.name, artefacts);
     }
-    let value = document(nodes, &settings.addon_images());
+    let value = document(nodes, &settings.addon_images(running::coredns_image(&inputs.objects).as_deref()));
     let document = match args.output {
         RenderOutputArg::Json => output::json(&value)?,
         RenderOutputArg::Yaml => yaml::write(&value),

@@ -222,7 +222,9 @@ impl Application<'_> {
             StepId::G3 => self.document(look, "kube-proxy").await,
             StepId::P1 | StepId::D1 => {
                 let Some(cluster) = look.target.document(DocumentKind::Cluster) else { return Ok(()) };
-                let images = ClusterSettings::new(&cluster.new, None)?.addon_images();
+                let (_, settings) = ClusterSettings::pair(&cluster.old, &cluster.new)?;
+                let coredns = look.reading.running.coredns.as_ref().map(|state| state.image.as_str());
+                let images = settings.addon_images(coredns);
                 let what = if step.id == StepId::P1 {
                     addons::roll_kube_proxy(&self.writer, &look.reading.running, &images).await?;
                     "DaemonSet kube-system/kube-proxy"

@@ -4,12 +4,11 @@
 //! Source: pflag `flag.go` (`failf`), component-base `cli/flag` (`WordSepNormalizeFunc`: `_` is read as `-`).
 
 use std::collections::BTreeMap;
-use std::ops::RangeInclusive;
 use std::sync::LazyLock;
 
 use super::super::render::ETCD;
 use super::value::FlagType;
-use super::{NotAccepted, Releases, covered, gates, limits, version};
+use super::{NotAccepted, Releases, covered, gates, limits, span, version};
 use capstan_base::text::nearest;
 
 const TABLE: &str = include_str!("flags.txt");
@@ -47,16 +46,10 @@ fn type_of(program: &str, name: &str, word: &str) -> FlagType {
     }
 }
 
-/// The first and the last release of the table for a component.
-fn releases(program: &Program) -> RangeInclusive<u64> {
-    let first = program.values().map(|flag| flag.releases.first()).min().unwrap_or(u64::MAX);
-    first..=program.values().map(|flag| flag.releases.last()).max().unwrap_or(0)
-}
-
 /// Why the component of this release does not start with the flag. `None`: it does, or nothing is known of the release.
 pub(super) fn refused(component: &str, minor: u64, name: &str, value: &str) -> Option<NotAccepted> {
     let program = PROGRAMS.get(component)?;
-    let minor = covered(minor, &releases(program))?;
+    let minor = covered(minor, &span(program.values().map(|flag| &flag.releases)))?;
     let read = if component == ETCD { name.to_owned() } else { name.replace('_', "-") };
     let Some(flag) = program.get(read.as_str()) else {
         return Some(unknown(component, minor, &read, program));

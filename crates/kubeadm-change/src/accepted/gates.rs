@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use serde_json::Value;
 
 use super::super::units::go_bool;
-use super::{Releases, covered};
+use super::{Releases, covered, span};
 use capstan_base::text::did_you_mean;
 
 const TABLE: &str = include_str!("gates.txt");
@@ -60,8 +60,7 @@ fn row(line: &'static str) -> Option<(&'static str, &'static str, KnownGate)> {
 }
 
 fn releases(gates: &Gates) -> RangeInclusive<u64> {
-    let first = gates.values().map(|gate| gate.releases.first()).min().unwrap_or(u64::MAX);
-    first..=gates.values().map(|gate| gate.releases.last()).max().unwrap_or(0)
+    span(gates.values().map(|gate| &gate.releases))
 }
 
 /// Why a release does not take a gate, in words that follow a colon. `None`: it does, or nothing is known of it.

@@ -13,7 +13,6 @@ use std::ops::RangeInclusive;
 
 use serde_json::Value;
 
-use super::check::minor_of;
 use super::render::{API_SERVER, CONTROLLER_MANAGER, ETCD, Release, SCHEDULER};
 use k8s_machinery::version::tolerant_tag;
 
@@ -81,13 +80,15 @@ fn given(cluster: &Value, folder: &[&str]) -> Vec<(String, String)> {
     list.map(|item| (text(item, "name"), text(item, "value"))).filter(|(name, _)| !name.is_empty()).collect()
 }
 
-/// The minor of etcd's version 3 that a ClusterConfiguration leads to: by its tag, or by kubeadm's table.
-pub fn etcd_minor(cluster: &Value) -> Option<u64> {
+/// The minor of etcd's version 3 that a ClusterConfiguration leads to: by its tag, by the tag that runs, or by kubeadm's table.
+pub fn etcd_minor(cluster: &Value, running: Option<&str>) -> Option<u64> {
     let own = cluster["etcd"]["local"]["imageTag"].as_str().filter(|tag| !tag.is_empty());
-    let version = cluster["kubernetesVersion"].as_str()?;
-    let of_kubeadm = || Some(Release::of(version)?.etcd_tag(minor_of(version)?).to_owned());
-    let tag = own.map(str::to_owned).or_else(of_kubeadm)?;
-    tolerant_tag(&tag).ok().filter(|version| version.major == 3).map(|version| version.minor)
+    let of_kubeadm = || {
+        let release = Release::of(cluster["kubernetesVersion"].as_str()?)?;
+        Some(release.etcd_tag(release.minor))
+    };
+    let tag = own.or(running).or_else(of_kubeadm)?;
+    tolerant_tag(tag).ok().filter(|version| version.major == 3).map(|version| version.minor)
 }
 
 /// Minor releases, in ranges that may have gaps: `29-31,33-37`.
@@ -118,6 +119,14 @@ impl Releases {
     fn last(&self) -> u64 {
         self.0.last().map_or(0, |range| *range.end())
     }
+}
+
+/// The first and the last release that any of these names.
+fn span<'r>(all: impl Iterator<Item = &'r Releases>) -> RangeInclusive<u64> {
+    let (first, last) = all.fold((u64::MAX, 0), |(first, last), releases| {
+        (first.min(releases.first()), last.max(releases.last()))
+    });
+    first..=last
 }
 
 /// A release after those of a table has the answers of the last one; `None` for one before them.

@@ -108,9 +108,12 @@ fn flags_that_do_not_fit_together() {
 
 #[test]
 fn etcd_is_the_one_that_the_configuration_leads_to() {
-    assert_eq!(etcd_minor(&json!({"kubernetesVersion": "v1.36.3"})), Some(6));
-    assert_eq!(etcd_minor(&json!({"kubernetesVersion": "v1.33.1"})), Some(5));
+    assert_eq!(etcd_minor(&json!({"kubernetesVersion": "v1.36.3"}), None), Some(6));
+    assert_eq!(etcd_minor(&json!({"kubernetesVersion": "v1.33.1"}), None), Some(5));
     let own = json!({"kubernetesVersion": "v1.33.1", "etcd": {"local": {"imageTag": "3.6.8-0"}}});
-    assert_eq!(etcd_minor(&own), Some(6));
-    assert_eq!(etcd_minor(&json!({})), None);
+    assert_eq!(etcd_minor(&own, None), Some(6));
+    assert_eq!(etcd_minor(&json!({}), None), None);
+    let stored = json!({"kubernetesVersion": "v1.34.1"});
+    assert_eq!(etcd_minor(&stored, Some("3.5.21-0")), Some(5), "the one that runs");
+    assert_eq!(etcd_minor(&own, Some("3.5.21-0")), Some(6), "the one that is named");
 }

@@ -85,7 +85,7 @@ pub fn check_flags(document: &Document, minor: Option<u64>) -> Vec<DocumentFindi
         return Vec::new();
     }
     let refused =
-        accepted::refused_flags(&document.value, minor, accepted::etcd_minor(&document.value)).into_iter();
+        accepted::refused_flags(&document.value, minor, accepted::etcd_minor(&document.value, None)).into_iter();
     let finding = |refused: accepted::FlagRefusal| {
         let path = refused.folder.iter().fold(FieldPath::default(), |path, name| path.field(name));
         let path = path.field("extraArgs");

@@ -37,12 +37,13 @@ const CERTIFICATES: [(&str, Component); 3] = [
     ("etcd-peer", Component::EtcdCertificates),
 ];
 
-/// What a change reaches, in the order in which it is carried out.
+/// What a change reaches, in the order in which it is carried out. `coredns` is the image with which CoreDNS runs.
 pub(super) fn reach(
     old: &ClusterSettings<'_>,
     new: &ClusterSettings<'_>,
     hosts: &[HostFacts],
     judged: &[JudgedChange],
+    coredns: Option<&str>,
 ) -> Result<Vec<Reach>, RenderError> {
     let mut found: BTreeMap<Component, Reach> = BTreeMap::new();
     for host in hosts {
@@ -62,7 +63,7 @@ pub(super) fn reach(
             }
         }
     }
-    let (before, after) = (old.addon_images(), new.addon_images());
+    let (before, after) = (old.addon_images(coredns), new.addon_images(coredns));
     let mut once = |component: Component, lines: Vec<String>| {
         if !lines.is_empty() {
             let reach = found.entry(component).or_insert_with(|| Reach {

@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use super::super::facts::ClusterFacts;
-use super::super::render::{self, ClusterSettings, ETCD, RenderError, StaticPod};
+use super::super::render::{self, ClusterSettings, RenderError, StaticPod};
 use super::artefacts::pod_differences;
 
 /// One pod that is not as its configuration renders.
@@ -43,7 +43,7 @@ pub fn find(
             differences
                 .extend(beyond.filter(|line| !is_rootless || !line.contains("securityContext")).cloned());
             if !differences.is_empty() {
-                let likely = if is_beyond { BY_HAND } else { likely(component, &differences) };
+                let likely = if is_beyond { BY_HAND } else { likely(&differences) };
                 found.push(Drift {
                     node: node.host.name.clone(),
                     component: (*component).to_owned(),
@@ -59,11 +59,8 @@ pub fn find(
 /// What no configuration can say was written by somebody.
 const BY_HAND: &str = "a patches folder or a hand edit of the manifest: kubeadm does not write it again";
 
-fn likely(component: &str, differences: &[String]) -> &'static str {
+fn likely(differences: &[String]) -> &'static str {
     let all = |test: fn(&str) -> bool| differences.iter().all(|line| test(line));
-    if component == ETCD && all(|line| line.starts_with("image ")) {
-        return "another patch release of kubeadm wrote it";
-    }
     if all(|line| {
         line.contains("flexvolume-dir") || line.contains("experimental-") || line.contains("/etc/pki")
     }) {

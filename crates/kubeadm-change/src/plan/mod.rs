@@ -151,11 +151,11 @@ pub fn plan(
     let rollout = rollouts::first(target);
     let mut judged = judged(target, &facts);
     let mut notes = target.notes.clone();
+    let hosts = hosts(inputs, &facts, &mut notes);
     let control_plane_patch = match facts.managed_by {
         ManagedBy::ControlPlane => managed::translate(inputs, target, &mut judged, &mut notes),
         ManagedBy::Kubeadm => None,
     };
-    let hosts = hosts(inputs, &facts, &mut notes);
     let id = options.id.clone().unwrap_or_else(|| identity(inputs, target));
     let mut plan = ChangePlan {
         id,
@@ -173,13 +173,13 @@ pub fn plan(
     };
     plan.state = state(&plan, options);
     if let Some(cluster) = target.document(DocumentKind::Cluster) {
-        let old = ClusterSettings::new(&cluster.old, None)?;
+        let (old, new) = ClusterSettings::pair(&cluster.old, &cluster.new)?;
+        let stored = ClusterSettings::new(&cluster.old, None)?;
         if matches!(plan.state, PlanState::Invalid | PlanState::Blocked) {
-            plan.drift = drift::find(&old, &old, &facts)?;
+            plan.drift = drift::find(&stored, &stored, &facts)?;
         } else {
-            let new = ClusterSettings::new(&cluster.new, None)?;
-            plan.drift = drift::find(&old, &new, &facts)?;
-            plan.reach = artefacts::reach(&old, &new, &hosts, &plan.changes)?;
+            plan.drift = drift::find(&stored, &new, &facts)?;
+            plan.reach = artefacts::reach(&old, &new, &hosts, &plan.changes, facts.coredns_image.as_deref())?;
             plan.steps = sequence::steps(&sequence::Inputs {
                 reach: &plan.reach,
                 judged: &plan.changes,
@@ -215,7 +215,7 @@ fn judged(target: &mut WantedDocuments, facts: &ClusterFacts) -> Vec<JudgedChang
         .filter_map(|change| Some(JudgedChange { finding: rules::judge(&change, facts)?, change }))
         .collect();
     let cluster = target.document(DocumentKind::Cluster).map(|cluster| &cluster.new);
-    refusals::block(&mut judged, cluster, facts.minor);
+    refusals::block(&mut judged, cluster, facts);
     judged
 }
 

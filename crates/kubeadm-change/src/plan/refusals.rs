@@ -5,13 +5,16 @@ use serde_json::Value;
 use super::super::accepted::{self, GateOwner, NotAccepted};
 use super::super::difference::FieldChange;
 use super::super::document::DocumentKind;
+use super::super::facts::ClusterFacts;
 use super::super::path::PathStep;
 use super::super::rules::Judgement;
 use super::JudgedChange;
 
-/// Blocks each change that leads to a flag or a gate that its component refuses. `minor` is that of Kubernetes.
-pub(super) fn block(judged: &mut [JudgedChange], cluster: Option<&Value>, minor: Option<u64>) {
-    let flags = cluster.map(|cluster| accepted::refused_flags(cluster, minor, accepted::etcd_minor(cluster)));
+/// Blocks each change that leads to a flag or a gate that its component refuses.
+pub(super) fn block(judged: &mut [JudgedChange], cluster: Option<&Value>, facts: &ClusterFacts) {
+    let minor = facts.minor;
+    let etcd = |cluster| accepted::etcd_minor(cluster, facts.running_etcd_tag());
+    let flags = cluster.map(|cluster| accepted::refused_flags(cluster, minor, etcd(cluster)));
     let flags = flags.unwrap_or_default();
     for judged in judged.iter_mut().filter(|judged| judged.finding.verdict != Judgement::Block) {
         let flag = flag_of(&judged.change);

@@ -9,7 +9,7 @@ use super::super::command_line::CommandLine;
 use super::super::document::DocumentKind;
 use super::super::facts::{ClusterFacts, ManagedBy};
 use super::super::node_file::{self, NodeFile, NodeFileKind};
-use super::super::render::{self, API_SERVER, ClusterSettings, ETCD, HostFacts};
+use super::super::render::{self, API_SERVER, AddonImages, ClusterSettings, ETCD, HostFacts};
 use super::super::rules::{Component, ControlPlaneEffect};
 use super::super::steps::{StepId, StepScope};
 use super::files;
@@ -38,6 +38,10 @@ impl<'p> Inputs<'p> {
     /// The nodes in the order in which etcd's members take their turn.
     fn etcd_order(&self) -> Vec<&'p HostFacts> {
         last(self.hosts, |host| self.etcd_leader == Some(host.name.as_str()))
+    }
+
+    fn add_ons(&self) -> AddonImages {
+        self.new.addon_images(self.facts.coredns_image.as_deref())
     }
 
     /// The nodes in the order in which control planes take their turn: those that hold a lock come last.
@@ -261,7 +265,7 @@ fn commands(plan: &Inputs<'_>, id: StepId, node: &str) -> Vec<CommandLine> {
         StepId::D1 => vec![
             CommandLine::of(
                 "kubectl -n kube-system set image deployment/coredns coredns={}",
-                [&plan.new.addon_images().coredns],
+                [&plan.add_ons().coredns],
             ),
             CommandLine::of("kubectl -n kube-system rollout status deployment/coredns", []),
         ],
@@ -329,7 +333,7 @@ fn kube_proxy(plan: &Inputs<'_>) -> Vec<CommandLine> {
     if image {
         lines.push(CommandLine::of(
             "kubectl -n kube-system set image daemonset/kube-proxy kube-proxy={}",
-            [&plan.new.addon_images().kube_proxy],
+            [&plan.add_ons().kube_proxy],
         ));
     }
     if is_changed(plan, DocumentKind::Proxy) {

@@ -55,9 +55,13 @@ pub(crate) fn cluster(control_planes: usize, workers: usize) -> Inputs {
     inputs
 }
 
-pub(super) fn planned_with(inputs: &Inputs, sets: &[&str], options: &PlanOptions) -> ChangePlan {
+pub(super) fn wanted(inputs: &Inputs, sets: &[&str]) -> WantedDocuments {
     let parts: Vec<RequestPart> = sets.iter().map(|set| RequestPart::Set((*set).to_owned())).collect();
-    let mut target = apply(inputs, &parts, PatchKind::Strategic).expect("a request");
+    apply(inputs, &parts, PatchKind::Strategic).expect("a request")
+}
+
+pub(super) fn planned_with(inputs: &Inputs, sets: &[&str], options: &PlanOptions) -> ChangePlan {
+    let mut target = wanted(inputs, sets);
     plan(inputs, &mut target, options).expect("a plan")
 }
 
@@ -206,7 +210,7 @@ fn drift_is_found_and_its_likely_source_named() {
         .expect("a list")
         .push(json!("--goaway-chance=0.01"));
     let etcd = inputs.objects.iter_mut().find(|o| o["metadata"]["name"] == "etcd-cp-0").expect("a pod");
-    etcd["spec"]["containers"][0]["image"] = json!("registry.k8s.io/etcd:3.6.7-0");
+    etcd["spec"]["containers"][0]["image"] = json!("mirror.example/etcd:3.6.7-0");
     let plan = planned(&inputs, &["maxPods=60"]);
     let found: Vec<(&str, &str, &str)> = plan
         .drift
@@ -216,11 +220,50 @@ fn drift_is_found_and_its_likely_source_named() {
     assert_eq!(
         found,
         [
-            ("cp-0", "etcd", "image registry.k8s.io/etcd:3.6.8-0 → registry.k8s.io/etcd:3.6.7-0"),
+            ("cp-0", "etcd", "image registry.k8s.io/etcd:3.6.7-0 → mirror.example/etcd:3.6.7-0"),
             ("cp-1", "kube-apiserver", "+ --goaway-chance=0.01"),
         ]
     );
-    assert_eq!(plan.drift[0].likely, "another patch release of kubeadm wrote it");
+}
+
+/// A cluster that another patch release of kubeadm made: its etcd and CoreDNS are older than those of the table.
+fn of_another_patch_release() -> Inputs {
+    let mut inputs = cluster(2, 0);
+    for object in &mut inputs.objects {
+        let image = object.pointer_mut("/spec/containers/0/image");
+        if let Some(image) = image.filter(|image| **image == "registry.k8s.io/etcd:3.6.8-0") {
+            *image = json!("registry.k8s.io/etcd:3.6.6-0");
+        }
+    }
+    let containers = json!([{"name": "coredns", "image": "registry.k8s.io/coredns/coredns:v1.13.1"}]);
+    inputs.objects.push(json!({
+        "kind": "Deployment", "metadata": {"name": "coredns", "namespace": "kube-system"},
+        "spec": {"template": {"spec": {"containers": containers}}},
+    }));
+    inputs
+}
+
+#[test]
+fn images_for_which_nothing_is_stored_keep_the_tag_that_runs() {
+    let inputs = of_another_patch_release();
+    let moved = planned(&inputs, &["ClusterConfiguration.imageRepository=r.example"]);
+    assert_eq!(moved.drift, [], "nobody changed these images");
+    let lines = |component: Component| {
+        let reach = moved.reach.iter().find(|reach| reach.component == component);
+        reach.map(|reach| reach.differences.clone()).unwrap_or_default()
+    };
+    assert_eq!(lines(Component::Etcd), ["image registry.k8s.io/etcd:3.6.6-0 → r.example/etcd:3.6.6-0"]);
+    let d1 = moved.steps.iter().find(|step| step.id == StepId::D1).expect("a step");
+    assert!(d1.commands[0].as_str().ends_with(" coredns=r.example/coredns:v1.13.1"), "{:?}", d1.commands);
+    // kubeadm writes etcd's manifest from the node's file.
+    let mut target = wanted(&inputs, &["ClusterConfiguration.imageRepository=r.example"]);
+    plan(&inputs, &mut target, &PlanOptions::default()).expect("a plan");
+    let host = &ClusterFacts::read(&inputs).control_plane[0].host;
+    let file = NodeFile::of(crate::node_file::NodeFileKind::Cluster, "0a", "cp-0");
+    let cluster = target.document(DocumentKind::Cluster).expect("there");
+    assert!(file.text("0a", host, cluster).expect("a text").contains("imageTag: 3.6.6-0"));
+    let named = planned(&inputs, &["etcd.local.imageTag=3.6.7-0"]);
+    assert_eq!(named.drift, [], "the request goes from what runs");
 }
 
 #[test]

@@ -157,8 +157,7 @@ impl Artefacts {
         let Some(cluster) = situation.target.document(DocumentKind::Cluster) else {
             return Ok(Self(Vec::new()));
         };
-        let (old, new) =
-            (ClusterSettings::new(&cluster.old, None)?, ClusterSettings::new(&cluster.new, None)?);
+        let (old, new) = ClusterSettings::pair(&cluster.old, &cluster.new)?;
         let hosts = situation.running.control_plane.iter().map(|node| node.host.clone());
         let rendered = hosts.map(|host| {
             let (before, after) = (render::node(&old, &host)?, render::node(&new, &host)?);
@@ -250,8 +249,9 @@ fn coredns(situation: &Situation<'_>, state: Option<&AddonState>) -> (ItemState,
 
 fn images(situation: &Situation<'_>, of: impl Fn(render::AddonImages) -> String) -> Option<(String, String)> {
     let cluster = situation.target.document(DocumentKind::Cluster)?;
-    let image = |value: &Value| Some(of(ClusterSettings::new(value, None).ok()?.addon_images()));
-    Some((image(&cluster.old)?, image(&cluster.new)?))
+    let (old, new) = ClusterSettings::pair(&cluster.old, &cluster.new).ok()?;
+    let running = situation.running.coredns.as_ref().map(|state| state.image.as_str());
+    Some((of(old.addon_images(running)), of(new.addon_images(running))))
 }
 
 /// One for each part of it that can be looked at from outside.

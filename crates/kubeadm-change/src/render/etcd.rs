@@ -11,7 +11,7 @@ pub(super) fn pod(settings: &ClusterSettings<'_>, host: &HostFacts) -> StaticPod
     let data = settings.text(&["etcd", "local", "dataDir"]).unwrap_or("/var/lib/etcd");
     let repository =
         settings.text(&["etcd", "local", "imageRepository"]).unwrap_or_else(|| settings.image_repository());
-    let tag = tag(settings);
+    let tag = tag(settings, host);
     let mut volumes = Volumes::default();
     volumes.add_same("etcd-data", data, false, DIRECTORY_OR_CREATE);
     volumes.add_same(
@@ -33,8 +33,9 @@ pub(super) fn pod(settings: &ClusterSettings<'_>, host: &HostFacts) -> StaticPod
     }
 }
 
-fn tag(settings: &ClusterSettings<'_>) -> String {
-    let own = || settings.release.etcd_tag(settings.kubernetes_minor);
+fn tag(settings: &ClusterSettings<'_>, host: &HostFacts) -> String {
+    let running = host.etcd_tag.as_deref().filter(|_| settings.keeps.etcd);
+    let own = || running.unwrap_or_else(|| settings.release.etcd_tag(settings.kubernetes_minor));
     settings.text(&["etcd", "local", "imageTag"]).unwrap_or_else(own).to_owned()
 }
 

@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::image;
 pub use release::Release;
 pub use static_pod::{Mount, StaticPod, Volume};
 
@@ -50,6 +51,8 @@ pub struct HostFacts {
     pub joined_members: Vec<String>,
     /// The key of the certificate authority is not on the node.
     pub external_ca: bool,
+    /// The tag of the image with which its etcd runs.
+    pub etcd_tag: Option<String>,
 }
 
 impl HostFacts {
@@ -63,6 +66,7 @@ impl HostFacts {
             proxy_variables: Vec::new(),
             joined_members: Vec::new(),
             external_ca: false,
+            etcd_tag: None,
         }
     }
 
@@ -121,6 +125,14 @@ pub struct ClusterSettings<'c> {
     /// Of the kubeadm that writes.
     pub release: Release,
     kubernetes_minor: u64,
+    /// Images for which no document names a tag keep that with which they run: kubeadm's own changes with its patch releases.
+    keeps: KeptTags,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct KeptTags {
+    etcd: bool,
+    coredns: bool,
 }
 
 impl<'c> ClusterSettings<'c> {
@@ -131,7 +143,30 @@ impl<'c> ClusterSettings<'c> {
     pub fn new(value: &'c Value, kubeadm: Option<Release>) -> Result<Self, RenderError> {
         let text = value["kubernetesVersion"].as_str().unwrap_or_default();
         let own = Release::of(text).ok_or_else(|| RenderError::Version(text.to_owned()))?;
-        Ok(Self { value, release: kubeadm.unwrap_or(own), kubernetes_minor: own.minor })
+        let names = |path: [&str; 3]| {
+            let tag = path.iter().filter(|name| !name.is_empty()).try_fold(value, |at, name| at.get(*name));
+            tag.and_then(Value::as_str).is_some_and(|tag| !tag.is_empty())
+        };
+        let keeps = KeptTags {
+            etcd: !names(["etcd", "local", "imageTag"]),
+            coredns: !names(["dns", "imageTag", ""]),
+        };
+        Ok(Self { value, release: kubeadm.unwrap_or(own), kubernetes_minor: own.minor, keeps })
+    }
+
+    /// A document and what it becomes. Where one of both names a tag, what runs says nothing of the other: the change may
+    /// be half done.
+    ///
+    /// # Errors
+    /// As [`ClusterSettings::new`].
+    pub fn pair(old: &'c Value, new: &'c Value) -> Result<(Self, Self), RenderError> {
+        let (mut old, mut new) = (Self::new(old, None)?, Self::new(new, None)?);
+        let keeps = KeptTags {
+            etcd: old.keeps.etcd && new.keeps.etcd,
+            coredns: old.keeps.coredns && new.keeps.coredns,
+        };
+        (old.keeps, new.keeps) = (keeps, keeps);
+        Ok((old, new))
     }
 
     fn text(&self, path: &[&str]) -> Option<&'c str> {
@@ -218,11 +253,13 @@ impl<'c> ClusterSettings<'c> {
         format!("{}/{component}:{tag}", self.image_repository())
     }
 
-    /// kube-proxy and CoreDNS.
-    pub fn addon_images(&self) -> AddonImages {
+    /// kube-proxy and CoreDNS; `running` is the image with which CoreDNS runs, where that is known.
+    pub fn addon_images(&self, running: Option<&str>) -> AddonImages {
         let repository = self.text(&["dns", "imageRepository"]).unwrap_or_else(|| self.image_repository());
         let folder = if repository == "registry.k8s.io" { "registry.k8s.io/coredns" } else { repository };
-        let tag = self.text(&["dns", "imageTag"]).unwrap_or_else(|| self.release.coredns_tag());
+        let running = running.filter(|_| self.keeps.coredns).and_then(image::tag_of);
+        let of_kubeadm = || running.unwrap_or_else(|| self.release.coredns_tag());
+        let tag = self.text(&["dns", "imageTag"]).unwrap_or_else(of_kubeadm);
         AddonImages {
             kube_proxy: self.kubernetes_image("kube-proxy"),
             coredns: format!("{folder}/coredns:{tag}"),

@@ -105,8 +105,9 @@ fn variables_of_the_user_win_over_those_of_the_shell() {
 
 #[test]
 fn images_of_addons() {
-    let images =
-        |configuration: Value| ClusterSettings::new(&configuration, None).expect("a version").addon_images();
+    let images = |configuration: Value| {
+        ClusterSettings::new(&configuration, None).expect("a version").addon_images(None)
+    };
     let plain = images(json!({"kubernetesVersion": "v1.31.0"}));
     assert_eq!(
         (plain.kube_proxy.as_str(), plain.coredns.as_str()),

@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::super::difference::FieldChange;
 use super::super::document::DocumentKind;
 use super::super::facts::ClusterFacts;
+use super::super::image::tag_of;
 use super::super::live;
 use super::super::path::PathStep;
 use super::super::render::{API_SERVER, CONTROLLER_MANAGER, ETCD, SCHEDULER, StaticPod};
@@ -79,25 +80,5 @@ fn flag(path: &[PathStep]) -> Option<(&'static str, &str)> {
     match rest {
         [list, PathStep::Item(name), ..] if field(list, "extraArgs") => Some((component, name)),
         _ => None,
-    }
-}
-
-/// The tag of an image; a digest may follow it.
-fn tag_of(image: &str) -> Option<&str> {
-    let name = image.split('@').next()?;
-    let (_, tag) = name.rsplit_once(':')?;
-    (!tag.contains('/')).then_some(tag)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_tag_stands_behind_the_name_of_an_image() {
-        assert_eq!(tag_of("registry.k8s.io/etcd:3.6.8-0"), Some("3.6.8-0"));
-        assert_eq!(tag_of("r.example:5000/etcd:3.6.8-0@sha256:0a"), Some("3.6.8-0"));
-        assert_eq!(tag_of("r.example:5000/etcd"), None);
-        assert_eq!(tag_of("etcd@sha256:0a"), None);
     }
 }
