@@ -18,6 +18,7 @@ pub mod difference;
 pub mod document;
 pub mod facts;
 pub mod gate;
+mod go_url;
 pub mod host_lock;
 pub mod image;
 pub mod kind;

@@ -112,11 +112,11 @@ fn is_port(text: &str) -> bool {
     text.parse::<u16>().is_ok_and(|port| port > 0)
 }
 
-/// A lower-case DNS subdomain (RFC 1123).
+/// A lower-case DNS subdomain (RFC 1123). Kubernetes bounds the whole name and not its labels.
+/// Source: apimachinery `pkg/util/validation/validation.go` (`IsDNS1123Subdomain`).
 pub fn is_dns_name(name: &str) -> bool {
     let label = |label: &str| {
         !label.is_empty()
-            && label.len() <= 63
             && label.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
             && !label.starts_with('-')
             && !label.ends_with('-')

@@ -6,13 +6,13 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::super::accepted::{GateOwner, gate_refused};
-use super::super::document::{Document, DocumentKind};
+use super::super::document::DocumentKind;
+use super::super::go_url;
 use super::super::image;
 use super::super::network::{self, Cidr};
-use super::super::path::FieldPath;
 use super::super::render::Release;
-use super::super::yaml::{Located, YamlShape};
-use super::{DocumentFinding, FindingSeverity, finding};
+use super::FindingSeverity;
+use super::report::Report;
 
 /// The flags of each component: path of the list, and those that may stand several times.
 pub(super) const COMPONENTS: [&[&str]; 4] =
@@ -43,16 +43,10 @@ const ENDPOINTS_NEEDED_SINCE: u64 = 35;
 /// kubeadm allows a range of pod addresses to hold at most 2^16 ranges of nodes.
 const NODE_BITS_MAX: u8 = 16;
 
-struct Report<'d> {
-    document: &'d Document,
-    found: &'d mut Vec<DocumentFinding>,
-}
-
-pub(super) fn check(document: &Document, minor: Option<u64>, found: &mut Vec<DocumentFinding>) {
-    if document.kind != DocumentKind::Cluster {
+pub(super) fn check(report: &mut Report<'_>, minor: Option<u64>) {
+    if report.document.kind != DocumentKind::Cluster {
         return;
     }
-    let mut report = Report { document, found };
     report.networking();
     report.names();
     report.paths();
@@ -67,25 +61,6 @@ pub(super) fn check(document: &Document, minor: Option<u64>, found: &mut Vec<Doc
 }
 
 impl Report<'_> {
-    fn text(&self, path: &[&str]) -> Option<&str> {
-        path.iter()
-            .try_fold(&self.document.value, |value, name| value.get(*name))?
-            .as_str()
-            .filter(|t| !t.is_empty())
-    }
-
-    fn add(&mut self, severity: FindingSeverity, path: &str, message: String) {
-        let path = FieldPath::parse(path).unwrap_or_default();
-        let at = place(&self.document.located, &path).clone();
-        self.found.push(finding(self.document, severity, &path, &at, message));
-    }
-
-    fn error(&mut self, path: &[&str], message: &str) {
-        let value = self.text(path).unwrap_or_default().to_owned();
-        let path = path.join(".");
-        self.add(FindingSeverity::Error, &path, format!("{path} is `{value}`; expected {message}"));
-    }
-
     fn networking(&mut self) {
         for (name, least_bits) in [("serviceSubnet", 4), ("podSubnet", 4)] {
             let path = ["networking", name];
@@ -167,13 +142,7 @@ impl Report<'_> {
             &["etcd", "local", "serverCertSANs"],
             &["etcd", "local", "peerCertSANs"],
         ] {
-            let names = path.iter().try_fold(&self.document.value, |value, name| value.get(*name));
-            let names: Vec<String> = names
-                .and_then(Value::as_array)
-                .into_iter()
-                .flatten()
-                .filter_map(|name| name.as_str().map(str::to_owned))
-                .collect();
+            let names = self.texts(path);
             // kubeadm lowers those of the API server before it looks at them.
             let is_lowered = path[0] == "apiServer";
             let is_fine = |name: &str| {
@@ -217,13 +186,7 @@ impl Report<'_> {
         let has =
             |name: &str| external.get(name).and_then(Value::as_str).is_some_and(|text| !text.is_empty());
         let (ca, certificate, key) = (has("caFile"), has("certFile"), has("keyFile"));
-        let endpoints: Vec<String> = external
-            .get("endpoints")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
-            .filter_map(|e| e.as_str().map(str::to_owned))
-            .collect();
+        let endpoints = self.texts(&["etcd", "external", "endpoints"]);
         if certificate != key {
             self.add(
                 FindingSeverity::Error,
@@ -244,11 +207,21 @@ impl Report<'_> {
                 "expected at least one of etcd.external.endpoints".to_owned(),
             );
         }
-        let scheme = if ca || certificate || key { "https://" } else { "http" };
-        for (index, endpoint) in endpoints.iter().enumerate().filter(|(_, e)| !e.starts_with(scheme)) {
-            let path = format!("etcd.external.endpoints[{index}]");
-            let message = format!("{path} is `{endpoint}`; expected a URL that begins with {scheme}");
-            self.add(FindingSeverity::Error, &path, message);
+        self.endpoints("endpoints", ca || certificate || key);
+        self.endpoints("httpEndpoints", false);
+    }
+
+    /// Source: `ValidateURLs`.
+    fn endpoints(&mut self, list: &str, needs_tls: bool) {
+        let is_fine = |url: &str| match go_url::scheme_of(url) {
+            Some(scheme) => !scheme.is_empty() && (scheme == "https" || !needs_tls),
+            None => false,
+        };
+        let begin = if needs_tls { "https://" } else { "https:// or http://" };
+        let urls = self.texts(&["etcd", "external", list]);
+        for (index, url) in urls.iter().enumerate().filter(|(_, url)| !is_fine(url)) {
+            let path = format!("etcd.external.{list}[{index}]");
+            self.refuse(&path, &format!("is `{url}`; expected a URL that begins with {begin}"));
         }
     }
 
@@ -347,25 +320,4 @@ impl Report<'_> {
             }
         }
     }
-}
-
-/// What stands at `path`, or the nearest place above it.
-pub(super) fn place<'l>(root: &'l Located, path: &FieldPath) -> &'l Located {
-    use super::super::path::PathStep;
-    let mut at = root;
-    for step in &path.0 {
-        let next = match (step, &at.shape) {
-            (PathStep::Field(name), _) => at.get(name),
-            (PathStep::Index(index), YamlShape::List(items)) => items.get(*index),
-            (PathStep::Index(index), YamlShape::Map(entries)) => {
-                entries.get(*index).map(|entry| &entry.value)
-            }
-            _ => None,
-        };
-        match next {
-            Some(next) => at = next,
-            None => return at,
-        }
-    }
-    at
 }

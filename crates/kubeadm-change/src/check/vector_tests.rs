@@ -73,3 +73,34 @@ fn what_kubeadm_refuses_is_an_error_and_nothing_else_is() {
     let (missed, wrong) = (missed.join("\n"), wrong.join("\n"));
     assert!(missed.is_empty() && wrong.is_empty(), "of {all}\nmissed:\n{missed}\nrefused:\n{wrong}");
 }
+
+const OPERATIONS: &str = include_str!("vectors/operations-1.36.3.txt");
+
+/// `kubeadm config validate` does not look at these: the command that is given the document refuses it.
+fn is_refused_by_the_command(finding: &DocumentFinding) -> bool {
+    finding.path.ends_with("ignorePreflightErrors")
+}
+
+#[test]
+fn what_kubeadm_refuses_of_a_run_is_an_error_and_nothing_else_is() {
+    let (mut missed, mut wrong, mut all) = (Vec::new(), Vec::new(), 0);
+    for line in OPERATIONS.lines().filter(|line| !line.starts_with('#')) {
+        let (document, verdict) = line.split_once('\t').expect("a verdict");
+        let head = "{\"apiVersion\": \"kubeadm.k8s.io/v1beta4\", ";
+        let inputs =
+            read_inputs(&[("vector".to_owned(), document.replacen('{', head, 1))]).expect("a document");
+        let mut found: Vec<DocumentFinding> =
+            inputs.documents.iter().flat_map(|document| check(document, Some(36))).collect();
+        found.retain(|finding| {
+            finding.severity == FindingSeverity::Error && !is_refused_by_the_command(finding)
+        });
+        all += 1;
+        match (found.is_empty(), verdict) {
+            (true, "refused") => missed.push(line.to_owned()),
+            (false, "ok") => wrong.push(format!("{line} {}", found[0].message)),
+            _ => {}
+        }
+    }
+    let (missed, wrong) = (missed.join("\n"), wrong.join("\n"));
+    assert!(missed.is_empty() && wrong.is_empty(), "of {all}\nmissed:\n{missed}\nrefused:\n{wrong}");
+}
