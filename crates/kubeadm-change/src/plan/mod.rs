@@ -9,6 +9,7 @@ mod files;
 #[cfg(test)]
 mod hostile_tests;
 mod managed;
+mod mounts;
 mod refusals;
 mod sequence;
 mod validity;
@@ -28,7 +29,7 @@ use super::facts::{ClusterFacts, ManagedBy};
 use super::host_lock::pasted;
 use super::network::is_dns_name;
 use super::node_file::NodeFile;
-use super::render::{ClusterSettings, ETCD, HostFacts, RenderError};
+use super::render::{self, ClusterSettings, ETCD, HostFacts, RenderError};
 use super::request::WantedDocuments;
 use super::rollouts::{self, RolloutPart};
 use super::rules::{self, Component, Judgement, RuleFinding};
@@ -152,6 +153,7 @@ pub fn plan(
     let mut judged = judged(target, &facts);
     let mut notes = target.notes.clone();
     let hosts = hosts(inputs, &facts, &mut notes);
+    judge_files(&mut judged, target, &hosts);
     let control_plane_patch = match facts.managed_by {
         ManagedBy::ControlPlane => managed::translate(inputs, target, &mut judged, &mut notes),
         ManagedBy::Kubeadm => None,
@@ -217,6 +219,17 @@ fn judged(target: &mut WantedDocuments, facts: &ClusterFacts) -> Vec<JudgedChang
     let cluster = target.document(DocumentKind::Cluster).map(|cluster| &cluster.new);
     refusals::block(&mut judged, cluster, facts);
     judged
+}
+
+/// Judges anew what leads to files that a component does not see. What cannot be rendered is said elsewhere.
+fn judge_files(judged: &mut [JudgedChange], target: &WantedDocuments, hosts: &[HostFacts]) {
+    let Some(cluster) = target.document(DocumentKind::Cluster) else { return };
+    let Ok((old, new)) = ClusterSettings::pair(&cluster.old, &cluster.new) else { return };
+    for host in hosts {
+        if let (Ok(before), Ok(after)) = (render::node(&old, host), render::node(&new, host)) {
+            mounts::judge(judged, &before, &after);
+        }
+    }
 }
 
 /// What the order of nodes could not be made from.

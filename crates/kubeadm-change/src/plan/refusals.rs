@@ -34,7 +34,7 @@ pub(super) fn block(judged: &mut [JudgedChange], cluster: Option<&Value>, facts:
 }
 
 /// The place of the component and the name of the flag, for a change of `extraArgs`.
-fn flag_of(change: &FieldChange) -> Option<(&'static [&'static str], &str)> {
+pub(super) fn flag_of(change: &FieldChange) -> Option<(&'static [&'static str], &str)> {
     if change.kind != DocumentKind::Cluster {
         return None;
     }
