@@ -1,0 +1,3 @@
+module capstan/upstream
+
+go 1.26.0
