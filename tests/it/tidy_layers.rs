@@ -13,6 +13,7 @@ const MATRIX: &[(&str, &[&str])] = &[
     ("machinery", &["machinery"]),
     ("api", &["machinery", "api"]),
     ("admission", &["machinery", "api", "admission"]),
+    ("physics", &["base", "machinery", "api", "physics"]),
     ("change", &["base", "machinery", "change"]),
     ("leader_migration", &["base", "machinery", "leader_migration"]),
     ("etcd", &["etcd"]),
@@ -21,7 +22,10 @@ const MATRIX: &[(&str, &[&str])] = &[
     ("observe", &["base", "machinery", "api", "etcd", "status", "plan", "observe"]),
     ("recompute", &["base", "machinery", "api", "status", "plan", "observe", "recompute"]),
     ("forecast", &["base", "machinery", "api", "etcd", "status", "plan", "observe", "forecast"]),
-    ("simulate", &["base", "machinery", "api", "etcd", "status", "plan", "observe", "forecast", "simulate"]),
+    (
+        "simulate",
+        &["base", "machinery", "api", "physics", "etcd", "status", "plan", "observe", "forecast", "simulate"],
+    ),
     ("samples", &["base", "api", "samples"]),
     ("client", &["base", "machinery", "api", "client"]),
     ("store", &["base", "store"]),
@@ -55,7 +59,10 @@ const MATRIX: &[(&str, &[&str])] = &[
             "controllers",
         ],
     ),
-    ("provider", &["base", "machinery", "api", "change", "client", "workload", "engine", "provider"]),
+    (
+        "provider",
+        &["base", "machinery", "api", "physics", "change", "client", "workload", "engine", "provider"],
+    ),
     (
         "workload_api",
         &[

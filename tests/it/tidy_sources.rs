@@ -15,6 +15,7 @@ pub const ROOMS: &[(&str, &str, &str)] = &[
     ("k8s-machinery", "k8s_machinery", "machinery"),
     ("kubeadm-change", "kubeadm_change", "change"),
     ("leader-migration", "leader_migration", "leader_migration"),
+    ("physics", "capstan_physics", "physics"),
     ("store", "capstan_store", "store"),
 ];
 

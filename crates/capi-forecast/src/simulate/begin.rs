@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use super::drain::Tenancy;
-use super::hosts::{HostStage, HostState, Hosts};
+use super::hosts::{HostState, Hosts};
 use super::timing::{Span, Timing};
 use super::under_way::agreed;
 use super::workload;
@@ -29,6 +29,7 @@ use capi_types::machine::Machine;
 use capi_types::names::{CORE_GROUP, label};
 use capi_types::reference::ContractRef;
 use capstan_base::time::{Timestamp, from_k8s};
+use capstan_physics::boot::BootStage;
 
 /// A host that waits so much longer than what is long for its step does not come by itself.
 const STUCK_AFTER: i32 = 3;
@@ -203,21 +204,17 @@ fn machines_of<'a>(dump: &'a Dump, cluster: &'a ObjectKey) -> impl Iterator<Item
 fn take_machines(dump: &Dump, begun: &mut Beginning, now: Timestamp) {
     let key = begun.world.key.clone();
     for machine in machines_of(dump, &key) {
-        let stage = stage_of(machine);
-        let waits = now - since(machine, stage);
+        let next = next_of(machine);
+        let waits = now - since(machine, next);
         let usual = Timing::usual(&machine.spec.infrastructure_ref.kind);
-        let long = match stage {
-            HostStage::Bootstrap => usual.bootstrap,
-            HostStage::Infrastructure => usual.infrastructure,
-            HostStage::Node | HostStage::Up => usual.node,
-        };
-        let is_late = waits > TimeDelta::seconds(i64::from(long.long_s)) * STUCK_AFTER;
-        let is_stuck = stage != HostStage::Up && is_late;
-        if is_stuck {
+        let is_late =
+            |stage: &BootStage| waits > TimeDelta::seconds(i64::from(usual.of(*stage).long_s)) * STUCK_AFTER;
+        let late = next.filter(is_late);
+        if let Some(stage) = late {
             let what = match stage {
-                HostStage::Bootstrap => "bootstrap data",
-                HostStage::Infrastructure => "host",
-                HostStage::Node | HostStage::Up => "Node",
+                BootStage::Bootstrap => "bootstrap data",
+                BootStage::Host => "host",
+                BootStage::Node | BootStage::Etcd | BootStage::ApiServer => "Node",
             };
             let minutes = waits.num_minutes();
             let name = name_of(machine.as_ref());
@@ -226,7 +223,8 @@ fn take_machines(dump: &Dump, begun: &mut Beginning, now: Timestamp) {
             ));
         }
         take_drain(machine, usual.drain, begun, now);
-        begun.hosts.insert(name_of(machine.as_ref()).to_owned(), HostState { stage, is_stuck });
+        let host = HostState { next, is_stuck: late.is_some() };
+        begun.hosts.insert(name_of(machine.as_ref()).to_owned(), host);
         begun.world.put(machine.as_ref().clone());
     }
 }
@@ -249,32 +247,32 @@ fn take_drain(machine: &Machine, usual: Span, begun: &mut Beginning, now: Timest
     }
 }
 
-/// How far a host is, by what its Machine reports.
-fn stage_of(machine: &Machine) -> HostStage {
+/// What of a host comes up next, by what its Machine reports.
+fn next_of(machine: &Machine) -> Option<BootStage> {
     let flags = machine.status.as_ref().and_then(|s| s.initialization.clone()).unwrap_or_default();
     if machine.status.as_ref().is_some_and(|s| s.node_ref.is_some()) {
-        HostStage::Up
+        None
     } else if flags.infrastructure_provisioned == Some(true) {
-        HostStage::Node
+        Some(BootStage::Node)
     } else if flags.bootstrap_data_secret_created == Some(true) {
-        HostStage::Infrastructure
+        Some(BootStage::Host)
     } else {
-        HostStage::Bootstrap
+        Some(BootStage::Bootstrap)
     }
 }
 
-/// Since when a host is at its stage.
-pub(super) fn since(machine: &Machine, stage: HostStage) -> Timestamp {
+/// Since when a host waits for what comes up next.
+pub(super) fn since(machine: &Machine, next: Option<BootStage>) -> Timestamp {
     let created = machine.metadata.creation_timestamp.as_ref().map(from_k8s).unwrap_or_default();
     let turned = |type_: &str| {
         find(machine.conditions(), type_)
             .filter(|c| c.status == "True")
             .map(|c| from_k8s(&c.last_transition_time))
     };
-    let begun = match stage {
-        HostStage::Bootstrap => None,
-        HostStage::Infrastructure => turned("BootstrapConfigReady"),
-        HostStage::Node | HostStage::Up => turned("InfrastructureReady"),
+    let begun = match next {
+        Some(BootStage::Bootstrap) => None,
+        Some(BootStage::Host) => turned("BootstrapConfigReady"),
+        _ => turned("InfrastructureReady"),
     };
     begun.unwrap_or(created)
 }
@@ -298,7 +296,7 @@ fn take_workload(dump: &Dump, cluster: &Cluster, begun: &mut Beginning, now: Tim
         let what = "a Node is drained in the usual time, and no disruption budget holds it";
         begun.assumptions.push(format!("the Pods of Cluster {} were not read: {what}", key.name));
     }
-    if remote.is_none() && begun.hosts.values().any(|host| host.stage == HostStage::Up) {
+    if remote.is_none() && begun.hosts.values().any(|host| host.next.is_none()) {
         begun.assumptions.push(format!(
             "the Nodes of Cluster {} were not read: they are as their Machines' conditions say",
             key.name

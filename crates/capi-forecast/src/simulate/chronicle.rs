@@ -7,7 +7,6 @@ use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
 
 use super::census::Counts;
-use super::hosts::HostStage;
 use super::passes::Actor;
 use super::world::{World, name_of};
 use crate::forecast::next_steps;
@@ -15,6 +14,7 @@ use capi_rules::plan::{Step, StepAction};
 use capi_types::machine::Machine;
 use capi_types::reference::ContractRef;
 use capstan_base::time::Timestamp;
+use capstan_physics::boot::BootStage;
 
 const MACHINE: &str = "Machine";
 
@@ -200,13 +200,13 @@ impl Chronicle {
     }
 
     /// A stage of a host is over.
-    pub(super) fn advanced(&mut self, world: &World, machine: &Machine, stage: HostStage) {
+    pub(super) fn advanced(&mut self, world: &World, machine: &Machine, stage: BootStage) {
         let event = match stage {
-            HostStage::Bootstrap => HostEvent::BootstrapDataReady,
-            HostStage::Infrastructure => HostEvent::HostReady,
-            HostStage::Node | HostStage::Up => HostEvent::NodeReady,
+            BootStage::Bootstrap => HostEvent::BootstrapDataReady,
+            BootStage::Host => HostEvent::HostReady,
+            BootStage::Node | BootStage::Etcd | BootStage::ApiServer => HostEvent::NodeReady,
         };
-        if stage >= HostStage::Node || self.detail == Detail::Trace {
+        if stage >= BootStage::Node || self.detail == Detail::Trace {
             self.host(world, (MACHINE, name_of(machine)), event);
         }
     }
@@ -240,7 +240,7 @@ impl Chronicle {
                 _ => self.samples.push(Sample { at_s, owner: owner.to_owned(), counts: top.counts }),
             }
         }
-        if let Some(margin) = world.workload.margin() {
+        if let Some(margin) = world.workload.etcd.margin() {
             self.margin_min = Some(self.margin_min.map_or(margin, |lowest| lowest.min(margin)));
         }
     }

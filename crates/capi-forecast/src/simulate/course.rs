@@ -13,7 +13,7 @@ use super::agenda::{Agenda, Timer};
 use super::begin::{Beginning, since};
 use super::change::{ActorKind, ObjectChange};
 use super::chronicle::Chronicle;
-use super::hosts::{HostStage, Hosts, is_infrastructure_of, may_go_on, reference_of};
+use super::hosts::{HostState, Hosts, is_infrastructure_of, may_go_on, reference_of};
 use super::passes::{Actor, run};
 use super::perform::Effect;
 use super::settled::is_settled;
@@ -29,6 +29,7 @@ use capi_types::key::controller_of;
 use capi_types::machine::Machine;
 use capi_types::machine_set::MachineSet;
 use capstan_base::time::Timestamp;
+use capstan_physics::boot::BootStage;
 
 /// A look that changes nothing so many times in a row is not waited for again.
 const FRUITLESS_MAX: u32 = 3;
@@ -112,8 +113,8 @@ impl Course {
             self.agenda.wake(actor, now);
         }
         for name in self.hosts.keys().cloned().collect::<Vec<_>>() {
-            let stage = self.hosts[&name].stage;
-            let begun = self.world.get::<Machine>(&name).map_or(now, |machine| since(&machine, stage));
+            let next = self.hosts[&name].next;
+            let begun = self.world.get::<Machine>(&name).map_or(now, |machine| since(&machine, next));
             self.expect_host(&name, begun);
         }
         for name in self.way.faults.failing.clone() {
@@ -288,13 +289,8 @@ impl Course {
             Effect::Made { machine } => {
                 self.made += 1;
                 let is_stuck = self.way.faults.stillborn.contains(&self.made);
-                self.hosts.insert(
-                    machine.clone(),
-                    super::hosts::HostState { stage: HostStage::Bootstrap, is_stuck: false },
-                );
-                if is_stuck && let Some(host) = self.hosts.get_mut(&machine) {
-                    host.is_stuck = true;
-                }
+                let host = HostState { next: Some(BootStage::Bootstrap), is_stuck };
+                self.hosts.insert(machine.clone(), host);
                 self.expect_host(&machine, self.world.now);
             }
             Effect::Removal { object } => {
@@ -341,21 +337,15 @@ impl Course {
         let Some(host) = self.hosts.get(name).copied() else { return };
         let Some(machine) = self.world.get::<Machine>(name) else { return };
         let is_leaving = machine.metadata.deletion_timestamp.is_some();
-        if host.stage == HostStage::Up
-            || is_leaving
-            || (host.is_stuck && host.stage >= HostStage::Infrastructure)
-        {
+        let Some(next) = host.next.filter(|next| !is_leaving && (!host.is_stuck || *next < BootStage::Host))
+        else {
             return;
-        }
-        if !may_go_on(&self.world, &machine, host.stage) {
+        };
+        if !may_go_on(&self.world, &machine, next) {
             self.waiting.push(name.to_owned());
             return;
         }
-        let span = self.span(&machine, |t| match host.stage {
-            HostStage::Bootstrap => t.bootstrap,
-            HostStage::Infrastructure => t.infrastructure,
-            HostStage::Node | HostStage::Up => t.node,
-        });
+        let span = self.span(&machine, |t| t.of(next));
         let passed = (self.world.now - begun).max(TimeDelta::zero());
         let left = (span.at(&self.way.tempo) - passed).max(TimeDelta::zero());
         self.agenda.at(self.world.now + left, Timer::HostState(name.to_owned()));
@@ -411,12 +401,10 @@ impl Course {
     fn end_stage(&mut self, name: &str) {
         let Some(machine) = self.world.get::<Machine>(name) else { return };
         let Some(host) = self.hosts.get(name).copied() else { return };
-        if machine.metadata.deletion_timestamp.is_some() {
-            return;
-        }
-        let next = self.world.advance_host(&machine, host.stage);
-        self.chronicle.advanced(&self.world, &machine, host.stage);
-        self.hosts.insert(name.to_owned(), super::hosts::HostState { stage: next, ..host });
+        let Some(stage) = host.next.filter(|_| machine.metadata.deletion_timestamp.is_none()) else { return };
+        let next = self.world.advance_host(&machine, stage);
+        self.chronicle.advanced(&self.world, &machine, stage);
+        self.hosts.insert(name.to_owned(), HostState { next, ..host });
         self.expect_host(name, self.world.now);
     }
 

@@ -1,4 +1,4 @@
-//! Pods on Nodes and the disruption budgets that hold them: what an eviction comes to, and when a Node is empty. Must not
+//! Pods on Nodes: what an eviction comes to, and when a Node is empty. Must not
 //! know which pods a drain cares about; `status::drain` does.
 //!
 //! A pod that leaves comes back on another Node, if there is one to run on; from then on its budget has room again. Of a
@@ -15,29 +15,17 @@ use capi_rules::status::drain::{Evicted, Tenants};
 use capi_types::key::{ObjectKey, controller_of};
 use capi_types::machine_drain_rule::MachineDrainRule;
 use capstan_base::time::{Timestamp, to_k8s};
-use k8s_machinery::selector;
+use capstan_physics::eviction::{self, Budgets};
 
-/// What the API server answers to an eviction for which a budget has no room.
-const REFUSED: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
-/// What a pod has that states no grace period.
-const GRACE_S: i64 = 30;
 /// Where the pod of a Node is whose pods were not read.
 const UNREAD: &str = "default";
-
-/// What may leave at once of the pods that a budget selects.
-#[derive(Clone, Debug)]
-struct Budget {
-    key: ObjectKey,
-    budget: PodDisruptionBudget,
-    allowed: i32,
-}
 
 /// Pods by Node, and budgets.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tenancy {
     /// `None`: they were not read.
     pods: Option<BTreeMap<String, Vec<Pod>>>,
-    budgets: Vec<Budget>,
+    budgets: Budgets,
     /// Of a Node whose pods were not read, none are waited for.
     pub is_empty: bool,
     /// Nodes whose pods were not read and do not leave.
@@ -64,12 +52,7 @@ impl Tenancy {
                 by_node.entry(node).or_default().push(pod);
             }
         }
-        let budget = |budget: PodDisruptionBudget| Budget {
-            key: ObjectKey::of(&budget),
-            allowed: budget.status.as_ref().map_or(0, |s| s.disruptions_allowed),
-            budget,
-        };
-        Self { pods: Some(by_node), budgets: budgets.into_iter().map(budget).collect(), ..Self::default() }
+        Self { pods: Some(by_node), budgets: Budgets::new(budgets), ..Self::default() }
     }
 
     /// What a drain of the Node looks at.
@@ -107,7 +90,8 @@ impl Tenancy {
     pub(super) fn evict(&mut self, node: &str, key: &ObjectKey, now: Timestamp) -> EvictionResult {
         let Some(pods) = &mut self.pods else {
             if self.held.contains(node) {
-                return EvictionResult { evicted: Evicted::Refused(REFUSED.to_owned()), grace_s: None };
+                let evicted = Evicted::Refused(eviction::no_room(node, 1, 1));
+                return EvictionResult { evicted, grace_s: None };
             }
             self.leaving.entry(node.to_owned()).or_insert(now);
             return EvictionResult { evicted: Evicted::Started, grace_s: None };
@@ -117,16 +101,11 @@ impl Tenancy {
         else {
             return EvictionResult { evicted: Evicted::Gone, grace_s: None };
         };
-        let mut holding = self.budgets.iter_mut().filter(|budget| selects(&budget.budget, pod));
-        if let Some(budget) = holding.next() {
-            if budget.allowed <= 0 {
-                return EvictionResult { evicted: Evicted::Refused(REFUSED.to_owned()), grace_s: None };
-            }
-            budget.allowed -= 1;
+        if let Err(hold) = self.budgets.evict(pod) {
+            return EvictionResult { evicted: Evicted::Refused(hold.answer()), grace_s: None };
         }
         pod.metadata.deletion_timestamp = Some(to_k8s(now));
-        let grace_s = pod.spec.as_ref().and_then(|s| s.termination_grace_period_seconds);
-        EvictionResult { evicted: Evicted::Started, grace_s: Some(grace_s.unwrap_or(GRACE_S)) }
+        EvictionResult { evicted: Evicted::Started, grace_s: Some(eviction::grace_s(pod)) }
     }
 
     /// A pod that was evicted has left its Node. `elsewhere`: another Node takes its place.
@@ -144,9 +123,7 @@ impl Tenancy {
         if let Some(spec) = &mut pod.spec {
             spec.node_name = Some(elsewhere.to_owned());
         }
-        for budget in self.budgets.iter_mut().filter(|budget| selects(&budget.budget, &pod)) {
-            budget.allowed += 1;
-        }
+        self.budgets.runs_again(&pod);
         pods.entry(elsewhere.to_owned()).or_default().push(pod);
     }
 
@@ -159,19 +136,12 @@ impl Tenancy {
         }
     }
 
-    /// Budgets without room that select a pod on the Node, in words.
+    /// What would refuse the eviction of a pod on the Node, in words.
     pub(super) fn holding(&self, node: &str) -> Vec<String> {
         let here = self.pods.iter().flat_map(|pods| pods.get(node)).flatten();
         let held = |pod: &Pod| {
-            let full = self.budgets.iter().find(|b| b.allowed <= 0 && selects(&b.budget, pod))?;
-            Some(format!("PodDisruptionBudget {} has no room for Pod {}", full.key, ObjectKey::of(pod)))
+            Some(self.budgets.hold(pod)?.sentence(&ObjectKey::of(pod)))
         };
         here.filter_map(held).collect()
     }
-}
-
-fn selects(budget: &PodDisruptionBudget, pod: &Pod) -> bool {
-    let chosen = budget.spec.as_ref().and_then(|s| s.selector.as_ref());
-    budget.metadata.namespace == pod.metadata.namespace
-        && chosen.is_some_and(|chosen| selector::matches(chosen, pod.metadata.labels.as_ref()))
 }

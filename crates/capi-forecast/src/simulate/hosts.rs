@@ -15,20 +15,13 @@ use capi_types::cluster::Cluster;
 use capi_types::machine::Machine;
 use capi_types::reference::ContractRef;
 use capstan_base::time::rfc3339;
-
-/// What a host waits for next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum HostStage {
-    Bootstrap,
-    Infrastructure,
-    Node,
-    Up,
-}
+use capstan_physics::boot::BootStage;
 
 /// The host of one Machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct HostState {
-    pub stage: HostStage,
+    /// What comes up next; `None`: all of it is up.
+    pub next: Option<BootStage>,
     /// It goes no further by itself.
     pub is_stuck: bool,
 }
@@ -37,14 +30,14 @@ pub(super) struct HostState {
 pub(super) type Hosts = BTreeMap<String, HostState>;
 
 /// May the host go on now, or does it wait for its Cluster?
-pub(super) fn may_go_on(world: &World, machine: &Machine, stage: HostStage) -> bool {
+pub(super) fn may_go_on(world: &World, machine: &Machine, stage: BootStage) -> bool {
     let Some(cluster) = world.cluster() else { return false };
     match stage {
-        HostStage::Bootstrap => {
+        BootStage::Bootstrap => {
             is_provisioned(&cluster) && (is_initialized(world, &cluster) || begins(world, machine))
         }
-        HostStage::Infrastructure => is_provisioned(&cluster),
-        HostStage::Node | HostStage::Up => true,
+        BootStage::Host => is_provisioned(&cluster),
+        BootStage::Node | BootStage::Etcd | BootStage::ApiServer => true,
     }
 }
 
@@ -65,19 +58,33 @@ fn begins(world: &World, machine: &Machine) -> bool {
     is_control_plane(machine) && first == Some(age(machine))
 }
 
+/// The stages that end with this one: etcd and the API server come up with their Node, in no time of their own.
+fn ending_with(stage: BootStage, is_control_plane: bool) -> impl Iterator<Item = BootStage> {
+    let last = if stage < BootStage::Node { stage } else { BootStage::ApiServer };
+    BootStage::of(is_control_plane).iter().copied().filter(move |one| (stage..=last).contains(one))
+}
+
 impl World {
     /// The stage of a host is over: others see what it has now. Answers with the next one.
-    pub(super) fn advance_host(&mut self, machine: &Machine, stage: HostStage) -> HostStage {
-        let at = rfc3339(self.now);
+    pub(super) fn advance_host(&mut self, machine: &Machine, stage: BootStage) -> Option<BootStage> {
         let name = machine.metadata.name.clone().unwrap_or_default();
-        let next = match stage {
-            HostStage::Bootstrap => {
+        let is_control_plane = is_control_plane(machine);
+        ending_with(stage, is_control_plane).for_each(|stage| self.come_up(machine, &name, stage));
+        self.turned(&name, stage >= BootStage::Node && is_control_plane);
+        let mut later = BootStage::of(is_control_plane).iter().copied();
+        later.find(|next| next.after() == Some(stage) && *next <= BootStage::Node)
+    }
+
+    /// What a stage leaves behind.
+    fn come_up(&mut self, machine: &Machine, name: &str, stage: BootStage) {
+        let at = rfc3339(self.now);
+        match stage {
+            BootStage::Bootstrap => {
                 if let Some(config) = &machine.spec.bootstrap.config_ref {
                     self.show(config, &json!({"status": bootstrapped(&config.name, &at)}));
                 }
-                HostStage::Infrastructure
             }
-            HostStage::Infrastructure => {
+            BootStage::Host => {
                 let reference = &machine.spec.infrastructure_ref;
                 let id = machine.spec.provider_id.clone().unwrap_or_else(|| format!("simulated://{name}"));
                 let domain = machine.spec.failure_domain.as_ref();
@@ -86,15 +93,15 @@ impl World {
                     body["status"]["failureDomain"] = json!(domain);
                 }
                 self.show(reference, &body);
-                HostStage::Node
             }
-            HostStage::Node | HostStage::Up => {
-                self.join(machine, &name);
-                HostStage::Up
+            BootStage::Node => self.join(machine, name),
+            BootStage::Etcd => self.workload.join_etcd(name, true),
+            BootStage::ApiServer => {
+                self.workload.run_components(name, &[]);
+                let version = machine.spec.version.clone().unwrap_or_default();
+                self.workload.configuration.get_or_insert_with(|| json!({ "kubernetesVersion": version }));
             }
-        };
-        self.turned(&name, stage >= HostStage::Node && is_control_plane(machine));
-        next
+        }
     }
 
     fn show(&mut self, reference: &ContractRef, body: &Value) {
@@ -102,20 +109,14 @@ impl World {
     }
 
     fn join(&mut self, machine: &Machine, name: &str) {
-        let is_control_plane = is_control_plane(machine);
         let reference = &machine.spec.infrastructure_ref;
         let host = self.externals.get(&reference.api_group, &reference.kind, &reference.name);
         let offered = host.and_then(|host| host.text(&["spec", "providerID"])).map(str::to_owned);
         let id = machine.spec.provider_id.clone().or(offered);
         let version = machine.spec.version.as_deref();
+        let is_control_plane = is_control_plane(machine);
         let node = workload::node(name, id.as_deref(), version, is_control_plane, ("True", self.now));
         self.workload.put_node(node);
-        if is_control_plane {
-            self.workload.run_components(name, &[]);
-            self.workload.join_etcd(name, true);
-            let version = version.unwrap_or_default();
-            self.workload.configuration.get_or_insert_with(|| json!({ "kubernetesVersion": version }));
-        }
     }
 
     /// An extension has made the host what its Machine asks for: another kubelet runs on its Node.

@@ -173,7 +173,7 @@ impl Bounds {
             let fewest = wanted.saturating_sub(number(max_unavailable(deployment))).min(available);
             pools.insert(id, (fewest, (wanted + number(max_surge(deployment))).max(machines)));
         }
-        Self { pools, margin: world.workload.margin() }
+        Self { pools, margin: world.workload.etcd.margin() }
     }
 
     /// Sentences about what did not hold.

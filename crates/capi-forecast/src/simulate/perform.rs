@@ -274,7 +274,8 @@ impl World {
             WorkloadCall::DeleteNode { node, .. } => self.workload.remove_node(node),
             WorkloadCall::RemoveEtcdMember(member) => self.workload.leave_etcd(member.id),
             WorkloadCall::MoveEtcdLeader { candidates, .. } => {
-                self.workload.leader = candidates.first().map(|member| member.id).or(self.workload.leader);
+                // As with a removal: what etcd refuses changes nothing.
+                let _ = candidates.first().map(|member| self.workload.etcd.move_leader(member.id));
             }
             WorkloadCall::SetClusterConfiguration(new) => self.workload.configuration = Some(new.clone()),
             WorkloadCall::StoreToken { .. }

@@ -5,6 +5,7 @@ use chrono::TimeDelta;
 use serde::Serialize;
 
 use capstan_base::rng::Rng;
+use capstan_physics::boot::BootStage;
 
 /// A duration that is not the same every time, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -109,6 +110,15 @@ impl Timing {
             _ => Span::new(60, 180, 600),
         };
         Self { bootstrap: Span::new(1, 2, 6), infrastructure, node, drain, removal, update, cluster }
+    }
+
+    /// To the end of a stage from the one before it; etcd and the API server come up with their Node.
+    pub fn of(&self, stage: BootStage) -> Span {
+        match stage {
+            BootStage::Bootstrap => self.bootstrap,
+            BootStage::Host => self.infrastructure,
+            BootStage::Node | BootStage::Etcd | BootStage::ApiServer => self.node,
+        }
     }
 
     /// Every step at once: for those who look at the order alone.

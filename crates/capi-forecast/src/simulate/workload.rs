@@ -15,19 +15,11 @@ use capi_rules::etcd::{Member, Members, Membership};
 use capi_rules::status::control_plane::{Connection, OwnedMachine, Reached, Workload as Reading};
 use capi_types::names::label::NODE_ROLE_CONTROL_PLANE as ROLE;
 use capstan_base::time::{Timestamp, to_k8s};
+use capstan_physics::boot::BootStage;
+use capstan_physics::etcd::{self, Etcd};
 
-/// Names of the static pods of a control plane Node.
-const COMPONENTS: [&str; 4] = ["kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd"];
 /// The conditions of a Node that are false when it is well.
 const PRESSURES: [&str; 3] = ["MemoryPressure", "DiskPressure", "PIDPressure"];
-
-/// One etcd member and whether it answers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct EtcdMember {
-    pub id: u64,
-    pub node: String,
-    pub is_healthy: bool,
-}
 
 /// A workload cluster.
 #[derive(Clone, Debug, Default)]
@@ -37,8 +29,7 @@ pub(super) struct WorkloadState {
     ids: BTreeMap<String, String>,
     /// Of control plane Nodes.
     static_pods: BTreeMap<String, Vec<Pod>>,
-    pub etcd: Vec<EtcdMember>,
-    pub leader: Option<u64>,
+    pub etcd: Etcd,
     /// kubeadm's `ClusterConfiguration`; `None` before the first Machine is up.
     pub configuration: Option<Value>,
     /// Somebody else runs the control plane.
@@ -79,56 +70,33 @@ impl WorkloadState {
 
     /// The static pods of a control plane Node; of `broken` ones there is none.
     pub(super) fn run_components(&mut self, node: &str, broken: &[&str]) {
-        let well = COMPONENTS.iter().filter(|component| !broken.contains(component));
+        let components = BootStage::of(true).iter().flat_map(|stage| stage.components());
+        let well = components.filter(|component| !broken.contains(component));
         self.static_pods.insert(node.to_owned(), well.map(|c| static_pod(&format!("{c}-{node}"))).collect());
     }
 
     /// What runs on a control plane host ends with it.
     pub(super) fn stop_components(&mut self, node: &str) {
         self.static_pods.remove(node);
-        if let Some(member) = self.etcd.iter_mut().find(|m| m.node == node) {
-            member.is_healthy = false;
-        }
-        self.elect();
+        self.etcd.end(node);
+        self.etcd.elect();
     }
 
     /// A member joins; the first one leads.
-    pub(super) fn join_etcd(&mut self, node: &str, is_healthy: bool) {
-        if self.etcd.iter().any(|m| m.node == node) {
-            return;
-        }
+    pub(super) fn join_etcd(&mut self, node: &str, answers: bool) {
         self.member_ids += 1;
-        self.etcd.push(EtcdMember { id: self.member_ids, node: node.to_owned(), is_healthy });
-        self.elect();
-    }
-
-    pub(super) fn leave_etcd(&mut self, id: u64) {
-        self.etcd.retain(|m| m.id != id);
-        self.elect();
-    }
-
-    /// The members elect a leader when theirs is gone and enough of them are well.
-    fn elect(&mut self) {
-        let leads = |m: &&EtcdMember| m.is_healthy && Some(m.id) == self.leader;
-        if self.etcd.iter().any(|m| leads(&m)) {
-            return;
+        self.etcd.join(node, self.member_ids);
+        if !answers {
+            self.etcd.end(node);
         }
-        let (healthy, quorum) = self.votes();
-        let next = self.etcd.iter().filter(|m| m.is_healthy).map(|m| m.id).min();
-        self.leader = next.filter(|_| healthy >= quorum);
+        self.etcd.elect();
     }
 
-    /// Members that answer, and how many have to.
-    pub(super) fn votes(&self) -> (usize, usize) {
-        let healthy = self.etcd.iter().filter(|m| m.is_healthy).count();
-        (healthy, self.etcd.len() / 2 + 1)
-    }
-
-    /// How many members may fail beyond those that did; `None` without etcd.
-    pub(super) fn margin(&self) -> Option<i64> {
-        let (healthy, quorum) = self.votes();
-        let number = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
-        (!self.etcd.is_empty()).then(|| number(healthy) - number(quorum))
+    /// A request that etcd refuses changes nothing: its controller asks again.
+    pub(super) fn leave_etcd(&mut self, id: u64) {
+        if self.etcd.remove(id).is_ok() {
+            self.etcd.elect();
+        }
     }
 
     /// What a control plane's controller reads.
@@ -150,20 +118,18 @@ impl WorkloadState {
     }
 
     fn membership(&self) -> Membership {
-        if self.etcd.is_empty() {
+        if self.etcd.listed().next().is_none() {
             return Membership::NoNodes;
         }
-        if self.leader.is_none() {
-            return Membership::NoLeader;
-        }
-        let member = |m: &EtcdMember| Member {
+        let Some(leader) = self.etcd.leader() else { return Membership::NoLeader };
+        let member = |(node, m): (&str, &etcd::Member)| Member {
             id: m.id,
-            name: m.node.clone(),
+            name: node.to_owned(),
             learner: false,
             // What else is wrong with a member is not told apart.
-            alarms: if m.is_healthy { Vec::new() } else { vec!["NOSPACE".to_owned()] },
+            alarms: if m.answers { Vec::new() } else { vec!["NOSPACE".to_owned()] },
         };
-        Membership::Known(Members { list: self.etcd.iter().map(member).collect(), leader: self.leader })
+        Membership::Known(Members { list: self.etcd.listed().map(member).collect(), leader: Some(leader.id) })
     }
 }
 

@@ -112,10 +112,10 @@ mod tests {
     use chrono::TimeDelta;
 
     use super::*;
-    use crate::provider::boot::{Boot, Delays};
     use crate::provider::boot_data::BootData;
     use crate::provider::sim_cluster::SimMachine;
     use capi_types::dev::Host;
+    use capstan_physics::boot::{Boot, Delays};
 
     fn after(seconds: i64) -> Timestamp {
         Timestamp::UNIX_EPOCH + TimeDelta::seconds(seconds)

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use serde_json::{Value, json};
 
 use super::World;
-use super::boot::{Boot, Delays};
+use super::boot;
 use super::endpoint::ReservedEndpoint;
 use super::host::{InitFacts, Output};
 use super::ports::{HostPort, SignedBy};
@@ -14,6 +14,7 @@ use super::tests::{Hand, cluster, world};
 use capi_types::dev::{InMemoryComponent, InMemoryMachine, Provisioning};
 use capi_types::key::ObjectKey;
 use capstan_base::rng::Rng;
+use capstan_physics::boot::Boot;
 use kubeadm_change::document::{DocumentKind, Inputs, read_inputs};
 use kubeadm_change::facts::ClusterFacts as ReadFacts;
 use kubeadm_change::plan::{ChangePlan, PlanOptions, plan};
@@ -363,7 +364,7 @@ fn a_member_that_comes_up_last_is_shown_by_its_host() {
             etcd: component("5s"),
             ..InMemoryMachine::default()
         };
-        let delays = Delays::draw(&spec, "late", &Rng::seeded(1), 1.0);
+        let delays = boot::delays(&spec, "late", &Rng::seeded(1), 1.0);
         late.boot = Boot::new(chrono::DateTime::UNIX_EPOCH, delays, true);
         sim.put_machine("late", late);
     });

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 
-use super::boot::Phase;
 use super::faults::Fault;
 use super::host::{self, HostFaults, KubeadmHost, Output, Surroundings};
 use super::kubeadm::KUBEADM_CONFIG;
 use super::sim_cluster::SimCluster;
 use capi_types::key::ObjectKey;
 use capstan_base::time::Timestamp;
+use capstan_physics::boot::BootStage;
 use kubeadm_change::render::{API_SERVER, HostFacts};
 
 /// As ssh answers when it does not get in.
@@ -29,7 +29,9 @@ impl SimCluster {
         let Some(facts) = self.served.as_ref().map(|served| served.facts.clone()) else { return };
         // The newest: of a cluster that another process left, it says what was meant last.
         let serving = self.serving.iter().filter_map(|name| self.machines.get(name));
-        let Some(first) = serving.max_by_key(|machine| machine.boot.since(Phase::ApiServer)) else { return };
+        let Some(first) = serving.max_by_key(|machine| machine.boot.since(BootStage::ApiServer)) else {
+            return;
+        };
         if !self.config_maps.contains_key("kubelet-config") {
             // What stands in its place in other clusters is empty.
             let (version, own) = (first.host().kubelet_version, &first.boot_data.cluster_configuration);

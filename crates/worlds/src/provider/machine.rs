@@ -6,11 +6,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::boot::{Boot, Delays, Phase};
+use super::boot;
 use super::boot_data::BootData;
 use super::cluster::ONLY_IN_MEMORY;
 use super::conditions::{DevCondition, paused, ready, set};
-use super::etcd::Member;
 use super::finalizers::{hold, release};
 use super::sim_cluster::SimMachine;
 use super::tenants::TenantSpec;
@@ -31,6 +30,8 @@ use capstan_base::time::{Clock, Timestamp, from_k8s};
 use capstan_engine::client::{Cache, Mode, Precondition, Writer};
 use capstan_engine::engine::{Controller, Engine, Outcome, ReconcileError, Trigger};
 use capstan_engine::workload::Announcement;
+use capstan_physics::boot::{Boot, BootStage, Delays};
+use capstan_physics::etcd::Member;
 
 /// On the Machine, which keeps it when it moves to another management cluster: all phases are over, so the delays are
 /// not waited for again.
@@ -152,7 +153,7 @@ impl DevMachines {
         let control_plane = is_control_plane(&scope.machine);
         let delays = match is_bootstrapped(&scope.machine) {
             true => Delays::default(),
-            false => Delays::draw(spec, &uid, self.world.rng(), self.world.time_scale()),
+            false => boot::delays(spec, &uid, self.world.rng(), self.world.time_scale()),
         };
         let mut boot = Boot::new(self.clock.now(), delays, control_plane);
         boot.hold = held_at(&scope.dev);
@@ -215,14 +216,14 @@ impl DevMachines {
         spec: &InMemoryMachine,
         after: &mut DevMachine,
     ) -> (Vec<DevCondition>, Outcome) {
-        let phases = Phase::of(is_control_plane(&scope.machine));
+        let stages = BootStage::of_host(is_control_plane(&scope.machine));
         if let Some(missing) = missing_prerequisite(scope) {
-            return (phases.iter().map(|phase| condition(*phase, None, missing)).collect(), Outcome::Done);
+            return (stages.iter().map(|stage| condition(*stage, None, missing)).collect(), Outcome::Done);
         }
         let Some(seen) = self.power_on(scope, spec) else { return (Vec::new(), Outcome::Done) };
         fill(after, scope, &seen);
         let conditions =
-            phases.iter().map(|phase| condition(*phase, Some(&seen.boot), WAITING_FOR_TIMEOUT)).collect();
+            stages.iter().map(|stage| condition(*stage, Some(&seen.boot), WAITING_FOR_TIMEOUT)).collect();
         let wait = seen.boot.next_due().map(|(due, _)| (due - self.clock.now()).to_std().unwrap_or_default());
         (conditions, wait.map_or(Outcome::Done, Outcome::RequeueAfter))
     }
@@ -258,7 +259,7 @@ impl DevMachines {
     /// Puts the machine into the world as its object's status remembers it; a new one has nothing to
     /// remember.
     fn restore(&self, scope: &Scope, spec: &InMemoryMachine) {
-        let up = phases_up(&scope.dev);
+        let up = stages_up(&scope.dev);
         let machine = self.sim_machine(scope, spec);
         let member = remembered_member(&scope.dev, machine.member_id);
         self.world.change(&scope.cluster_key, |sim| {
@@ -292,22 +293,22 @@ fn missing_prerequisite(scope: &Scope) -> Option<&'static str> {
     Some("WaitingForBootstrapData")
 }
 
-/// The condition of one phase. `reason` is for the phase that is being waited for.
-fn condition(phase: Phase, boot: Option<&Boot>, reason: &'static str) -> DevCondition {
-    let type_ = match phase {
-        Phase::Vm => condition::VM_PROVISIONED,
-        Phase::Node => condition::NODE_PROVISIONED,
-        Phase::Etcd => condition::ETCD_PROVISIONED,
-        Phase::ApiServer => condition::API_SERVER_PROVISIONED,
+/// The condition of one stage. `reason` is for the stage that is being waited for.
+fn condition(stage: BootStage, boot: Option<&Boot>, reason: &'static str) -> DevCondition {
+    let type_ = match stage {
+        BootStage::Bootstrap | BootStage::Host => condition::VM_PROVISIONED,
+        BootStage::Node => condition::NODE_PROVISIONED,
+        BootStage::Etcd => condition::ETCD_PROVISIONED,
+        BootStage::ApiServer => condition::API_SERVER_PROVISIONED,
     };
-    let up = |phase: Phase| boot.is_some_and(|b| b.since(phase).is_some());
-    if up(phase) {
+    let up = |stage: BootStage| boot.is_some_and(|b| b.since(stage).is_some());
+    if up(stage) {
         return DevCondition::new(type_, true, "Provisioned");
     }
-    let reason = match phase {
-        Phase::Vm => reason,
-        _ if !up(Phase::Vm) => "WaitingForVMProvisioned",
-        Phase::Etcd | Phase::ApiServer if !up(Phase::Node) => "WaitingForNodeProvisioned",
+    let reason = match stage {
+        BootStage::Bootstrap | BootStage::Host => reason,
+        _ if !up(BootStage::Host) => "WaitingForVMProvisioned",
+        BootStage::Etcd | BootStage::ApiServer if !up(BootStage::Node) => "WaitingForNodeProvisioned",
         _ => WAITING_FOR_TIMEOUT,
     };
     DevCondition::new(type_, false, reason)
@@ -320,7 +321,7 @@ fn fill(after: &mut DevMachine, scope: &Scope, seen: &Seen) {
     if !notes.is_empty() {
         after.metadata.annotations.get_or_insert_default().extend(notes);
     }
-    if seen.boot.since(Phase::Vm).is_none() {
+    if seen.boot.since(BootStage::Host).is_none() {
         return;
     }
     after.spec.provider_id = Some(provider_id(&scope.key.name));
@@ -342,7 +343,7 @@ fn notes(seen: &Seen) -> Vec<(String, String)> {
         if member.leader_term > 0 {
             notes.push((annotation::SIMULATED_LEADER_FROM.to_owned(), member.leader_term.to_string()));
         }
-        if member.removed {
+        if member.is_removed {
             notes.push((annotation::SIMULATED_MEMBER_REMOVED.to_owned(), String::new()));
         }
     }
@@ -353,7 +354,7 @@ fn notes(seen: &Seen) -> Vec<(String, String)> {
 fn host_note(dev: &DevMachine, seen: &Seen) -> Option<(String, String)> {
     let begins = annotation_of(dev, annotation::UPDATE_IN_PROGRESS).is_some()
         && annotation_of(dev, HOST_ANNOTATION).is_none()
-        && seen.boot.since(Phase::Node).is_some();
+        && seen.boot.since(BootStage::Node).is_some();
     let host = begins.then(|| serde_json::to_string(&seen.host).ok())??;
     Some((HOST_ANNOTATION.to_owned(), host))
 }
@@ -381,9 +382,9 @@ fn provider_id(name: &str) -> String {
     format!("in-memory://{name}")
 }
 
-fn held_at(dev: &DevMachine) -> Option<Phase> {
+fn held_at(dev: &DevMachine) -> Option<BootStage> {
     let wanted = annotation_of(dev, HOLD_ANNOTATION)?;
-    Phase::ALL.into_iter().find(|phase| phase.name() == wanted)
+    BootStage::of_host(true).iter().copied().find(|stage| boot::name(*stage) == wanted)
 }
 
 fn faults_of(dev: &DevMachine) -> String {
@@ -406,25 +407,24 @@ fn addresses(name: &str, uid: &str) -> Vec<(&'static str, String)> {
     vec![("InternalIP", format!("10.{a}.{b}.{c}")), ("Hostname", name.to_owned())]
 }
 
-/// The phases whose conditions are True, with the time they turned.
-fn phases_up(dev: &DevMachine) -> Vec<(Phase, Timestamp)> {
+/// The stages whose conditions are True, with the time they turned.
+fn stages_up(dev: &DevMachine) -> Vec<(BootStage, Timestamp)> {
     let Some(status) = &dev.status else { return Vec::new() };
-    let since = |phase: Phase| {
-        let known = find(&status.conditions, condition(phase, None, "").type_)?;
-        (known.status == "True").then(|| (phase, from_k8s(&known.last_transition_time)))
+    let since = |stage: BootStage| {
+        let known = find(&status.conditions, condition(stage, None, "").type_)?;
+        (known.status == "True").then(|| (stage, from_k8s(&known.last_transition_time)))
     };
-    Phase::ALL.into_iter().filter_map(since).collect()
+    BootStage::of_host(true).iter().copied().filter_map(since).collect()
 }
 
 fn remembered_member(dev: &DevMachine, id: u64) -> Option<Member> {
     annotation_of(dev, annotation::SIMULATED_MEMBER_ID)?;
     Some(Member {
-        id,
         leader_term: annotation_of(dev, annotation::SIMULATED_LEADER_FROM)
             .and_then(|text| text.parse().ok())
             .unwrap_or(0),
-        removed: annotation_of(dev, annotation::SIMULATED_MEMBER_REMOVED).is_some(),
-        alarms: Vec::new(),
+        is_removed: annotation_of(dev, annotation::SIMULATED_MEMBER_REMOVED).is_some(),
+        ..Member::new(id)
     })
 }
 
@@ -437,7 +437,7 @@ impl Controller for DevMachines {
     /// Rebuilds the world from the objects' statuses: after a restart, machines that were up are up.
     fn prepare(&self) {
         for dev in self.dev_machines.list() {
-            let gone_or_new = dev.metadata.deletion_timestamp.is_some() || phases_up(&dev).is_empty();
+            let gone_or_new = dev.metadata.deletion_timestamp.is_some() || stages_up(&dev).is_empty();
             if !gone_or_new
                 && let Some(spec) = &dev.spec.backend.in_memory
                 && let Some(scope) = self.scope(&ObjectKey::of(dev.as_ref()), &dev)

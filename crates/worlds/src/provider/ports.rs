@@ -62,7 +62,7 @@ impl SimCluster {
     }
 
     fn etcd_pages(&self, node: &str) -> Vec<(&'static str, String)> {
-        let leader = self.etcd.view().ok().and_then(|view| view.leader);
+        let leader = self.etcd.leader().map(|member| member.id);
         let leads = leader.is_some() && self.etcd.member(node).map(|member| member.id) == leader;
         let gauge = |name: &str, is: bool| format!("# TYPE {name} gauge\n{name} {}\n", u8::from(is));
         let metrics =

@@ -11,10 +11,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::add_ons::AddOn;
-use super::boot::{Boot, Phase};
 use super::boot_data::BootData;
 use super::endpoint::ReservedEndpoint;
-use super::etcd::Etcd;
 use super::faults::{Fault, Faults};
 use super::host::KubeadmHost;
 use super::kubeadm::{self, KUBE_SYSTEM, NodeFacts};
@@ -24,6 +22,8 @@ use capi_types::key::ObjectKey;
 use capstan_base::time::Timestamp;
 use capstan_engine::workload::nodes::{NodeIdentity, provider_id};
 use capstan_engine::workload::{Addon, Announcement, Connection, Eviction, FAILURES_MAX, WorkloadError};
+use capstan_physics::boot::{Boot, BootStage};
+use capstan_physics::etcd::Etcd;
 use k8s_machinery::merge;
 
 /// Between probes of a connected cluster, and between attempts to connect.
@@ -191,8 +191,8 @@ impl SimCluster {
         let _ = self.patch_node(name, &patch);
     }
 
-    /// What may change of a machine: the phase that it does not get past, and its version.
-    pub fn set_machine_facts(&mut self, name: &str, hold: Option<Phase>, version: String) {
+    /// What may change of a machine: the stage that it does not get past, and its version.
+    pub fn set_machine_facts(&mut self, name: &str, hold: Option<BootStage>, version: String) {
         let Some(machine) = self.machines.get_mut(name) else { return };
         (machine.boot.hold, machine.version) = (hold, version);
         self.look_at_boot(name);
@@ -256,7 +256,7 @@ impl SimCluster {
     /// # Errors
     /// [`WorkloadError::Unreachable`] without one.
     pub fn api_server_expiry(&self, name: &str) -> Result<Timestamp, WorkloadError> {
-        let began = self.machines.get(name).and_then(|machine| machine.boot.since(Phase::ApiServer));
+        let began = self.machines.get(name).and_then(|machine| machine.boot.since(BootStage::ApiServer));
         let expiry = began.map(|began| began + CERTIFICATE_LIFE);
         expiry.ok_or_else(|| WorkloadError::Unreachable(format!("there is no API server on Node {name}")))
     }
@@ -335,8 +335,8 @@ impl SimCluster {
     fn boot(&mut self, now: Timestamp) {
         let mut booting = std::mem::take(&mut self.booting);
         for name in &booting {
-            while let Some(phase) = self.machines.get_mut(name).and_then(|m| m.boot.advance(now)) {
-                self.came_up(name, phase);
+            while let Some(stage) = self.machines.get_mut(name).and_then(|m| m.boot.advance(now)) {
+                self.came_up(name, stage);
             }
         }
         let due = |name: &String| self.machines.get(name)?.boot.next_due().map(|(at, _)| at);
@@ -345,14 +345,14 @@ impl SimCluster {
         self.booting = booting;
     }
 
-    /// What a finished phase leaves behind.
-    fn came_up(&mut self, name: &str, phase: Phase) {
+    /// What a finished stage leaves behind.
+    fn came_up(&mut self, name: &str, stage: BootStage) {
         let Some(machine) = self.machines.get_mut(name) else { return };
-        let Some(at) = machine.boot.since(phase) else { return };
+        let Some(at) = machine.boot.since(stage) else { return };
         let host = machine.host();
-        match phase {
-            Phase::Vm => {}
-            Phase::Node => {
+        match stage {
+            BootStage::Bootstrap | BootStage::Host => {}
+            BootStage::Node => {
                 machine.host = Some(host.clone());
                 let node = kubeadm::node(&NodeFacts {
                     name,
@@ -366,18 +366,14 @@ impl SimCluster {
                 self.put_node(name, Arc::new(node));
                 self.pods.extend(pods.into_iter().map(|pod| (ObjectKey::of(&pod), pod)));
             }
-            Phase::Etcd => {
+            BootStage::Etcd => {
                 self.changes.shared = true;
-                self.etcd.start(name, machine.member_id);
-                self.add_pod("etcd", name, at);
+                self.etcd.join(name, machine.member_id);
             }
-            Phase::ApiServer => {
+            BootStage::ApiServer => {
                 let version = host.kubelet_version;
                 self.changes.shared = true;
                 self.serving.insert(name.to_owned());
-                for component in ["kube-apiserver", "kube-scheduler", "kube-controller-manager"] {
-                    self.add_pod(component, name, at);
-                }
                 self.config_maps
                     .entry(kubeadm::KUBEADM_CONFIG.to_owned())
                     .or_insert_with(|| kubeadm::config_map(at));
@@ -387,6 +383,7 @@ impl SimCluster {
                 self.addons.entry(Addon::CoreDns).or_insert_with(dns);
             }
         }
+        stage.components().iter().for_each(|component| self.add_pod(component, name, at));
         self.settle_hosts(at);
     }
 
@@ -403,7 +400,7 @@ impl SimCluster {
         self.remove_node(name);
         self.serving.remove(name);
         self.hosts.remove(name);
-        self.etcd.stop(name);
+        self.etcd.forget(name);
         self.tenants.leave(name);
         self.pods.retain(|_, pod| pod.spec.as_ref().and_then(|s| s.node_name.as_deref()) != Some(name));
         self.update_link(now);
@@ -512,13 +509,13 @@ impl SimCluster {
     }
 
     /// A machine as an earlier process left it: what was up is up, at once.
-    pub fn restore_machine(&mut self, name: &str, machine: SimMachine, up: &[(Phase, Timestamp)]) {
+    pub fn restore_machine(&mut self, name: &str, machine: SimMachine, up: &[(BootStage, Timestamp)]) {
         self.put_machine(name, machine);
-        for (phase, at) in up {
+        for (stage, at) in up {
             if let Some(machine) = self.machines.get_mut(name) {
-                machine.boot.restore(*phase, *at);
+                machine.boot.restore(*stage, *at);
             }
-            self.came_up(name, *phase);
+            self.came_up(name, *stage);
         }
     }
 }

@@ -18,6 +18,7 @@ use super::kubeadm;
 use capi_types::key::ObjectKey;
 use capstan_base::time::{Timestamp, rfc3339, to_k8s};
 use capstan_engine::workload::Eviction;
+use capstan_physics::eviction;
 
 /// The driver of simulated volumes.
 const DRIVER: &str = "volumes.capstan.dev";
@@ -157,11 +158,7 @@ impl Tenants {
             return Some(Eviction::Started);
         }
         if now < *tenant.asked.get_or_insert(now) + scaled(tenant.spec.budget_seconds, scale) {
-            return Some(Eviction::Refused(format!(
-                "Cannot evict pod as it would violate the pod's disruption budget. The disruption budget {} \
-                 needs 1 healthy pods and has 1 currently",
-                tenant.spec.name
-            )));
+            return Some(Eviction::Refused(eviction::no_room(&tenant.spec.name, 1, 1)));
         }
         let grace_s = grace_period_s.unwrap_or(tenant.spec.termination_seconds);
         pod.metadata.deletion_timestamp = Some(to_k8s(now + scaled(grace_s, scale)));

@@ -8,7 +8,6 @@ use parking_lot::Mutex;
 use serde_json::json;
 
 use super::World;
-use super::boot::{Boot, Delays};
 use super::boot_data::BootData;
 use super::faults::Fault;
 use super::sim_cluster::SimMachine;
@@ -17,6 +16,7 @@ use capi_types::key::ObjectKey;
 use capstan_base::rng::Rng;
 use capstan_base::time::{Clock, TimeSource, Timestamp};
 use capstan_engine::workload::{Announcement, Eviction, PodScope, Workload, WorkloadError};
+use capstan_physics::boot::{Boot, Delays};
 
 #[derive(Clone)]
 pub(super) struct Hand(Arc<Mutex<Timestamp>>);

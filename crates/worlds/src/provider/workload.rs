@@ -12,6 +12,7 @@ use k8s_openapi::api::storage::v1::VolumeAttachment;
 use serde_json::{Value, json};
 use tokio::sync::broadcast;
 
+use super::etcd;
 use super::faults::Fault;
 use super::kubeadm::KUBEADM_CONFIG;
 use super::world::World;
@@ -124,15 +125,15 @@ impl Workload for World {
     }
 
     async fn etcd(&self, cluster: &ObjectKey) -> Result<EtcdView, WorkloadError> {
-        self.ask(cluster, |sim| sim.etcd.view())
+        self.ask(cluster, |sim| etcd::view(&sim.etcd))
     }
 
     async fn remove_member(&self, cluster: &ObjectKey, member: u64) -> Result<(), WorkloadError> {
-        self.write(cluster, |sim| sim.etcd.remove(member))
+        self.write(cluster, |sim| sim.etcd.remove(member).map_err(|refusal| etcd::refused(refusal, member)))
     }
 
     async fn move_leader(&self, cluster: &ObjectKey, to: u64) -> Result<(), WorkloadError> {
-        self.write(cluster, |sim| sim.etcd.move_leader(to))
+        self.write(cluster, |sim| sim.etcd.move_leader(to).map_err(|refusal| etcd::refused(refusal, to)))
     }
 
     async fn kubeadm_config(&self, cluster: &ObjectKey) -> Result<Option<ConfigMap>, WorkloadError> {

@@ -163,7 +163,7 @@ fn run(drawn: &Drawn, world: World) -> Result<Ending, String> {
 }
 
 fn live(drawn: &Drawn, world: World) -> Result<Ending, String> {
-    let margin = world.workload.margin();
+    let margin = world.workload.etcd.margin();
     let way = drawn.way(&world);
     let mut course = course(again(world), way);
     for (after, change) in &drawn.changes {

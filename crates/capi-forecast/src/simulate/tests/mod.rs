@@ -13,7 +13,7 @@ use super::agenda::Order;
 use super::begin::{Beginning, world_of};
 use super::chronicle::{Chronicle, Detail};
 use super::course::{Course, Ending};
-use super::hosts::{HostStage, HostState};
+use super::hosts::HostState;
 use super::timing::{Span, Tempo, Timing};
 use super::timings::Timings;
 use super::way::{Actors, Faults, Until, Way};
@@ -122,7 +122,7 @@ fn grown(control_plane: u32, workers: u32) -> World {
 
 /// The world goes on from here.
 fn again(mut world: World) -> Beginning {
-    let up = HostState { stage: HostStage::Up, is_stuck: false };
+    let up = HostState { next: None, is_stuck: false };
     let hosts = world.all::<Machine>().map(|m| (m.metadata.name.clone().expect("a name"), up)).collect();
     world.census.begin();
     let _ = world.take_changes();

@@ -28,7 +28,7 @@ fn new_version() -> serde_json::Value {
 fn a_manifest_comes_up() {
     let world = grown(3, 2);
     assert_eq!(world.all::<Machine>().count(), 5);
-    assert_eq!(world.workload.votes(), (3, 2));
+    assert_eq!(world.workload.etcd.votes(), (3, 2));
     let since = (world.now - now()).num_seconds();
     assert!((300..900).contains(&since), "three control plane Machines one after the other: {since} s");
 }
@@ -67,7 +67,7 @@ fn a_control_plane_rolls_and_etcd_keeps_its_quorum() {
     assert_eq!(course.chronicle.margin_min, Some(1), "with three members and with four one may fail");
     let told = sequence(&course);
     assert_eq!(told.iter().filter(|line| line.contains("remove etcd member")).count(), 3, "{told:#?}");
-    assert_eq!(course.world.workload.etcd.len(), 3);
+    assert_eq!(course.world.workload.etcd.listed().count(), 3);
 }
 
 #[test]
