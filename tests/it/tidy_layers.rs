@@ -21,11 +21,8 @@ const MATRIX: &[(&str, &[&str])] = &[
     ("plan", &["base", "machinery", "api", "etcd", "status", "plan"]),
     ("observe", &["base", "machinery", "api", "etcd", "status", "plan", "observe"]),
     ("recompute", &["base", "machinery", "api", "status", "plan", "observe", "recompute"]),
-    ("forecast", &["base", "machinery", "api", "etcd", "status", "plan", "observe", "forecast"]),
-    (
-        "simulate",
-        &["base", "machinery", "api", "physics", "etcd", "status", "plan", "observe", "forecast", "simulate"],
-    ),
+    ("simulate", &["base", "machinery", "api", "physics", "etcd", "status", "plan", "observe", "simulate"]),
+    ("forecast", &["base", "machinery", "api", "etcd", "status", "plan", "observe", "simulate", "forecast"]),
     ("samples", &["base", "api", "samples"]),
     ("client", &["base", "machinery", "api", "client"]),
     ("store", &["base", "store"]),

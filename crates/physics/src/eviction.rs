@@ -26,9 +26,15 @@ const VIOLATED: &str = "Cannot evict pod as it would violate the pod's disruptio
 /// Why a pod may not be evicted now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Hold {
-    NoRoom { budget: ObjectKey, needs: i32, has: i32 },
+    NoRoom {
+        budget: ObjectKey,
+        needs: i32,
+        has: i32,
+    },
     /// A budget has changed, and nobody has counted its pods since.
-    NotCounted { budget: ObjectKey },
+    NotCounted {
+        budget: ObjectKey,
+    },
     /// An eviction knows what to do with one budget only.
     Several,
 }
@@ -52,7 +58,9 @@ impl Hold {
     pub fn sentence(&self, pod: &ObjectKey) -> String {
         match self {
             Self::NoRoom { budget, .. } => format!("PodDisruptionBudget {budget} has no room for Pod {pod}"),
-            Self::NotCounted { budget } => format!("PodDisruptionBudget {budget} was changed and not counted anew"),
+            Self::NotCounted { budget } => {
+                format!("PodDisruptionBudget {budget} was changed and not counted anew")
+            }
             Self::Several => format!("Pod {pod} has more than one PodDisruptionBudget: no eviction succeeds"),
         }
     }
@@ -209,7 +217,10 @@ mod tests {
         assert_eq!(budgets.evict(&running), Ok(()));
         let held = budgets.evict(&running).expect_err("no room");
         assert_eq!(held.answer(), no_room("b", 2, 2));
-        assert_eq!(held.sentence(&ObjectKey::new("ns", "p")), "PodDisruptionBudget ns/b has no room for Pod ns/p");
+        assert_eq!(
+            held.sentence(&ObjectKey::new("ns", "p")),
+            "PodDisruptionBudget ns/b has no room for Pod ns/p"
+        );
         budgets.runs_again(&running);
         assert_eq!(budgets.evict(&running), Ok(()));
     }
@@ -236,7 +247,12 @@ mod tests {
             ("nor one that failed", &full, pod("Failed", "False"), false),
             ("nor one that has not begun", &full, pod("Pending", "False"), false),
             ("nor one that is not ready while enough others are", &full, pod("Running", "False"), false),
-            ("but one that is not ready while others are missing", &[budget(3, 2)], pod("Running", "False"), true),
+            (
+                "but one that is not ready while others are missing",
+                &[budget(3, 2)],
+                pod("Running", "False"),
+                true,
+            ),
             ("unless the budget lets those go", &[lenient], pod("Running", "False"), false),
         ];
         for (case, budgets, pod, is_held) in table {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::evidence::About;
+use super::next_steps;
 use super::paused::paused;
-use super::step::steps;
 use super::{Held, Look, ObjectPlan};
 use capi_rules::observe;
 use capi_rules::observe::dump::Dump;
@@ -25,7 +25,7 @@ pub(super) fn plan(dump: &Dump, key: &ObjectKey, object: &Arc<Cluster>, now: Tim
     let mut plan = plan;
     let observed = observe::cluster(dump, object, dump.probe(key, object, now));
     let decided = planned::plan(&observed);
-    plan.next = steps(&decided.steps, &|_| None);
+    plan.next = next_steps(&decided.steps, &|_| None);
     plan.blockers = decided.blockers.iter().map(|b| Held::of(b, |e| about.seen(e))).collect();
     plan.next_look = Look::of(&decided, now);
     for reference in [&object.spec.infrastructure_ref, &object.spec.control_plane_ref].into_iter().flatten() {

@@ -11,8 +11,8 @@ use super::half_read::Parts;
 use super::in_place::{
     Cost, InPlaceQuestion, Known, MachineUpdate, SURGE, Sides, Updates, Way, Whom, offered,
 };
+use super::next_steps;
 use super::paused::paused;
-use super::step::steps;
 use super::{Held, Look, NextStep, ObjectPlan, State, course};
 use capi_rules::observe::dump::Dump;
 use capi_rules::plan::control_plane::{Decision, Observed, Template, Workload, decide, in_place as updates};
@@ -153,7 +153,7 @@ impl Outlook<'_> {
     fn leave_open(&self, plan: &mut ObjectPlan, updates: &Updates, now: Timestamp) {
         let names: Vec<String> = updates.machines.iter().map(|update| update.machine.clone()).collect();
         let decision = decide(Observed { in_place: all_covered(&names), ..self.before.clone() }, now);
-        let mut in_place = steps(&decision.plan.steps, &|_| None);
+        let mut in_place = next_steps(&decision.plan.steps, &|_| None);
         in_place.extend(course::of_control_plane(&decision, now).steps);
         let mut in_place = in_place.into_iter();
         let mut is_common = |step: &NextStep| in_place.next().is_some_and(|other| other.does == step.does);
@@ -234,7 +234,7 @@ fn held(blocker: &Blocker, about: &About<'_>, now: Timestamp) -> Held {
 }
 
 fn fill(mut plan: ObjectPlan, about: &About<'_>, decision: &Decision, now: Timestamp) -> ObjectPlan {
-    plan.next = steps(&decision.plan.steps, &|_| None);
+    plan.next = next_steps(&decision.plan.steps, &|_| None);
     plan.blockers = decision.plan.blockers.iter().map(|b| held(b, about, now)).collect();
     plan.next_look = Look::of(&decision.plan, now);
     let mut plan = plan.judged();

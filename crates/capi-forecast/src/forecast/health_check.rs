@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::evidence::About;
+use super::next_steps;
 use super::paused::paused;
-use super::step::steps;
 use super::{Held, Look, ObjectPlan};
 use capi_rules::observe;
 use capi_rules::observe::dump::Dump;
@@ -54,7 +54,7 @@ pub(super) fn plan(
 }
 
 fn filled(mut plan: ObjectPlan, about: &About<'_>, decided: &Plan, now: Timestamp) -> ObjectPlan {
-    plan.next = steps(&decided.steps, &|_| None);
+    plan.next = next_steps(&decided.steps, &|_| None);
     plan.blockers = decided.blockers.iter().map(|b| Held::of(b, |e| about.seen(e))).collect();
     plan.next_look = Look::of(decided, now);
     plan.judged()

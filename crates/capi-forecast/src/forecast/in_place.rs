@@ -6,25 +6,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 use serde_json::Value;
 
+pub use crate::simulate::{InPlaceAnswer, InPlaceAnswers, Whom};
 use capi_rules::etcd::quorum;
 use capi_rules::observe::dump::Dump;
 use capi_rules::plan::control_plane::in_place as control_plane_updates;
-use capi_rules::status::in_place::{Covered, InPlace, Replace, Verdict};
+
+use crate::simulate::agreed_move;
+use capi_rules::status::in_place::{Covered, InPlace, Replace};
 use capi_types::hook::{Hook, MachineSetObjects};
 use capi_types::key::{ObjectKey, annotation};
 use capi_types::machine_set::MachineSet;
 use capi_types::names::{RUNTIME_GROUP, annotation as keys};
-
-/// What an extension says to a change, or why that is not known.
-pub type InPlaceAnswer = Result<Verdict, String>;
-
-/// Whom an answer is about: a Machine of a control plane, or an old MachineSet with all its Machines.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Whom {
-    /// `Machine` or `MachineSet`.
-    pub kind: &'static str,
-    pub key: ObjectKey,
-}
 
 /// What could be asked, for whose plan.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,31 +33,6 @@ pub struct InPlaceQuestion {
 pub enum Sides {
     Machine(Box<control_plane_updates::Question>),
     MachineSets(Box<[MachineSetObjects; 2]>),
-}
-
-/// The answers to all questions that were asked.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct InPlaceAnswers {
-    pub answers: BTreeMap<Whom, InPlaceAnswer>,
-    /// The objects in the questions are not completed by the server.
-    pub without_dry_runs: bool,
-}
-
-impl InPlaceAnswers {
-    /// A sentence for each answer, not sanitised.
-    pub fn in_words(&self) -> Vec<String> {
-        let sentence = |(whom, answer): (&Whom, &InPlaceAnswer)| {
-            let name = &whom.key.name;
-            match (whom.kind, answer) {
-                (kind, Err(why)) => {
-                    format!("whether {kind} {name} can be updated in place is not known: {why}")
-                }
-                ("MachineSet", Ok(verdict)) => format!("Machines of MachineSet {name} are updated {verdict}"),
-                (kind, Ok(verdict)) => format!("{kind} {name} is updated {verdict}"),
-            }
-        };
-        self.answers.iter().map(sentence).collect()
-    }
 }
 
 /// What a forecast knows of updates in place.
@@ -90,12 +57,6 @@ pub struct Updates {
     pub asked: bool,
     /// What the change costs while it runs, in a sentence.
     pub availability: String,
-}
-
-/// Where a MachineSet hands its Machines over to. Its controllers asked about that before, and extensions covered the
-/// change.
-pub fn agreed_move(set: &MachineSet) -> Option<&str> {
-    annotation(set, keys::MOVE_MACHINES_TO).filter(|target| !target.is_empty())
 }
 
 /// Does a MachineSet give or take Machines that are updated in place?

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::evidence::{About, owners_of_machine};
 use super::in_place::offered;
+use super::next_steps;
 use super::paused::paused;
-use super::step::steps;
 use super::{Held, Look, ObjectPlan};
 use capi_rules::observe::dump::Dump;
 use capi_rules::plan::evidence::Evidence;
@@ -38,7 +38,7 @@ pub(super) fn plan(dump: &Dump, key: &ObjectKey, object: &Arc<Machine>, now: Tim
     observed.updates_in_place = observed.is_updating_in_place();
     let nodes_are_known = dump.workload(&ObjectKey::new(&key.namespace, cluster)).is_some();
     let decided = decided(&observed, nodes_are_known, now);
-    plan.next = steps(&decided.steps, &|_| None);
+    plan.next = next_steps(&decided.steps, &|_| None);
     plan.blockers = decided.blockers.iter().map(|b| Held::of(b, |e| about.seen(e))).collect();
     plan.next_look = Look::of(&decided, now);
     if observed.updates_in_place {

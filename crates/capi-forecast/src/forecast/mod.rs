@@ -17,7 +17,6 @@ pub mod in_place;
 mod machine;
 mod moves;
 mod paused;
-mod step;
 mod workers;
 
 use serde::Serialize;
@@ -32,10 +31,10 @@ use capi_types::names::{CONTROL_PLANE_GROUP, CORE_GROUP};
 use capstan_base::text::counted;
 use capstan_base::time::{Timestamp, rfc3339};
 
+pub use crate::simulate::{NextStep, next_steps};
 pub use capi_rules::plan::StepAction;
 pub use evidence::Seen;
 pub use health_check::mark_unhealthy;
-pub use step::{NextStep, steps as next_steps};
 pub use workers::carry_out;
 
 /// The name of the JSON shape; a change that breaks readers changes it.

@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 
 use super::course::{self, Course, Leaving};
-use super::in_place::{Cost, Known, MachineUpdate, SURGE, Updates, Way, agreed_move, offered};
+use super::in_place::{Cost, Known, MachineUpdate, SURGE, Updates, Way, offered};
 use super::{ObjectPlan, State};
+use crate::simulate::agreed_move;
 use capi_rules::observe::dump::Dump;
 use capi_rules::observe::{self, Member};
 use capi_rules::plan::machine_deployment::{self as planned, Observed};

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use super::course::Leaving;
 use super::evidence::About;
 use super::half_read::Parts;
-use super::in_place::{InPlaceQuestion, Known, Sides, Whom, agreed_move, is_moving};
+use super::in_place::{InPlaceQuestion, Known, Sides, Whom, is_moving};
+use super::next_steps;
 use super::paused::paused;
-use super::step::steps;
 use super::{Held, Look, ObjectPlan, State, course, moves};
+use crate::simulate::agreed_move;
 use capi_rules::observe::dump::Dump;
 use capi_rules::observe::{self, Member, Templates};
 use capi_rules::plan::{Plan, Write, machine_deployment as planned_deployment, machine_set as planned_set};
@@ -49,7 +50,7 @@ pub(super) fn deployment(
         return plan.unknown(&why);
     }
     let decided = planned_deployment::plan(&observed, now);
-    plan.next = steps(&decided.steps, &|name| course::replicas_of(&observed.sets, name));
+    plan.next = next_steps(&decided.steps, &|name| course::replicas_of(&observed.sets, name));
     let mut plan = filled(plan, &about, &decided, now);
     let deleting = object.metadata.deletion_timestamp.is_some();
     if !deleting && object.spec.paused != Some(true) && plan.state != State::Blocked {
@@ -236,7 +237,7 @@ pub(super) fn set(
     let moves = is_moving(object) || observed.machines.iter().any(|machine| is_updating_in_place(machine));
     observed.updates_in_place = known.is_asked() || moves;
     let decided = planned_set::plan(&observed, now);
-    plan.next = steps(&decided.steps, &|_| None);
+    plan.next = next_steps(&decided.steps, &|_| None);
     if plan.next.iter().any(|step| step.does.created_machine().is_some()) {
         plan.assumptions.push(course::NAMES.to_owned());
     }

@@ -7,9 +7,9 @@ use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
 
 use super::census::Counts;
+use super::next_step::next_steps;
 use super::passes::Actor;
 use super::world::{World, name_of};
-use crate::forecast::next_steps;
 use capi_rules::plan::{Step, StepAction};
 use capi_types::machine::Machine;
 use capi_types::reference::ContractRef;

@@ -139,9 +139,7 @@ impl Tenancy {
     /// What would refuse the eviction of a pod on the Node, in words.
     pub(super) fn holding(&self, node: &str) -> Vec<String> {
         let here = self.pods.iter().flat_map(|pods| pods.get(node)).flatten();
-        let held = |pod: &Pod| {
-            Some(self.budgets.hold(pod)?.sentence(&ObjectKey::of(pod)))
-        };
+        let held = |pod: &Pod| Some(self.budgets.hold(pod)?.sentence(&ObjectKey::of(pod)));
         here.filter_map(held).collect()
     }
 }

@@ -8,6 +8,7 @@
 
 mod agenda;
 mod announced;
+mod answers;
 mod begin;
 mod census;
 mod change;
@@ -18,6 +19,7 @@ mod externals;
 mod hosts;
 mod hunt;
 mod learn;
+mod next_step;
 mod outcome;
 mod passes;
 mod perform;
@@ -41,18 +43,21 @@ mod tests;
 
 pub use agenda::Order;
 pub use announced::{Announced, AnnouncedCause, announced};
+pub use answers::{InPlaceAnswer, InPlaceAnswers, Whom};
 pub use census::Counts;
 pub use change::ActorKind;
 pub use chronicle::{Detail, Event, EventObject, HostEvent, Occurrence, Sample};
 pub use course::Ending;
 pub use hunt::{Hunt, RunFinding, hunt, replay};
 pub use learn::{Learnt, Remembered, learn, learn_with};
+pub use next_step::{NextStep, next_steps};
 pub use outcome::{API_VERSION, Duration, End, Forecast, Held, Pool, Simulation};
 pub use scenario::{HORIZON, Scenario};
 pub use score::{Score, score};
 pub use stages::{Begin, PlannedStage, StageForecast, staged};
 pub use timing::{Span, Tempo, Timing};
 pub use timings::Timings;
+pub use under_way::agreed_move;
 pub use upgrade::{ClusterUpgrade, Upgrade, UpgradePlan, Wave, Window, upgrade};
 pub use way::{Actors, Faults, Until, Way};
 pub use words::seconds;

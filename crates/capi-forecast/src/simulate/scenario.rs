@@ -5,11 +5,11 @@ use std::time::Duration as Delay;
 
 use super::agenda::Order;
 use super::announced::{Announced, AnnouncedCause};
+use super::answers::InPlaceAnswers;
 use super::chronicle::Detail;
 use super::timing::Tempo;
 use super::timings::Timings;
 use super::way::{Actors, Faults, Until, Way};
-use crate::forecast::in_place::InPlaceAnswers;
 use capstan_base::rng::Rng;
 use capstan_base::time::Timestamp;
 

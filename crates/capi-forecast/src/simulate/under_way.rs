@@ -6,11 +6,17 @@ use std::sync::Arc;
 
 use super::updates::Agreed;
 use super::world::{World, name_of};
-use crate::forecast::in_place::agreed_move;
 use capi_rules::status::machines::is_updating_in_place;
-use capi_types::key::controller_of;
+use capi_types::key::{annotation, controller_of};
 use capi_types::machine::Machine;
 use capi_types::machine_set::MachineSet;
+use capi_types::names::annotation::MOVE_MACHINES_TO;
+
+/// Where a MachineSet hands its Machines over to. Its controllers asked about that before, and extensions covered the
+/// change.
+pub fn agreed_move(set: &MachineSet) -> Option<&str> {
+    annotation(set, MOVE_MACHINES_TO).filter(|target| !target.is_empty())
+}
 
 /// `None`: no Machine is being updated in place.
 pub(super) fn agreed(world: &World) -> Option<Agreed> {

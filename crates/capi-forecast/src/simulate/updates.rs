@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::forecast::in_place::{InPlaceAnswers, Whom};
+use super::answers::{InPlaceAnswers, Whom};
 use capi_rules::status::in_place::{InPlace, Replace, Verdict};
 use capi_types::key::ObjectKey;
 

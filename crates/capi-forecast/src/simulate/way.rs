@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::agenda::Order;
+use super::answers::InPlaceAnswers;
 use super::timing::Tempo;
-use crate::forecast::in_place::InPlaceAnswers;
 use capstan_base::rng::Rng;
 
 /// How one world is gone through.

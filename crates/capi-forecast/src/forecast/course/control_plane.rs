@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{Course, PASSES_MAX, later, placeholder};
 use crate::forecast::in_place::Way;
-use crate::forecast::step;
+use crate::forecast::next_steps;
 use capi_rules::observe::assumed_members;
 use capi_rules::plan::control_plane::{Decision, Observed, Workload, decide};
 use capi_rules::plan::{Step, Write};
@@ -40,7 +40,7 @@ pub(in crate::forecast) fn of_control_plane(first: &Decision, now: Timestamp) ->
         if steps.is_empty() || is_repeated {
             break;
         }
-        course.steps.extend(step::steps(&steps, &|_| None));
+        course.steps.extend(next_steps(&steps, &|_| None));
     }
     course
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{Course, PASSES_MAX, later};
 use crate::forecast::in_place::Way;
-use crate::forecast::step;
+use crate::forecast::next_steps;
 use capi_rules::plan::machine_deployment::Observed;
 use capi_rules::plan::ownership::owner;
 use capi_rules::plan::{Step, Write, machine_deployment};
@@ -53,7 +53,7 @@ pub(in crate::forecast) fn of_deployment(
         }
         if pass < PASSES_MAX {
             let sets = &world.observed.sets;
-            world.course.steps.extend(step::steps(&next, &|name| replicas_of(sets, name)));
+            world.course.steps.extend(next_steps(&next, &|name| replicas_of(sets, name)));
         }
         steps = next;
     }

@@ -9,8 +9,8 @@ use chrono::TimeDelta;
 pub(super) use control_plane::of_control_plane;
 pub(super) use deployment::{Leaving, of_deployment, replicas_of};
 
+use super::NextStep;
 use super::in_place::Way;
-use super::step::NextStep;
 use capstan_base::time::Timestamp;
 
 /// Passes that are looked ahead.

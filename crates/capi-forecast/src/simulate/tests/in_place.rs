@@ -6,8 +6,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::forecast::in_place::{InPlaceAnswer, InPlaceAnswers, Whom};
 use crate::forecast::{StepAction, forecast};
+use crate::simulate::{InPlaceAnswer, InPlaceAnswers, Whom};
 use capi_rules::status::in_place::{Covered, Replace, Verdict};
 use capi_rules::status::machines::is_updating_in_place;
 use capi_types::control_plane::KubeadmControlPlane;

@@ -1,4 +1,4 @@
-//! Steps as forecasts have them: what is done, how often in a row, and why. Owns that form; the words are `plan`'s, and
+//! Steps as people follow them: what is done, how often in a row, and why. Owns that form; the words are `plan`'s, and
 //! decisions too.
 
 use serde::ser::SerializeStruct as _;
@@ -22,13 +22,13 @@ pub struct NextStep {
 }
 
 impl NextStep {
-    pub(super) fn new(does: StepAction, reason: &Reason) -> Self {
+    pub(crate) fn new(does: StepAction, reason: &Reason) -> Self {
         let (rule, reason) = (reason.rule.to_owned(), reason.sentence.clone());
         Self { does, count: 1, rule, reason, is_bookkeeping: false }
     }
 
     /// Whether extensions can update the Machine is not known.
-    pub(super) fn either(machine: &str, reason: &str) -> Self {
+    pub(crate) fn either(machine: &str, reason: &str) -> Self {
         let does = StepAction::UpdateOrReplace { machine: machine.to_owned() };
         let (rule, reason) = ("in-place-or-replaced".to_owned(), reason.to_owned());
         Self { does, count: 1, rule, reason, is_bookkeeping: false }
@@ -50,7 +50,7 @@ impl Serialize for NextStep {
 
 /// The steps of a plan. Events are left out, and what is made for a new Machine goes with it.
 /// `replicas`: how many a MachineSet has now, by name.
-pub fn steps(steps: &[plan::Step], replicas: &dyn Fn(&str) -> Option<i32>) -> Vec<NextStep> {
+pub fn next_steps(steps: &[plan::Step], replicas: &dyn Fn(&str) -> Option<i32>) -> Vec<NextStep> {
     let makes_machine = steps.iter().any(plan::Step::makes_machine);
     let mut all: Vec<NextStep> = Vec::new();
     for step in steps {
