@@ -127,9 +127,10 @@ async fn subject(
 ) -> anyhow::Result<Waited> {
     let mut news = watch::follow_one(connection, target.clone(), rng);
     let mut last = format!("{} {} has not been seen", target.kind, target.name);
-    let mut remark = None;
+    let (mut remark, mut failed) = (None, None);
     let waiting = async {
         while let Some(subject) = news.recv().await {
+            failed = None;
             match subject {
                 ObjectNews::Object(object) => match until {
                     Until::Condition { type_, status } => {
@@ -143,14 +144,14 @@ async fn subject(
                 },
                 ObjectNews::Gone if *until == Until::Delete => return,
                 ObjectNews::Gone => last = format!("{} {} does not exist", target.kind, target.name),
-                ObjectNews::Failed(text) => last = text,
-                ObjectNews::Events(_) | ObjectNews::Writers(_) => {}
+                ObjectNews::Failed(text) => failed = Some(text),
+                ObjectNews::Events(_) | ObjectNews::Writers(_) | ObjectNews::Unchanged => {}
             }
         }
     };
     match tokio::time::timeout(timeout, waiting).await {
         Ok(()) => Ok(Waited::Reached { remark }),
-        Err(_) => Ok(Waited::TimedOut { last, verdict: Verdict::Unknown }),
+        Err(_) => Ok(Waited::TimedOut { last: failed.unwrap_or(last), verdict: Verdict::Unknown }),
     }
 }
 

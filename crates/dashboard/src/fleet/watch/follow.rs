@@ -46,6 +46,8 @@ pub enum ObjectNews {
     Gone,
     /// Could not be read, in a sentence; what was told before stays as it was then.
     Failed(String),
+    /// It is read again after a failure, and is as it was told last.
+    Unchanged,
 }
 
 /// One Kubernetes Event.
@@ -110,8 +112,14 @@ async fn follow_object(context: Arc<Context>, target: Target, news: mpsc::Sender
     } else {
         Api::all_with(context.client.clone(), &resource)
     };
-    let listener =
-        ObjectListener { server: context.server.clone(), gvk, seen: false, writers: Vec::new(), news };
+    let listener = ObjectListener {
+        server: context.server.clone(),
+        gvk,
+        seen: false,
+        failed: false,
+        writers: Vec::new(),
+        news,
+    };
     let selector = format!("metadata.name={}", target.name);
     listing::run(&context, api, Some(selector), backoff(&context, "object"), listener).await;
 }
@@ -142,7 +150,10 @@ pub(super) fn has_below(kind: &str) -> bool {
 struct ObjectListener {
     server: String,
     gvk: Gvk,
+    /// It was there when it was last read.
     seen: bool,
+    /// It could not be read since.
+    failed: bool,
     /// As they were told.
     writers: Vec<FieldManager>,
     news: mpsc::Sender<ObjectNews>,
@@ -150,7 +161,7 @@ struct ObjectListener {
 
 impl ObjectListener {
     fn report(&mut self, object: DynamicObject, news: &mut Vec<ObjectNews>) {
-        self.seen = true;
+        (self.seen, self.failed) = (true, false);
         let writers = writers(object.metadata.managed_fields.as_deref().unwrap_or_default());
         news.push(ObjectNews::Object(Box::new(presentable(object, &self.gvk))));
         if writers != self.writers {
@@ -171,12 +182,22 @@ impl Listener<DynamicObject> for ObjectListener {
                 for change in changes {
                     match change {
                         WatchEvent::Added(o) | WatchEvent::Modified(o) => self.report(o, &mut news),
-                        WatchEvent::Deleted(_) => news.push(ObjectNews::Gone),
+                        WatchEvent::Deleted(_) => {
+                            self.seen = false;
+                            news.push(ObjectNews::Gone);
+                        }
                         WatchEvent::Bookmark(_) | WatchEvent::Error(_) => {}
                     }
                 }
             }
-            Step::Failed(trouble) => news.push(failed(&trouble, &self.server)),
+            Step::Failed(trouble) => {
+                self.failed = true;
+                news.push(failed(&trouble, &self.server));
+            }
+            // A watch that stands again is silent while nothing changes.
+            Step::Live if std::mem::take(&mut self.failed) => {
+                news.push(if self.seen { ObjectNews::Unchanged } else { ObjectNews::Gone });
+            }
             Step::Listed | Step::Live => {}
         }
         send_all(&self.news, news).await

@@ -500,6 +500,35 @@ async fn one_object_is_followed_and_its_events_are() {
     assert_eq!(timeout(Duration::from_secs(1), news.recv()).await, Ok(Some(ObjectNews::Gone)));
 }
 
+/// The object does not change, so that nothing else says that the server answers again.
+#[tokio::test(start_paused = true)]
+async fn a_quiet_watch_that_stands_again_takes_its_trouble_back() {
+    let secret = json!({"apiVersion": "v1", "kind": "Secret",
+        "metadata": {"name": "s", "namespace": "default", "uid": "1", "resourceVersion": "7"}});
+    let script = Script::with(std::slice::from_ref(&secret));
+    let target = Target {
+        source: SourceId(0),
+        group: String::new(),
+        kind: "Secret".into(),
+        namespace: "default".into(),
+        name: "s".into(),
+    };
+    let mut news = follow_one(&script.connection(), target, Rng::seeded(1));
+    let mut told =
+        async || timeout(Duration::from_secs(120), news.recv()).await.expect("news").expect("open");
+    assert!(matches!(told().await, ObjectNews::Object(_)));
+    script.0.lock().down = true;
+    script.hang_up();
+    assert!(matches!(told().await, ObjectNews::Failed(_)));
+    script.0.lock().down = false;
+    loop {
+        match told().await {
+            ObjectNews::Failed(_) => {}
+            now => return assert_eq!(now, ObjectNews::Unchanged),
+        }
+    }
+}
+
 fn silent(fleet: &Fleet) -> usize {
     fleet.feeds().filter(|(_, feed)| matches!(feed.state, FeedState::Silent { .. })).count()
 }

@@ -46,6 +46,7 @@ impl Full {
             ObjectNews::Events(events) => self.events = Some(events.clone()),
             ObjectNews::Gone => self.trouble = Some("the object does not exist any more".to_owned()),
             ObjectNews::Failed(why) => self.trouble = Some(why.clone()),
+            ObjectNews::Unchanged => self.trouble = None,
         }
     }
 
