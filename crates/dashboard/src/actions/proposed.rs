@@ -141,9 +141,8 @@ impl<'a> ProposedAction<'a> {
         if let Ok(lists) = lists {
             return Related::among(object, lists);
         }
-        let Some(name) = cluster_named_by(&object) else { return Related::alone(object) };
-        let key = ObjectKey::new(text_at(&object, "/metadata/namespace"), name);
-        let around = list_around(&self.executor.connection, &key).await;
+        let Some(cluster) = cluster_of(&object) else { return Related::alone(object) };
+        let around = list_around(&self.executor.connection, &cluster).await;
         Related::among(object, &around)
     }
 
@@ -210,19 +209,18 @@ impl<'a> ProposedAction<'a> {
     /// The etcd, where the action may cost it a member.
     async fn look_at_etcd(&self, meant: &Action, related: &Related) -> Option<Result<Etcd, String>> {
         let reader = self.executor.etcd().filter(|_| takes_member(meant, related))?;
-        let cluster = cluster_named_by(&related.object)?;
+        let cluster = cluster_of(&related.object)?;
         if self.request.target.gvk.version != VERSION {
             return Some(Err(format!("members are asked only where the server offers {VERSION}")));
         }
-        let key = ObjectKey::new(text_at(&related.object, "/metadata/namespace"), cluster);
-        Some(reader.look(&key).await.map(|facts| Etcd::of(&facts, None)))
+        Some(reader.look(&cluster).await.map(|facts| Etcd::of(&facts, None)))
     }
 
     /// The objects of the Cluster that `object` belongs to, or why they are not known.
     async fn lists(&self, object: &Value) -> Result<Lists, String> {
-        let cluster = cluster_named_by(object)
+        let cluster = cluster_of(object)
             .ok_or_else(|| "the object does not say which Cluster it belongs to".to_owned())?;
-        self.executor.planner().lists(&ObjectKey::new(text_at(object, "/metadata/namespace"), cluster)).await
+        self.executor.planner().lists(&cluster).await
     }
 
     async fn check_access(&self) -> Result<(), ActionError> {
@@ -250,6 +248,12 @@ impl<'a> ProposedAction<'a> {
             reason,
         })
     }
+}
+
+/// The Cluster that an object belongs to, where it says so.
+fn cluster_of(object: &Value) -> Option<ObjectKey> {
+    let name = cluster_named_by(object)?;
+    Some(ObjectKey::new(text_at(object, "/metadata/namespace"), name))
 }
 
 /// As it is once it was deleted.

@@ -1,5 +1,5 @@
-//! What can be read for a screen besides the fleet, and how a screen says what it wants. Owns the names of the subjects; must not
-//! know what is read of them, nor when.
+//! What a screen can ask to be read besides the fleet: an object, its events, plans, rights, and so on. Owns the list of these
+//! subjects; must not know who reads them, nor when.
 
 use crate::actions::{Right, Tried};
 use crate::fleet::{Fleet, Kind, RowId, SourceId, Target, Uid};
@@ -30,7 +30,7 @@ impl PlannedCluster {
     }
 }
 
-/// Whose locks are on the screen.
+/// The server and the place of the locks that are on the screen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockSubject {
     pub source: SourceId,
@@ -42,7 +42,7 @@ pub struct LockSubject {
 pub enum Subject {
     /// An object in full.
     Object(Target),
-    /// Its events: those of a busy namespace are many, so they are read only where they are shown.
+    /// The events of an object. A busy namespace has many, so they are read only where they are shown.
     Events(Target),
     Plans(PlannedCluster),
     /// What this user may do.
@@ -62,7 +62,7 @@ pub enum Subject {
     },
 }
 
-/// A subject without whose it is. Of each kind one subject is read at a time: a screen shows one.
+/// The kind of a subject. One subject of each kind is read at a time, since a screen shows one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SubjectKind {
     Object,
@@ -76,7 +76,7 @@ pub enum SubjectKind {
 }
 
 impl SubjectKind {
-    /// There are answers for as long as it is read: it is followed.
+    /// Answers keep coming until the reading is stopped; otherwise there is one.
     pub fn is_followed(self) -> bool {
         match self {
             Self::Object | Self::Events | Self::Locks => true,
@@ -84,8 +84,8 @@ impl SubjectKind {
         }
     }
 
-    /// Nothing of it is read once no open screen wants it. What is read again and again would never end by itself; what
-    /// is read once may, and its answer is kept.
+    /// The reading is stopped when no open screen wants the subject. The other subjects are read to the end, and the answer is
+    /// kept.
     pub fn ends_with_its_screen(self) -> bool {
         match self {
             Self::Object | Self::Events | Self::Locks | Self::Etcd | Self::Configuration => true,
@@ -108,7 +108,7 @@ impl Subject {
         }
     }
 
-    /// Where it is read.
+    /// The server that it is read from.
     pub fn source(&self) -> SourceId {
         match self {
             Self::Object(target) | Self::Events(target) => target.source,
@@ -126,14 +126,14 @@ impl Subject {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Want {
     pub subject: Subject,
-    /// Another number than before: what is under way is of no use any more and begins anew.
+    /// With another number than before, a reading that is under way is stopped and begins anew.
     pub version: u64,
     /// How long to rest first, milliseconds.
     pub wait_ms: u64,
 }
 
 impl Want {
-    /// At once.
+    /// To be read without a rest.
     pub fn now(subject: Subject) -> Self {
         Self::after(subject, 0)
     }

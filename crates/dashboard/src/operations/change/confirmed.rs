@@ -103,9 +103,8 @@ impl Confirmed for ConfirmedChange<'_> {
 
     fn about(&self) -> About<'_> {
         match &self.write {
-            ChangeWrite::Begin { record, .. } | ChangeWrite::GoOn(record) => self.about_record(record),
-            ChangeWrite::Close(record) => self.about_record(record),
             ChangeWrite::Patch { managed, patch } => about_control_plane(self.action, managed, patch),
+            of_record => self.about_record(of_record.record().map_or("", |record| record.id.as_str())),
         }
     }
 
@@ -159,7 +158,8 @@ impl ConfirmedChange<'_> {
         application.carry_out().await
     }
 
-    fn about_record<'s>(&'s self, record: &'s ChangeRecord) -> About<'s> {
+    /// The ConfigMap that has the record of the change `id`.
+    fn about_record<'s>(&'s self, id: &'s str) -> About<'s> {
         About {
             server: &self.live.server,
             action: self.action,
@@ -167,7 +167,7 @@ impl ConfirmedChange<'_> {
             kind: "ConfigMap",
             namespace: "kube-system",
             name: "capstan-change",
-            seen: record.id.as_str(),
+            seen: id,
             ..About::default()
         }
     }

@@ -1,4 +1,5 @@
-//! What screens have in common that list objects: the clusters, and what stands below one. Must not know which of them it is.
+//! What the two screens that list objects have in common: the list of clusters, and the tree below a cluster. Must not know
+//! which of the two it is.
 
 use ratatui::layout::Rect;
 
@@ -22,9 +23,9 @@ pub trait ObjectList {
     /// Goes to the next object that is at fault, or the one before. False when there is none.
     fn go_to_fault(&mut self, context: &Context<'_>, forward: bool) -> bool;
 
-    /// Has any wide column a place?
+    /// Does the body have room for a wide column?
     fn shows_wide(&self, body: Rect) -> bool;
 
-    /// A pane or a higher foot where there is room: wide columns need that of the pane.
+    /// The layout with a pane or a higher foot where there is room. Wide columns take the room of the pane.
     fn arrange(&self, layout: Layout) -> Layout;
 }
