@@ -34,13 +34,14 @@ fn matches(code: &str) -> Vec<Vec<&str>> {
 
 #[test]
 fn every_match_over_screens_columns_and_readings_names_all_of_them() {
-    let mut problems = Vec::new();
+    let (mut problems, mut used) = (Vec::new(), Vec::new());
     for source in sources() {
-        for (_, variant, missed) in WHOLE.iter().filter(|(below, ..)| source.name.starts_with(below)) {
+        for row in WHOLE.iter().filter(|(below, ..)| source.name.starts_with(below)) {
+            let (_, variant, missed) = row;
             let of_enum = |arm: &&str| arm.trim_start_matches(['|', ' ', '(']).starts_with(variant);
-            for arms in matches(&source.code) {
-                let is_open = arms.iter().any(|arm| *arm == "_" || arm.starts_with("_ "));
-                if is_open && arms.iter().any(of_enum) {
+            for arms in matches(&source.code).iter().filter(|arms| arms.iter().any(|arm| of_enum(arm))) {
+                used.push(row);
+                if arms.iter().any(|arm| *arm == "_" || arm.starts_with("_ ")) {
                     problems.push(format!(
                         "{}: a match over `{variant}` ends in `_`: {missed} is forgotten there",
                         source.path
@@ -49,6 +50,8 @@ fn every_match_over_screens_columns_and_readings_names_all_of_them() {
             }
         }
     }
+    let unused = WHOLE.iter().filter(|row| !used.contains(row));
+    problems.extend(unused.map(|(below, variant, _)| format!("no match over `{variant}` is below {below}")));
     report("name every variant, or give the enum an ability that does", &problems);
 }
 
