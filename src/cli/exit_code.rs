@@ -69,7 +69,13 @@ const ROWS: [Row; 14] = [
         code: ExitCode::Pending,
         word: "pending",
         meaning: "a plan is ready, or steps are left",
-        commands: Commands::These(&["change plan", "change apply", "change rollback", "change status"]),
+        commands: Commands::These(&[
+            "change plan",
+            "change apply",
+            "change rollback",
+            "change status",
+            "leader-migration next --apply",
+        ]),
     },
     Row {
         code: ExitCode::Degraded,
@@ -92,6 +98,7 @@ const ROWS: [Row; 14] = [
             "change rollback",
             "change status",
             "leader-migration validate",
+            "leader-migration next --apply",
             "leader-migration rehearse",
             "leader-migration rights --check",
         ]),
@@ -110,6 +117,7 @@ const ROWS: [Row; 14] = [
             "leader-migration status",
             "leader-migration next",
             "leader-migration plan",
+            "leader-migration back",
         ]),
     },
     Row {
@@ -126,7 +134,12 @@ const ROWS: [Row; 14] = [
         code: ExitCode::NeedsAcknowledgement,
         word: "needs acknowledgement",
         meaning: "somebody has to read what is said, and to say `--acknowledge`",
-        commands: Commands::These(&["change plan", "change apply", "change rollback"]),
+        commands: Commands::These(&[
+            "change plan",
+            "change apply",
+            "change rollback",
+            "leader-migration next --apply",
+        ]),
     },
     Row {
         code: ExitCode::Signal(0),

@@ -52,8 +52,10 @@ use capstan_commands::etcd;
 use capstan_commands::exit_code::{ExitCode, WrongUsage};
 use capstan_commands::get::GetArgs;
 use capstan_commands::leader_migration::Printed;
-use capstan_commands::leader_migration::args::{LeaderMigrationCommand, WalkthroughArgs};
-use capstan_commands::leader_migration::walkthrough::{Extent, walk};
+use capstan_commands::leader_migration::args::{LeaderMigrationCommand, NextArgs, WalkthroughArgs};
+use capstan_commands::leader_migration::back::back;
+use capstan_commands::leader_migration::next::Next;
+use capstan_commands::leader_migration::walkthrough::{Extent, reach, walk};
 use capstan_commands::output::Style;
 use capstan_commands::plan::PlanArgs;
 use capstan_commands::simulate::args::SimulateArgs;
@@ -251,10 +253,13 @@ fn status_compute(cli: &Cli, args: &StatusComputeArgs) -> anyhow::Result<ExitCod
     Ok(comparison(differs.map(|differs| if differs { ExitCode::Differs } else { ExitCode::Success })))
 }
 
-async fn change_configuration(cli: &Cli, command: &change::args::ChangeCommand) -> anyhow::Result<ExitCode> {
+fn change_session(cli: &Cli) -> anyhow::Result<change::Session> {
     let reach = change::source::Reach::Options(options(&cli.connect));
-    let session =
-        change::Session { reach, style: style(cli), guard: guard(Clock::system())?, executor: None };
+    Ok(change::Session { reach, style: style(cli), guard: guard(Clock::system())?, executor: None })
+}
+
+async fn change_configuration(cli: &Cli, command: &change::args::ChangeCommand) -> anyhow::Result<ExitCode> {
+    let session = change_session(cli)?;
     let (mut out, mut answers) = (std::io::stdout(), std::io::BufReader::new(std::io::stdin()));
     let answer = change::run(command, &session, &mut out, &mut answers).await?;
     output::print(&answer.document)?;
@@ -350,8 +355,8 @@ async fn etcd_status(cli: &Cli, args: &etcd::EtcdStatusArgs) -> anyhow::Result<E
 }
 
 async fn walkthrough(cli: &Cli, args: &WalkthroughArgs, extent: Extent) -> anyhow::Result<Printed> {
-    let connection = connect(&options(&cli.connect)).await?;
-    walk(&connection.client, args, extent, Clock::system().now()).await
+    let live = reach(connect(&options(&cli.connect)).await?, args).await?;
+    walk(&live, args, extent, Clock::system().now()).await
 }
 
 async fn engine_status(on: &OneShot, cli: &Cli, args: &EngineStatusArgs) -> anyhow::Result<()> {
@@ -370,8 +375,13 @@ async fn migrate_leaders(cli: &Cli, command: &LeaderMigrationCommand) -> anyhow:
         LeaderMigrationCommand::Generate(args) => leader_migration::generate(args)?,
         LeaderMigrationCommand::Defaults { version } => leader_migration::defaults(*version)?,
         LeaderMigrationCommand::Status(args) => walkthrough(cli, args, Extent::Status).await?,
-        LeaderMigrationCommand::Next(args) => walkthrough(cli, args, Extent::Next).await?,
+        LeaderMigrationCommand::Next(args) if args.apply => return next_of_migration(cli, args).await,
+        LeaderMigrationCommand::Next(args) => walkthrough(cli, &args.walk, Extent::Next).await?,
         LeaderMigrationCommand::Plan(args) => walkthrough(cli, args, Extent::Plan).await?,
+        LeaderMigrationCommand::Back(args) => {
+            let live = reach(connect(&options(&cli.connect)).await?, &args.walk).await?;
+            back(&live, args, Clock::system().now()).await?
+        }
         #[cfg(feature = "worlds")]
         LeaderMigrationCommand::Rehearse(args) => rehearse::rehearse(args, Clock::system().now()).await?,
         #[cfg(not(feature = "worlds"))]
@@ -392,11 +402,23 @@ async fn migrate_leaders(cli: &Cli, command: &LeaderMigrationCommand) -> anyhow:
     Ok(if printed.is_fine { ExitCode::Success } else { not_fine(command) })
 }
 
+async fn next_of_migration(cli: &Cli, args: &NextArgs) -> anyhow::Result<ExitCode> {
+    let session = change_session(cli)?;
+    let live = reach(connect(&options(&cli.connect)).await?, &args.walk).await?;
+    let (mut out, mut answers) = (std::io::stdout(), std::io::BufReader::new(std::io::stdin()));
+    let mut next = Next { session: &session, args, out: &mut out, answers: &mut answers };
+    let answer = next.apply(live).await?;
+    output::print(&answer.document)?;
+    answer.remarks.iter().for_each(|remark| output::remark(remark));
+    Ok(answer.exit_code)
+}
+
 /// How a command about a migration ends that found something to put right.
 fn not_fine(command: &LeaderMigrationCommand) -> ExitCode {
     match command {
         LeaderMigrationCommand::Status(_)
         | LeaderMigrationCommand::Next(_)
+        | LeaderMigrationCommand::Back(_)
         | LeaderMigrationCommand::Plan(_) => ExitCode::Blocked,
         _ => ExitCode::FailedCheck,
     }

@@ -2,6 +2,7 @@
 //! a DaemonSet as an operator applies them, and what `capstan leader-migration` says of the cluster on the way. Simulated
 //! controller managers obey their flags and files there; who ran what is in their ledger. Paused time.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,9 +11,18 @@ use capi_types::key::{Gvk, ObjectKey, ObjectRef};
 use capstan::cli::args::{Cli, Command};
 use capstan_base::rng::Rng;
 use capstan_base::time::Clock;
+use capstan_commands::change::Session;
+use capstan_commands::change::source::Reach;
+use capstan_commands::exit_code::ExitCode;
 use capstan_commands::leader_migration::Printed;
 use capstan_commands::leader_migration::args::LeaderMigrationCommand;
+use capstan_commands::leader_migration::next::Next;
 use capstan_commands::leader_migration::walkthrough::{Extent, walk};
+use capstan_commands::output::Style;
+use capstan_dashboard::operations::change::source::{LiveCluster, ManagedCluster};
+use capstan_dashboard::operations::guard::Guard;
+use capstan_dashboard::operations::journal::Journal;
+use capstan_engine::client::read::get_value;
 use capstan_engine::client::write::{Part, gvk_of};
 use capstan_engine::client::{Client, Mode, Precondition, Writer, get};
 use capstan_store::MemoryStore;
@@ -141,6 +151,40 @@ impl Lagoon {
         self.pods().await.iter().filter(|pod| has(pod)).count()
     }
 
+    /// The cluster as commands reach it.
+    fn live(&self, managed: Option<ManagedCluster>) -> LiveCluster {
+        let (client, server) = (self.client().clone(), "lagoon".to_owned());
+        LiveCluster { client, server, read_only: false, fleet: None, managed }
+    }
+
+    /// `next --apply`, with the control plane's object as the management cluster has it: what was shown, and how it ended.
+    async fn apply_next(
+        &self,
+        folder: &Path,
+        line: &str,
+        answers: &str,
+    ) -> anyhow::Result<(String, ExitCode)> {
+        let words = format!("capstan leader-migration next --apply --ccm-version 1.28 {line}");
+        let command = Cli::try_parse_from(words.split_whitespace()).expect(line).command;
+        let Some(Command::LeaderMigration(LeaderMigrationCommand::Next(args))) = command else {
+            panic!("{line}")
+        };
+        let control_plane =
+            ObjectRef { gvk: gvk_of::<KubeadmControlPlane>(), key: plane(), uid: String::new() };
+        let management = self.stack.connection("test", false);
+        let object = get_value(&management.client, &control_plane).await.expect("an answer");
+        let object = object.expect("a control plane");
+        let reach = Reach::Connected(management.clone());
+        let guard =
+            Guard::new(Journal::at(folder.join("journal.jsonl")), self.clock.clone(), "ada".to_owned());
+        let session = Session { reach, style: Style::default(), guard, executor: None };
+        let live = self.live(Some(ManagedCluster { management, control_plane, object }));
+        let (mut out, mut answers) = (Vec::new(), answers.as_bytes());
+        let mut next = Next { session: &session, args: &args, out: &mut out, answers: &mut answers };
+        let answer = next.apply(live).await?;
+        Ok((String::from_utf8_lossy(&out).into_owned() + &answer.document, answer.exit_code))
+    }
+
     async fn run(&self, line: &str) -> Printed {
         let words = ["capstan", "leader-migration"].into_iter().chain(line.split(' '));
         let Some(Command::LeaderMigration(command)) = Cli::try_parse_from(words).expect(line).command else {
@@ -148,10 +192,10 @@ impl Lagoon {
         };
         let (args, extent) = match command {
             LeaderMigrationCommand::Status(args) => (args, Extent::Status),
-            LeaderMigrationCommand::Next(args) => (args, Extent::Next),
+            LeaderMigrationCommand::Next(args) => (args.walk, Extent::Next),
             other => panic!("{other:?}"),
         };
-        walk(self.client(), &args, extent, self.clock.now()).await.expect("a walkthrough")
+        walk(&self.live(None), &args, extent, self.clock.now()).await.expect("a walkthrough")
     }
 
     async fn status(&self) -> Printed {
@@ -365,6 +409,45 @@ async fn the_way_from_the_first_stage_to_the_last() {
     let printed = lagoon.status().await;
     assert!(printed.is_fine && printed.document.starts_with("nothing to migrate"), "{}", printed.document);
     assert_eq!(lagoon.ledger.overlaps(), [], "nobody acted beside somebody else");
+}
+
+/// The same with nothing typed but `next --apply`, and the manifest of the provider.
+#[tokio::test(start_paused = true)]
+async fn the_way_by_applying_what_is_next() {
+    let lagoon = Lagoon::start().await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let next = async |shown: &str, code: ExitCode| {
+        let (said, ended) = lagoon.apply_next(folder.path(), "--yes", "").await.expect("an answer");
+        assert!(said.contains(shown) && ended == code, "{shown}: {ended:?}\n{said}");
+    };
+    let refused = lagoon.apply_next(folder.path(), "", "n\n").await.expect_err("not confirmed").to_string();
+    assert_eq!(refused, "not confirmed; nothing was written");
+    next("wrote Role kube-system/", ExitCode::Success).await;
+    next("wrote KubeadmControlPlane default/lagoon-control-plane", ExitCode::Success).await;
+    // It is on its way: there is nothing to do twice, nor by hand.
+    next("2 in progress", ExitCode::Pending).await;
+    lagoon.until("the migration Lease", 690, async |this| this.stage().await.number > 2).await;
+    assert_eq!(lagoon.managers("--enable-leader-migration --cloud-provider=gce --bind-address").await, 3);
+
+    next("wrote ConfigMap kube-system/leader-migration", ExitCode::Success).await;
+    next("then cloud-controller-manager: the manifest of its provider", ExitCode::Pending).await;
+    lagoon.apply(CCM).await;
+    next("wrote KubeadmControlPlane default/lagoon-control-plane", ExitCode::Success).await;
+    lagoon.until("the handover", 1020, async |this| this.stage().await.number > 4).await;
+    assert_eq!(lagoon.managers("--cloud-provider=external !enable-leader-migration --bind-address").await, 3);
+    next("5 in progress", ExitCode::Pending).await;
+    tokio::time::sleep(Duration::from_secs(600)).await;
+
+    next("wrote DaemonSet kube-system/cloud-controller-manager", ExitCode::Success).await;
+    next("6 to do", ExitCode::Pending).await;
+    lagoon.until("no flag", 300, async |this| this.stage().await.number == 7).await;
+    next("wrote Lease kube-system/cloud-provider-extraction-migration, RoleBinding", ExitCode::Success).await;
+    next("nothing is left to do", ExitCode::Success).await;
+    assert!(lagoon.runs_once(), "{}", lagoon.actor());
+    assert_eq!(lagoon.ledger.overlaps(), [], "nobody acted beside somebody else");
+    let journal = std::fs::read_to_string(folder.path().join("journal.jsonl")).expect("a journal");
+    let count = |word: &str| journal.matches(&format!("\"outcome\":\"{word}\"")).count();
+    assert_eq!((count("asked"), count("done")), (6, 6), "{journal}");
 }
 
 /// The flags come back first, then the cloud's managers go.

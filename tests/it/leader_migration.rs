@@ -7,6 +7,7 @@ use capstan_commands::leader_migration::args::LeaderMigrationCommand;
 use capstan_commands::leader_migration::walkthrough::{Extent, walk};
 use capstan_commands::leader_migration::{Printed, check_rights, defaults, generate, rights, validate};
 use capstan_commands::output::Style;
+use capstan_dashboard::operations::change::source::LiveCluster;
 use clap::Parser as _;
 
 const FILE: &str = "apiVersion: controllermanager.config.k8s.io/v1
@@ -344,12 +345,14 @@ async fn walked(client: &kube::Client, line: &str) -> Printed {
     };
     let (args, extent) = match command {
         LeaderMigrationCommand::Status(args) => (args, Extent::Status),
-        LeaderMigrationCommand::Next(args) => (args, Extent::Next),
+        LeaderMigrationCommand::Next(args) => (args.walk, Extent::Next),
         LeaderMigrationCommand::Plan(args) => (args, Extent::Plan),
         other => panic!("{other:?}"),
     };
     let now = capstan_base::time::parse_rfc3339("2026-11-20T10:00:00Z").expect("a moment");
-    walk(client, &args, extent, now).await.expect("a walkthrough")
+    let (client, server) = (client.clone(), "workload".to_owned());
+    let live = LiveCluster { client, server, read_only: false, fleet: None, managed: None };
+    walk(&live, &args, extent, now).await.expect("a walkthrough")
 }
 
 #[tokio::test(start_paused = true)]

@@ -11,7 +11,8 @@ use capi_forecast::forecast::in_place::Updates;
 use capstan_base::text;
 use capstan_base::time::{Clock, Timestamp, rfc3339};
 use capstan_dashboard::actions::{Executor, Outlook, Preview, Request};
-use capstan_dashboard::operations::{Confirmation, Severity};
+use capstan_dashboard::operations::diff::DiffLine;
+use capstan_dashboard::operations::{Confirmation, Finding, Severity};
 
 /// How an action is confirmed.
 #[derive(Clone, Debug, Args)]
@@ -98,7 +99,14 @@ impl Later {
 
 fn show(preview: &Preview, out: &mut impl Write) -> std::io::Result<()> {
     writeln!(out, "{}", text::sanitize_line(&preview.summary))?;
-    for finding in &preview.findings {
+    show_findings(&preview.findings, out)?;
+    show_outlook(&preview.outlook, out)?;
+    show_diff(&preview.diff, out)
+}
+
+/// What speaks against it, one line each.
+pub(crate) fn show_findings(findings: &[Finding], out: &mut impl Write) -> std::io::Result<()> {
+    for finding in findings {
         let word = match finding.severity {
             Severity::Note => "note",
             Severity::Warning => "warning",
@@ -106,8 +114,12 @@ fn show(preview: &Preview, out: &mut impl Write) -> std::io::Result<()> {
         };
         writeln!(out, "{word}: {} [{}]", text::sanitize_line(&finding.text), finding.rule)?;
     }
-    show_outlook(&preview.outlook, out)?;
-    for line in &preview.diff {
+    Ok(())
+}
+
+/// The difference that it makes.
+pub(crate) fn show_diff(diff: &[DiffLine], out: &mut impl Write) -> std::io::Result<()> {
+    for line in diff {
         writeln!(out, "{} {}", line.sign.glyph(), line.text)?;
     }
     out.flush()

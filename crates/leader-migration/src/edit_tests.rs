@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 use super::controller_names::Function;
-use super::edits::{PATH, Settings, StageEdit, StageEdits, edits};
+use super::edits::{EditAct, PATH, Settings, StageEdit, StageEdits, edits};
 use super::flag_places::FlagPlaces;
 use super::release::Release;
 use super::rights::Grantee;
@@ -307,6 +307,11 @@ proptest! {
         }
         let (patch, inverse) = pasted(&made, "kubectl patch daemonset ccm -n n");
         let after = strategic::merge("DaemonSet", before.clone(), patch).expect("a patch");
+        let EditAct::Patch { patch: whole, inverse: back, .. } = &made.edits[0].act else {
+            panic!("{made:#?}")
+        };
+        prop_assert_eq!(&merged(&before, whole), &after);
+        prop_assert_eq!(&merged(&after, back), &before);
         let left = super::manifest::managers_in(&after).remove(0);
         let kept: Vec<String> = super::manifest::managers_in(&before).remove(0).args.into_iter()
             .filter(|word| !word.contains("leader-migration")).collect();
@@ -437,4 +442,80 @@ fn every_change_comes_with_its_inverse() {
     let text = |stage: MigrationStage| of(stage).into_iter().map(|edit| edit.text).collect::<String>();
     assert!(text(MigrationStage::Enable).contains("- name: route\n"), "{}", text(MigrationStage::Enable));
     assert!(text(MigrationStage::Introduce).contains("- name: node-route-controller\n"));
+}
+
+/// Of the places of one change that of the owner is enough, and once it has it nothing is left for the others.
+#[test]
+fn the_owner_of_the_places_decides_which_change_is_enough() {
+    let on = [
+        provider(),
+        vec![
+            ("enable-leader-migration".to_owned(), "true".to_owned()),
+            ("leader-migration-config".to_owned(), PATH.to_owned()),
+        ],
+    ]
+    .concat();
+    let own = ["leader-migration".to_owned()];
+    let mut done = control_plane(&on, &[], false);
+    let manager = &mut done["spec"]["kubeadmConfigSpec"]["clusterConfiguration"]["controllerManager"];
+    manager["extraVolumes"] = json!([{"name": "m", "hostPath": PATH, "mountPath": PATH}]);
+    done["spec"]["kubeadmConfigSpec"]["files"] = json!([{"path": PATH, "content": "x"}]);
+    let (pod, map) = (pod("cp-1", &provider(), &own, false), kubeadm_config(&provider(), &[], true).0);
+    let plane = control_plane(&provider(), &[], false);
+    for (objects, expected) in [
+        (vec![pod.clone()], &["the file", "static pod"][..]),
+        (vec![pod.clone(), map.clone()], &["the file", "ClusterConfiguration"]),
+        (vec![pod.clone(), map.clone(), plane], &["KubeadmControlPlane"]),
+        (vec![pod, map, done], &[]),
+    ] {
+        let made = edits(MigrationStage::Enable, &settings(&objects));
+        let word = |edit: &&StageEdit| match &edit.act {
+            EditAct::Configuration(_) => "ClusterConfiguration",
+            EditAct::Patch { .. } => "KubeadmControlPlane",
+            EditAct::ByHand if edit.title.contains("static pod") => "static pod",
+            EditAct::ByHand => "the file",
+            other => panic!("{other:?}"),
+        };
+        let way = made.way();
+        assert_eq!(way.iter().map(word).collect::<Vec<_>>(), expected, "{made:#?}");
+    }
+}
+
+/// The way back gives back what the way there took, beside what stands there, and takes the flags again.
+#[test]
+fn the_edits_of_the_way_back_lose_nothing() {
+    use super::back::BackStep;
+    use super::back_edits::back_edits;
+    let external =
+        vec![("v".to_owned(), "4".to_owned()), ("cloud-provider".to_owned(), "external".to_owned())];
+    let before = control_plane(&external, &["a".to_owned()], false);
+    let set = json!({"kind": "DaemonSet", "metadata": {"name": "ccm", "namespace": "n", "uid": "u"}, "spec": {"template": {"spec": {
+        "containers": [{"name": "ccm", "image": "r/ccm:v1", "args": ["--v=2"]}]}}}});
+    let settings = settings(&[before.clone(), set.clone()]);
+    let (patch, inverse) = pasted(&back_edits(BackStep::Restore, &settings), "--type=merge");
+    let restored = merged(&before, &patch);
+    let arguments = |object: &Value| {
+        intended(
+            &object["spec"]["kubeadmConfigSpec"]["clusterConfiguration"]["controllerManager"]["extraArgs"],
+        )
+    };
+    assert_eq!(arguments(&restored), after_stage(MigrationStage::Enable));
+    assert_eq!((rest(&restored), merged(&restored, &inverse)), (rest(&before), before.clone()));
+    let on = Settings { places: FlagPlaces::of(std::slice::from_ref(&restored)), ..settings.clone() };
+    let (patch, _) = pasted(&back_edits(BackStep::Unflag, &on), "--type=merge");
+    assert_eq!(arguments(&merged(&restored, &patch)), [Some("gce".to_owned()), None, None]);
+
+    let made = back_edits(BackStep::Flag, &settings);
+    let (patch, _) = pasted(&made, "kubectl patch daemonset ccm -n n");
+    let flagged = strategic::merge("DaemonSet", set, patch).expect("a patch");
+    let words = &flagged["spec"]["template"]["spec"]["containers"][0]["args"];
+    let file = "--leader-migration-config=/etc/leader-migration/leader-migration.yaml";
+    assert_eq!(words, &json!(["--v=2", "--enable-leader-migration=true", file]));
+
+    let leave = back_edits(BackStep::Leave, &settings);
+    assert_eq!(leave.edits[0].text, "kubectl delete daemonset ccm -n n\n");
+    assert!(leave.edits[0].inverse.contains("args:") && !leave.edits[0].inverse.contains("uid"));
+    let unknown = Settings { provider: String::new(), ..settings };
+    let made = back_edits(BackStep::Restore, &unknown);
+    assert!(made.edits.is_empty() && made.omitted[0].contains("--cloud-provider NAME"), "{made:#?}");
 }

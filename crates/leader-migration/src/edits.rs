@@ -2,8 +2,6 @@
 //! object has its lists whole, as they are with the change made; where an object was not read, nothing is printed for it.
 //! Must not know whether a change is done.
 
-use std::fmt::Write as _;
-
 use serde_json::{Value, json};
 
 use super::command_line::CommandLine;
@@ -14,6 +12,7 @@ use super::flag_places::FlagPlaces;
 use super::flags::{CONFIG, ENABLE};
 use super::manager_kind::ManagerKind;
 use super::manifest::{FoundManager, managers_in};
+use super::object_words::{STRANGE_NAME, addressed, has_plain_name, is_plain, key, text, yaml};
 use super::place_edits::{FileChange, ManagerChange, Replacement};
 use super::release::Release;
 use super::rights::{Grantee, role};
@@ -23,14 +22,14 @@ use super::writing::{generate, write};
 /// Where the file is on hosts and in containers.
 pub const PATH: &str = "/etc/kubernetes/leader-migration.yaml";
 /// The same in a cloud-controller-manager, whose ConfigMap is mounted as a folder.
-const CLOUD_PATH: &str = "/etc/leader-migration/leader-migration.yaml";
-const PROVIDER: &str = "cloud-provider";
-const EXTERNAL: &str = "external";
+pub(super) const CLOUD_PATH: &str = "/etc/leader-migration/leader-migration.yaml";
+pub(super) const PROVIDER: &str = "cloud-provider";
+pub(super) const EXTERNAL: &str = "external";
 /// The Cluster writes such a control plane by its class.
 const OWNED_BY_TOPOLOGY: &str = "topology.cluster.x-k8s.io/owned";
 
 /// One change with its inverse.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct StageEdit {
     /// What is changed and where, as one line.
     pub title: String,
@@ -38,15 +37,66 @@ pub struct StageEdit {
     pub text: String,
     /// The same that brings back what was there.
     pub inverse: String,
+    /// What a program does to make the change.
+    pub act: EditAct,
+    /// Whether it stands beside the others or in place of some.
+    pub role: EditRole,
+}
+
+/// What a program does to make a change.
+#[derive(Clone, Debug, PartialEq)]
+pub enum EditAct {
+    /// Nothing: people make it, on hosts or in an object that is not here.
+    ByHand,
+    /// Each object is made, or brought to this content.
+    Apply(Vec<Value>),
+    /// The object gets a merge patch whose lists are whole.
+    Patch {
+        /// As it was read.
+        object: Value,
+        /// As it is sent.
+        patch: Value,
+        /// The merge patch that brings back what was there.
+        inverse: Value,
+    },
+    /// kubeadm's ClusterConfiguration gets a merge patch, from which other steps follow.
+    Configuration(Value),
+    /// Each object is deleted.
+    Delete(Vec<Value>),
+}
+
+/// How changes of one stage stand to each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EditRole {
+    /// It is needed in any case.
+    Each,
+    /// A KubeadmControlPlane brings it to its hosts.
+    Host,
+    /// One of several places for the same change.
+    Place,
 }
 
 /// All changes of a stage.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct StageEdits {
     /// In the order in which they are made.
     pub edits: Vec<StageEdit>,
     /// For which objects nothing is printed, and why.
     pub omitted: Vec<String>,
+    /// Which of the places of one change the others follow from.
+    pub owner: PlaceOwner,
+}
+
+/// Where the flags of the static pods of a cluster come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PlaceOwner {
+    /// The manifests on its hosts.
+    #[default]
+    Hosts,
+    /// kubeadm's configuration.
+    Kubeadm,
+    /// A KubeadmControlPlane, which makes its hosts anew.
+    ControlPlane,
 }
 
 /// What the edits depend on.
@@ -71,7 +121,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    fn file(&self, release: Release) -> String {
+    pub(super) fn file(&self, release: Release) -> String {
         let made = generate(&self.leader_name, &self.functions, "*", release);
         made.map_or_else(String::new, |(configuration, version): (Configuration, ConfigVersion)| {
             write(&configuration, version)
@@ -98,14 +148,53 @@ pub fn edits(stage: MigrationStage, settings: &Settings) -> StageEdits {
 }
 
 impl StageEdits {
-    fn edit(&mut self, title: &str, text: String, inverse: &str) {
-        self.edits.push(StageEdit { title: title.to_owned(), text, inverse: inverse.to_owned() });
+    /// The changes that are enough, in their order: of the places of one change only that of the owner. A KubeadmControlPlane
+    /// brings what is on hosts too.
+    pub fn way(&self) -> Vec<&StageEdit> {
+        let is_owners = |act: &EditAct| match self.owner {
+            PlaceOwner::Hosts => true,
+            PlaceOwner::Kubeadm => matches!(act, EditAct::Configuration(_)),
+            PlaceOwner::ControlPlane => matches!(act, EditAct::Patch { .. }),
+        };
+        let is_enough = |edit: &&StageEdit| match edit.role {
+            EditRole::Each => true,
+            EditRole::Host => self.owner != PlaceOwner::ControlPlane,
+            EditRole::Place => is_owners(&edit.act),
+        };
+        self.edits.iter().filter(is_enough).collect()
     }
 
-    /// What was made of an object, whatever came of it.
-    fn placed(&mut self, title: &str, what: &str, made: Result<Option<Replacement>, String>) {
+    pub(super) fn edit(&mut self, title: &str, text: String, inverse: &str, act: EditAct) {
+        let inverse = inverse.to_owned();
+        self.edits.push(StageEdit { title: title.to_owned(), text, inverse, act, role: EditRole::Each });
+    }
+
+    pub(super) fn on_hosts(&mut self, title: &str, text: String, inverse: &str) {
+        self.edit(title, text, inverse, EditAct::ByHand);
+        self.is(EditRole::Host);
+    }
+
+    /// Says so of the last one.
+    pub(super) fn is(&mut self, role: EditRole) {
+        if let Some(last) = self.edits.last_mut() {
+            last.role = role;
+        }
+    }
+
+    /// What was made of an object, whatever came of it. `act`: what a program does with the patch and its inverse.
+    fn placed(
+        &mut self,
+        title: &str,
+        what: &str,
+        made: Result<Option<Replacement>, String>,
+        act: impl FnOnce(Value, Value) -> EditAct,
+    ) {
         match made {
-            Ok(Some(Replacement { patch, inverse })) => self.edit(title, yaml(&patch), &yaml(&inverse)),
+            Ok(Some(Replacement { patch, inverse })) => {
+                let (text, back) = (yaml(&patch), yaml(&inverse));
+                self.edit(title, text, &back, act(patch, inverse));
+                self.is(EditRole::Place);
+            }
             Ok(None) => self.omitted.push(format!("{what}: it has this already")),
             Err(why) => {
                 self.omitted.push(format!("{what}: nothing is printed that could lose something: {why}"));
@@ -118,18 +207,21 @@ impl StageEdits {
         if self.edits.len() > first { "or " } else { "" }
     }
 
-    fn grant(&mut self, settings: &Settings) {
+    pub(super) fn grant(&mut self, settings: &Settings) {
         let Settings { namespace, leader_name, .. } = settings;
+        let text = role(namespace, leader_name, &settings.subjects);
+        let objects = serde_saphyr::from_multiple(&text).unwrap_or_default();
         self.edit(
             "kubectl apply -f -",
-            role(namespace, leader_name, &settings.subjects),
+            text,
             &format!("kubectl -n {namespace} delete rolebinding,role leader-migration:{leader_name}\n"),
+            EditAct::Apply(objects),
         );
     }
 
     fn enable(&mut self, settings: &Settings) {
         let text = settings.file(settings.releases.0);
-        self.edit(
+        self.on_hosts(
             &format!("{PATH} on every control plane host, before the flags"),
             text.clone(),
             &format!("remove {PATH} after the flags are gone\n"),
@@ -153,7 +245,11 @@ impl StageEdits {
             "first, kubectl apply -f -: the file for cloud-controller-manager",
             yaml(&map),
             &format!("kubectl -n {} delete configmap leader-migration\n", settings.namespace),
+            EditAct::Apply(vec![map]),
         );
+        if settings.places.runs_cloud() {
+            return self.omitted.push("cloud-controller-manager: it is there already".to_owned());
+        }
         self.edit(
             "then cloud-controller-manager: the manifest of its provider, with these besides all that it has",
             format!(
@@ -168,6 +264,7 @@ impl StageEdits {
 "
             ),
             "remove it from the node after its kube-controller-manager has the old release again\n",
+            EditAct::ByHand,
         );
     }
 
@@ -190,7 +287,7 @@ impl StageEdits {
                 )
             };
             let provider = &settings.provider;
-            self.edit(
+            self.on_hosts(
                 "on each of these hosts, its kubelet",
                 word(provider, EXTERNAL),
                 &word(EXTERNAL, provider),
@@ -199,8 +296,9 @@ impl StageEdits {
     }
 
     /// One change of kube-controller-manager in each of the places where it may be made.
-    fn kube(&mut self, settings: &Settings, change: &ManagerChange<'_>, needs_provider: bool) {
+    pub(super) fn kube(&mut self, settings: &Settings, change: &ManagerChange<'_>, needs_provider: bool) {
         let (places, first) = (&settings.places, self.edits.len());
+        self.owner = owner(places, needs_provider);
         for plane in &places.control_planes {
             self.control_plane(plane, change, needs_provider);
         }
@@ -222,7 +320,8 @@ impl StageEdits {
                      says what follows from it",
                     self.or(first)
                 );
-                self.placed(&title, "ConfigMap kubeadm-config", change.of_cluster_configuration(root));
+                let act = |patch, _| EditAct::Configuration(patch);
+                self.placed(&title, "ConfigMap kubeadm-config", change.of_cluster_configuration(root), act);
             }
         }
         self.static_pods(settings, change, first);
@@ -248,11 +347,12 @@ impl StageEdits {
              kubeadmcontrolplanes.{version}.controlplane.cluster.x-k8s.io {} --type=merge --patch-file FILE",
             addressed(plane)
         );
-        self.placed(&title, &what, change.of_control_plane(plane));
+        let act = |patch, inverse| EditAct::Patch { object: plane.clone(), patch, inverse };
+        self.placed(&title, &what, change.of_control_plane(plane), act);
     }
 
     /// Static pods of one text together, the holder's last.
-    fn static_pods(&mut self, settings: &Settings, change: &ManagerChange<'_>, first: usize) {
+    pub(super) fn static_pods(&mut self, settings: &Settings, change: &ManagerChange<'_>, first: usize) {
         let mut pods: Vec<&Value> =
             settings.places.static_pods.iter().filter(|pod| is_concerned(pod, change)).collect();
         pods.sort_by_key(|pod| pod["spec"]["nodeName"] == settings.holder.as_str());
@@ -271,11 +371,11 @@ impl StageEdits {
                 "{}{what}: in its manifest each of these fields, whole, in place of what it is",
                 self.or(first)
             );
-            self.placed(&title, &what, made);
+            self.placed(&title, &what, made, |_, _| EditAct::ByHand);
         }
     }
 
-    fn workloads(&mut self, settings: &Settings, change: &ManagerChange<'_>) {
+    pub(super) fn workloads(&mut self, settings: &Settings, change: &ManagerChange<'_>) {
         for object in settings.places.workloads.iter().filter(|object| is_concerned(object, change)) {
             let kind = text(&object["kind"]).unwrap_or_default();
             let what = format!("{kind} {}", key(object));
@@ -293,7 +393,10 @@ impl StageEdits {
                 kind.to_lowercase(),
                 addressed(object)
             );
-            self.placed(&title, &what, change.of_workload(object));
+            let whole = change.of_whole_workload(object);
+            let act = |_, _| whole.ok().flatten().map_or(EditAct::ByHand, |made| made.of(object));
+            self.placed(&title, &what, change.of_workload(object), act);
+            self.is(EditRole::Each);
         }
     }
 
@@ -319,7 +422,7 @@ impl StageEdits {
         }
     }
 
-    fn clean(&mut self, settings: &Settings) {
+    pub(super) fn clean(&mut self, settings: &Settings) {
         let Settings { namespace, leader_name, .. } = settings;
         self.edit(
             "kubectl",
@@ -327,8 +430,26 @@ impl StageEdits {
                 "kubectl -n {namespace} delete lease {leader_name}\nkubectl -n {namespace} delete rolebinding,role leader-migration:{leader_name}\n"
             ),
             "apply the rights again; the Lease is made by its next holder\n",
+            EditAct::Delete(temporary(namespace, leader_name)),
         );
     }
+}
+
+impl Replacement {
+    fn of(self, object: &Value) -> EditAct {
+        EditAct::Patch { object: object.clone(), patch: self.patch, inverse: self.inverse }
+    }
+}
+
+/// What only the migration needed, the Lease first: whoever may not write it does not take it any more.
+fn temporary(namespace: &str, leader_name: &str) -> Vec<Value> {
+    let rights = format!("leader-migration:{leader_name}");
+    let object = |api_version: &str, kind: &str, name: &str| json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name, "namespace": namespace}});
+    vec![
+        object("coordination.k8s.io/v1", "Lease", leader_name),
+        object("rbac.authorization.k8s.io/v1", "RoleBinding", &rights),
+        object("rbac.authorization.k8s.io/v1", "Role", &rights),
+    ]
 }
 
 /// With the flags alone nobody would run the controllers.
@@ -341,11 +462,23 @@ fn has_provider(cluster_configuration: &Value) -> bool {
     provider.is_some_and(|provider| !provider.is_empty() && provider != EXTERNAL)
 }
 
-/// Does the object run the program that is changed? Of kube-controller-managers only those with a cloud provider in them.
+fn owner(places: &FlagPlaces, needs_provider: bool) -> PlaceOwner {
+    match &places.cluster_configuration {
+        _ if !places.control_planes.is_empty() => PlaceOwner::ControlPlane,
+        Some(Ok(root)) if !needs_provider || has_provider(root) => PlaceOwner::Kubeadm,
+        _ => PlaceOwner::Hosts,
+    }
+}
+
+/// Does the object run the program that is changed? Of kube-controller-managers only those with a cloud provider in them, unless
+/// they get one.
 fn is_concerned(object: &Value, change: &ManagerChange<'_>) -> bool {
+    let gives_provider =
+        |flag: &FlagChange<'_>| matches!(flag, FlagChange::Set(PROVIDER, value) if *value != EXTERNAL);
+    let is_any =
+        change.manager == ManagerKind::CloudControllerManager || change.flags.iter().any(gives_provider);
     let is_it = |found: &FoundManager| {
-        found.manager == change.manager
-            && (found.manager == ManagerKind::CloudControllerManager || found.is_in_shell || is_source(found))
+        found.manager == change.manager && (is_any || found.is_in_shell || is_source(found))
     };
     managers_in(object).iter().any(is_it)
 }
@@ -355,46 +488,4 @@ fn is_source(found: &FoundManager) -> bool {
     let given = CommandLine::read(found.manager, &found.args).given;
     let provider = given.into_iter().rev().find(|flag| flag.name == PROVIDER).and_then(|flag| flag.value);
     is_old && provider.is_some_and(|provider| !provider.is_empty() && provider != EXTERNAL)
-}
-
-/// Characters that mean nothing to a shell or to sed.
-fn is_plain(text: &str) -> bool {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
-    !text.is_empty() && text.chars().all(is_plain)
-}
-
-const STRANGE_NAME: &str = "its name is not one that the API takes";
-
-fn has_plain_name(object: &Value) -> bool {
-    let name = |value: &Value| value.as_str().unwrap_or_default().split('.').all(is_plain);
-    let metadata = &object["metadata"];
-    name(&metadata["name"]) && (metadata["namespace"].is_null() || name(&metadata["namespace"]))
-}
-
-fn text(value: &Value) -> Option<&str> {
-    value.as_str().filter(|text| !text.is_empty())
-}
-
-/// `NAMESPACE/NAME`.
-fn key(object: &Value) -> String {
-    let metadata = &object["metadata"];
-    let name = text(&metadata["name"]).unwrap_or_default();
-    text(&metadata["namespace"]).map_or_else(|| name.to_owned(), |namespace| format!("{namespace}/{name}"))
-}
-
-/// As kubectl is told.
-fn addressed(object: &Value) -> String {
-    let metadata = &object["metadata"];
-    let mut words = text(&metadata["name"]).unwrap_or_default().to_owned();
-    if let Some(namespace) = text(&metadata["namespace"]) {
-        let _ = write!(words, " -n {namespace}");
-    }
-    words
-}
-
-/// Every text that a reader could take for something else is quoted, and none is folded.
-fn yaml(value: &Value) -> String {
-    let options = serde_saphyr::ser_options! { folded_wrap_chars: 1_000_000 };
-    serde_saphyr::to_string_with_options(value, options)
-        .unwrap_or_else(|error| format!("# not printable as YAML: {error}\n"))
 }

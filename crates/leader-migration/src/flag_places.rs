@@ -4,6 +4,7 @@
 use serde_json::Value;
 
 use super::flag_lists::value_in;
+use super::manager_kind::ManagerKind;
 use super::manifest::manager_in;
 
 /// What was read. Its text is as it was read: it is cleaned where it is shown.
@@ -45,6 +46,14 @@ impl FlagPlaces {
             }
             _ => list(&object["items"]).iter().for_each(|item| self.add(item)),
         }
+    }
+
+    /// Is there something that makes cloud-controller-managers, or one of its own?
+    pub fn runs_cloud(&self) -> bool {
+        let is_cloud = |container: &Value| manager_in(container) == Some(ManagerKind::CloudControllerManager);
+        let pods = self.static_pods.iter().map(|pod| &pod["spec"]);
+        let specs = pods.chain(self.workloads.iter().map(|object| &object["spec"]["template"]["spec"]));
+        specs.flat_map(|spec| list(&spec["containers"])).any(is_cloud)
     }
 
     /// The cloud provider that kubeadm or Cluster API give to kube-controller-manager, and which of them says so.

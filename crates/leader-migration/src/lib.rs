@@ -9,6 +9,8 @@
 #![warn(missing_docs)]
 
 pub mod actors;
+pub mod back;
+pub mod back_edits;
 pub mod command_line;
 pub mod configuration;
 pub mod controller_names;
@@ -24,6 +26,7 @@ pub mod look;
 pub mod manager_kind;
 pub mod manifest;
 pub mod matrix;
+mod object_words;
 pub mod place_edits;
 pub mod placement;
 pub mod process;
@@ -35,6 +38,8 @@ pub mod stages;
 pub mod validate;
 pub mod writing;
 
+#[cfg(test)]
+mod back_tests;
 #[cfg(test)]
 mod edit_tests;
 #[cfg(test)]

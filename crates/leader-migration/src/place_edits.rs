@@ -186,11 +186,27 @@ impl ManagerChange<'_> {
     /// As [`Self::of_static_pod`].
     pub fn of_workload(&self, object: &Value) -> Result<Option<Replacement>, String> {
         let before = &object["spec"]["template"]["spec"];
-        let mut after = before.clone();
+        let after = self.of_pods(before)?;
+        Ok(fields(before, &after).map(|r| nested(&["spec", "template", "spec"], r)))
+    }
+
+    /// The same as a merge patch, which has all containers.
+    ///
+    /// # Errors
+    /// As [`Self::of_static_pod`].
+    pub fn of_whole_workload(&self, object: &Value) -> Result<Option<Replacement>, String> {
+        let mut after = object.clone();
+        after["spec"]["template"]["spec"] = self.of_pods(&object["spec"]["template"]["spec"])?;
+        Ok(Replacement::between(object, &after))
+    }
+
+    /// The spec of pods with other flags.
+    fn of_pods(&self, spec: &Value) -> Result<Value, String> {
+        let mut after = spec.clone();
         for index in self.containers(&after) {
             change_container(self.manager, &mut after["containers"][index], self.flags)?;
         }
-        Ok(fields(before, &after).map(|r| nested(&["spec", "template", "spec"], r)))
+        Ok(after)
     }
 
     /// The containers that run this program.

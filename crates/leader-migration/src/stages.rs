@@ -206,17 +206,21 @@ impl Situation {
         (lease.is_renewed && !lease.holder.is_empty()).then_some(lease.holder.as_str())
     }
 
-    fn migration_holder(&self) -> Option<&str> {
+    pub(super) fn migration_holder(&self) -> Option<&str> {
         self.holder(&self.lock.0, &self.lock.1)
     }
 
-    fn main_holder(&self, kind: ManagerKind) -> Option<&str> {
+    pub(super) fn main_holder(&self, kind: ManagerKind) -> Option<&str> {
         let process = self.of(kind).next()?;
         self.holder(&process.flags.resource_namespace, &process.flags.resource_name)
     }
 
     /// Those that do not hold the Lease first: the holder keeps the controllers until the others are through.
-    fn holder_last<'a>(&self, mut processes: Vec<&'a Process>, lease_of: ManagerKind) -> Vec<&'a Process> {
+    pub(super) fn holder_last<'a>(
+        &self,
+        mut processes: Vec<&'a Process>,
+        lease_of: ManagerKind,
+    ) -> Vec<&'a Process> {
         let host = self.main_holder(lease_of).map(host_of);
         processes.sort_by_key(|process| {
             host.is_some_and(|host| process.node.as_deref() == Some(host) || process.name == host)
@@ -242,12 +246,12 @@ impl Situation {
         }
     }
 
-    fn has_lease(&self) -> bool {
+    pub(super) fn has_lease(&self) -> bool {
         self.facts.leases.iter().any(|lease| (&lease.namespace, &lease.name) == (&self.lock.0, &self.lock.1))
     }
 
     /// Is the migration lock held by whoever holds the main lock of this kind?
-    fn is_held_by(&self, kind: ManagerKind) -> bool {
+    pub(super) fn is_held_by(&self, kind: ManagerKind) -> bool {
         self.migration_holder().is_some() && self.migration_holder() == self.main_holder(kind)
     }
 
@@ -294,8 +298,7 @@ impl Situation {
         is_lost.then(|| Finding::new("F10", lost, problem))
     }
 
-    /// One lease duration after the last restart, in the stages that go from node to node. Clocks of nodes differ: it is
-    /// never longer than that.
+    /// In the stages that go from node to node.
     fn wait(&self, stage: MigrationStage) -> Option<NodeWait> {
         let touched: Vec<&Process> = match stage {
             MigrationStage::Enable => self.sources().filter(|process| process.migrates()).collect(),
@@ -303,6 +306,11 @@ impl Situation {
             MigrationStage::Disable => self.clouds().filter(|process| !process.migrates()).collect(),
             _ => Vec::new(),
         };
+        self.rest_after(touched)
+    }
+
+    /// One lease duration after the last restart of these. Clocks of nodes differ: it is never longer than that.
+    pub(super) fn rest_after(&self, touched: Vec<&Process>) -> Option<NodeWait> {
         let last = touched.into_iter().filter(|process| process.started_at.is_some());
         let last = last.max_by_key(|process| process.started_at)?;
         let duration_s = i64::try_from(last.flags.times.lease_duration.as_secs()).unwrap_or(i64::MAX);
@@ -351,7 +359,7 @@ impl Situation {
         }
     }
 
-    fn grant(&self) -> (StageState, Vec<Proof>) {
+    pub(super) fn grant(&self) -> (StageState, Vec<Proof>) {
         let proof = |fact: &super::validate::RightFact| Proof {
             object: fact.question.subject.user(),
             value: match fact.allowed {

@@ -42,15 +42,15 @@ fn now() -> Timestamp {
     parse_rfc3339("2026-11-20T10:00:00Z").expect("a moment")
 }
 
-struct Seen {
-    processes: &'static [(&'static str, &'static str)],
+pub(super) struct Seen {
+    pub(super) processes: &'static [(&'static str, &'static str)],
     /// Lease and who renews it.
-    holders: &'static [(&'static str, &'static str)],
-    granted: bool,
-    held_for_s: Option<i64>,
+    pub(super) holders: &'static [(&'static str, &'static str)],
+    pub(super) granted: bool,
+    pub(super) held_for_s: Option<i64>,
 }
 
-fn situation(seen: &Seen) -> Situation {
+pub(super) fn situation(seen: &Seen) -> Situation {
     let lease = |(name, holder): &(&str, &str)| LeaseFact {
         namespace: "kube-system".to_owned(),
         name: (*name).to_owned(),
@@ -85,7 +85,7 @@ fn current(seen: &Seen) -> String {
     }
 }
 
-const KCM_LEADS: (&str, &str) = ("kube-controller-manager", "a_1");
+pub(super) const KCM_LEADS: (&str, &str) = ("kube-controller-manager", "a_1");
 const CCM_LEADS: (&str, &str) = ("cloud-controller-manager", "b_2");
 
 #[test]

@@ -3,6 +3,7 @@
 
 mod apply;
 mod kinds;
+mod leader_migration;
 mod people;
 mod sessions;
 mod transcript;
@@ -33,6 +34,11 @@ struct Kubectl {
 impl Kubectl {
     /// A server without engine on a port of its own; `None` where there is no kubectl.
     fn start() -> Option<Self> {
+        Self::with(&["--no-engine"])
+    }
+
+    /// The same with other options.
+    fn with(options: &[&str]) -> Option<Self> {
         match minor_version() {
             Some(minor) if minor >= MINOR_MIN => {}
             Some(minor) => {
@@ -45,7 +51,7 @@ impl Kubectl {
             }
         }
         let folder = tempfile::tempdir().expect("a folder");
-        let server = Standalone::start(folder.path(), &["--no-engine"]);
+        let server = Standalone::start(folder.path(), options);
         let admin = std::fs::read_to_string(server.kubeconfig()).expect("a kubeconfig");
         let token = |name| std::fs::read_to_string(folder.path().join("data").join(name)).expect("a token");
         let viewer = admin.replace(token("admin.token").trim(), token("read-only.token").trim());

@@ -55,8 +55,22 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
         found: SourceReading,
         request: &RequestArgs,
     ) -> anyhow::Result<ChangeAnswer> {
-        let live = self.writable(&found)?;
+        self.writable(&found)?;
         let wanted = target(&found.reading.inputs, request)?;
+        self.begin_or_go_on(found, wanted, "change apply").await
+    }
+
+    /// `action`: the command's name, for the journal.
+    ///
+    /// # Errors
+    /// As [`Doing::apply`].
+    pub(super) async fn begin_or_go_on(
+        &mut self,
+        found: SourceReading,
+        wanted: WantedDocuments,
+        action: &str,
+    ) -> anyhow::Result<ChangeAnswer> {
+        let live = self.writable(&found)?;
         if let Some(open) = found.reading.record.clone().filter(ChangeRecord::is_open) {
             if !changes(&wanted).is_empty() {
                 let words = format!(
@@ -66,9 +80,9 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
                 return Ok(ChangeAnswer::of(words, exit_code(PlanState::Blocked)));
             }
             self.say(&format!("going on with change {} of {}, begun {}", open.id, open.by, open.begun))?;
-            return self.go_on(found, live, open, "change apply").await;
+            return self.go_on(found, live, open, action).await;
         }
-        self.begin(found, live, (Aim::Begin, wanted), "change apply").await
+        self.begin(found, live, (Aim::Begin, wanted), action).await
     }
 
     /// Takes the last change back.

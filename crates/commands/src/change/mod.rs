@@ -21,10 +21,10 @@ use serde_json::{Value, json};
 use super::exit_code::ExitCode;
 use super::output::{self, Style};
 use args::{
-    ApplyArgs, ChangeCommand, ChangeOutputArg, ChangeStatusArgs, DiffArgs, PatchTypeArg, PlanChangeArgs,
-    RenderArgs, RequestArgs, RollbackArgs, ValidateArgs,
+    ApplyArgs, CarryOutArgs, ChangeCommand, ChangeOutputArg, ChangeStatusArgs, DiffArgs, PatchTypeArg,
+    PlanChangeArgs, RenderArgs, RequestArgs, RollbackArgs, ValidateArgs,
 };
-use capstan_dashboard::operations::change::source::SourceReading;
+use capstan_dashboard::operations::change::source::{LiveCluster, SourceReading, reading_of};
 use capstan_dashboard::operations::guard::Guard;
 use capstan_engine::reconfigure::executor::NodeExecutor;
 use kubeadm_change::check::{self, DocumentFinding, FindingSeverity};
@@ -105,6 +105,24 @@ pub async fn run(
             doing.rollback(found, args).await
         }
     }
+}
+
+/// Carries a merge patch out that another command made, in its name.
+///
+/// # Errors
+/// As [`run`].
+pub async fn carry_out_patch(
+    (action, patch): (&str, &str),
+    live: LiveCluster,
+    (session, args): (&Session, &CarryOutArgs),
+    out: &mut (impl Write + Send),
+    answers: &mut (impl BufRead + Send),
+) -> anyhow::Result<ChangeAnswer> {
+    let found = reading_of(live).await?;
+    let part = RequestPart::Patch(action.to_owned(), patch.to_owned());
+    let wanted = request::apply(&found.reading.inputs, &[part], PatchKind::Merge);
+    let wanted = wanted.map_err(|errors| all(&errors))?;
+    apply::Doing { session, args, out, answers }.begin_or_go_on(found, wanted, action).await
 }
 
 fn validate(args: &ValidateArgs, inputs: &Inputs, style: Style) -> anyhow::Result<ChangeAnswer> {

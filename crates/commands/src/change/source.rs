@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context as _, anyhow, bail};
 use serde_json::Value;
 
-use super::args::SourceArgs;
+use super::args::{ClusterName, SourceArgs};
 use super::{all, file};
 use capi_types::key::ObjectKey;
 use capstan_dashboard::operations::change::source::{
@@ -38,18 +38,21 @@ pub async fn find(source: &SourceArgs, reach: &Reach) -> anyhow::Result<SourceRe
         Reach::Options(options) => connect(options).await?,
         Reach::Connected(connection) => connection.clone(),
     };
-    let live = match &source.cluster {
-        None => LiveCluster::of_connection(connection),
-        Some(typed) => {
-            let namespace = typed.namespace.as_ref().unwrap_or(&connection.namespace);
-            let key = ObjectKey::new(namespace, &typed.name);
-            of_fleet(connection, &key).await.map_err(|error| match error {
-                SourceError::NoCluster { .. } => anyhow!("--cluster {typed}: {error}"),
-                other => other.into(),
-            })?
-        }
-    };
-    Ok(reading_of(live).await?)
+    Ok(reading_of(live(connection, source.cluster.as_ref()).await?).await?)
+}
+
+/// The cluster of the connection, or the workload cluster of one of its Clusters.
+///
+/// # Errors
+/// It cannot be reached, or is not there, in a sentence.
+pub async fn live(connection: Connection, cluster: Option<&ClusterName>) -> anyhow::Result<LiveCluster> {
+    let Some(typed) = cluster else { return Ok(LiveCluster::of_connection(connection)) };
+    let namespace = typed.namespace.as_ref().unwrap_or(&connection.namespace);
+    let key = ObjectKey::new(namespace, &typed.name);
+    of_fleet(connection, &key).await.map_err(|error| match error {
+        SourceError::NoCluster { .. } => anyhow!("--cluster {typed}: {error}"),
+        other => other.into(),
+    })
 }
 
 fn files(folder: &Path) -> anyhow::Result<ClusterReading> {

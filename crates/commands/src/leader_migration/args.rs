@@ -5,12 +5,14 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use crate::arguments::{PlanOutputArg, lease_name};
+use crate::change::args::{CarryOutArgs, ClusterName};
 use leader_migration::configuration::{ANY, DEFAULT_LEADER_NAME};
 use leader_migration::controller_names::{Function, function_named};
 use leader_migration::flags::{FlagError, Flags};
 use leader_migration::manager_kind::ManagerKind;
 use leader_migration::release::Release;
 use leader_migration::rights::Grantee;
+use leader_migration::stages::MigrationStage;
 
 #[derive(Debug, Subcommand)]
 pub enum LeaderMigrationCommand {
@@ -31,10 +33,14 @@ pub enum LeaderMigrationCommand {
     ///
     /// The server of the kubeconfig is the cluster's own. Nothing is written.
     Status(WalkthroughArgs),
-    /// What to do next in a running cluster, with the edits and how to take them back
-    Next(WalkthroughArgs),
+    /// What to do next in a running cluster, with the edits and how to take them back; with --apply it is done
+    ///
+    /// With --apply it exits 0 when the step is done, 10 when people have to go on, 11 when it failed, 12 when a stage is blocked.
+    Next(Box<NextArgs>),
     /// All that is left to do in a running cluster, stage by stage
     Plan(WalkthroughArgs),
+    /// The way back in a running cluster as steps, with the edits of the next one; exit 12 when a step is blocked
+    Back(BackArgs),
     /// Play a migration in virtual time: simulated processes with these releases, stage by stage, and who acted when
     ///
     /// Nothing is asked of a server. Exit 11 when two ran one controller at once on the way or on a way back.
@@ -87,7 +93,25 @@ pub struct GenerateArgs {
 }
 
 #[derive(Clone, Debug, Args)]
+#[command(group = clap::ArgGroup::new("carried out").multiple(true).requires("apply").args([
+    "executor", "ssh_program", "ssh_user", "ssh_host", "sudo", "log", "timeout", "poll", "yes", "acknowledge", "force",
+]))]
+pub struct NextArgs {
+    #[command(flatten)]
+    pub walk: WalkthroughArgs,
+    /// Make the next change: looked at, asked for, and written down in the journal as `capstan change apply` does
+    #[arg(long, conflicts_with = "output")]
+    pub apply: bool,
+    #[command(flatten)]
+    pub carry_out: CarryOutArgs,
+}
+
+#[derive(Clone, Debug, Args)]
 pub struct WalkthroughArgs {
+    /// A workload cluster of the management cluster of the kubeconfig, by its Cluster; without it the cluster of the
+    /// kubeconfig itself
+    #[arg(long, value_name = "[NS/]NAME")]
+    pub cluster: Option<ClusterName>,
     /// Name of the migration Lease
     #[arg(long, value_name = "NAME", value_parser = lease_name, default_value = DEFAULT_LEADER_NAME)]
     pub leader_name: String,
@@ -103,7 +127,7 @@ pub struct WalkthroughArgs {
           default_value = "route,service,cloud-node-lifecycle")]
     pub controllers: Vec<Function>,
     /// Migration file of a host, which an API cannot show (without it the generated one is assumed); or the
-    /// KubeadmControlPlane as the management cluster has it, for the patch of it
+    /// KubeadmControlPlane as the management cluster has it, for the patch of it (--cluster reads it)
     #[arg(short = 'f', long = "filename", value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// Release of kube-controller-manager, where no image tag has it
@@ -114,6 +138,21 @@ pub struct WalkthroughArgs {
     pub ccm_version: Option<Release>,
     #[arg(short, long, default_value = "text")]
     pub output: PlanOutputArg,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct BackArgs {
+    #[command(flatten)]
+    pub walk: WalkthroughArgs,
+    /// Stage whose beginning is gone back to: 3 keeps the flags, 2 the Lease and its rights, 0 nothing
+    #[arg(long, value_name = "STAGE", default_value = "0", value_parser = back_to)]
+    pub to: MigrationStage,
+    /// The cloud provider that kube-controller-manager had, where no process has it any more
+    #[arg(long, value_name = "NAME")]
+    pub cloud_provider: Option<String>,
+    /// Release that the nodes go back to; without it the one that runs there
+    #[arg(long, value_name = "V", value_parser = Release::parse)]
+    pub old_version: Option<Release>,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -153,6 +192,15 @@ pub struct RightsArgs {
     /// Ask the server of the kubeconfig by access reviews instead; exit 11 when a right is missing
     #[arg(long)]
     pub check: bool,
+}
+
+fn back_to(text: &str) -> Result<MigrationStage, &'static str> {
+    match text {
+        "0" => Ok(MigrationStage::Preflight),
+        "2" => Ok(MigrationStage::Enable),
+        "3" => Ok(MigrationStage::Introduce),
+        _ => Err("expected 0, 2 or 3"),
+    }
 }
 
 fn function(text: &str) -> Result<Function, String> {

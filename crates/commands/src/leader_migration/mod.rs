@@ -1,7 +1,9 @@
 //! `capstan leader-migration`: files of Kubernetes' controller managers judged and written, and the rights they need.
 
 pub mod args;
+pub mod back;
 mod inputs;
+pub mod next;
 mod report;
 pub mod walkthrough;
 

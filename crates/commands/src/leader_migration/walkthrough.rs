@@ -14,13 +14,15 @@ use super::Printed;
 use super::args::{ValidateArgs, WalkthroughArgs};
 use super::inputs::{Inputs, from_cluster};
 use crate::arguments::PlanOutputArg;
+use crate::change::source::live;
 use crate::{leases, output};
 use capstan_base::text::sanitize_line;
 use capstan_base::time::Timestamp;
+use capstan_dashboard::operations::change::source::LiveCluster;
 use capstan_engine::client::errors::chain;
 use capstan_engine::client::read::list_values;
 use capstan_engine::client::write::gvk_of;
-use capstan_engine::client::{Client, Object};
+use capstan_engine::client::{Client, Connection, Object};
 use capstan_engine::locks::rights;
 use leader_migration::edits::{Settings, StageEdit, StageEdits, edits};
 use leader_migration::flag_places::FlagPlaces;
@@ -29,7 +31,7 @@ use leader_migration::lock_view::WatchedLease;
 use leader_migration::look::{LockLook, MigrationScope};
 use leader_migration::manager_kind::ManagerKind;
 use leader_migration::rights::Grantee;
-use leader_migration::stages::{NodeWait, StageReport, StageState, Walkthrough};
+use leader_migration::stages::{NodeWait, Situation, StageReport, StageState, Walkthrough};
 
 /// How long one looks for changes of Leases: a holder renews every two seconds.
 const LOOK_MAX: Duration = Duration::from_secs(5);
@@ -50,22 +52,49 @@ pub enum Extent {
 /// # Errors
 /// The pods or Leases cannot be read, or a process cannot be understood.
 pub async fn walk(
-    client: &Client,
+    live: &LiveCluster,
     args: &WalkthroughArgs,
     extent: Extent,
     now: Timestamp,
 ) -> anyhow::Result<Printed> {
-    let scope = scope(args);
-    let look = gather(client, args, &scope, now).await?;
-    let settings = look.settings(&scope, args.ccm_version);
-    let walkthrough = look.situation(&scope, now).judge();
+    let Looked { situation, settings, remarks } = look_at(live, args, now).await?;
+    let walkthrough = situation.judge();
     let document = match args.output {
         PlanOutputArg::Json => output::json(&as_json(&walkthrough, &settings))?,
         PlanOutputArg::Text => text(&walkthrough, &settings, extent),
     };
     let is_blocked = matches!(&walkthrough, Walkthrough::Stages(reports)
         if reports.iter().any(|report| matches!(report.state, StageState::Blocked(_))));
-    Ok(Printed { document, remarks: look.remarks, is_fine: !is_blocked })
+    Ok(Printed { document, remarks, is_fine: !is_blocked })
+}
+
+/// What was seen of a migration.
+pub(super) struct Looked {
+    pub situation: Situation,
+    pub settings: Settings,
+    pub remarks: Vec<String>,
+}
+
+/// # Errors
+/// As [`walk`].
+pub(super) async fn look_at(
+    live: &LiveCluster,
+    args: &WalkthroughArgs,
+    now: Timestamp,
+) -> anyhow::Result<Looked> {
+    let scope = scope(args);
+    let look = gather(live, args, &scope, now).await?;
+    let settings = look.settings(&scope, args.ccm_version);
+    let situation = look.situation(&scope, now);
+    Ok(Looked { situation, settings, remarks: look.remarks })
+}
+
+/// The cluster of the connection, or the workload cluster that the arguments name.
+///
+/// # Errors
+/// It cannot be reached, in a sentence.
+pub async fn reach(connection: Connection, args: &WalkthroughArgs) -> anyhow::Result<LiveCluster> {
+    live(connection, args.cluster.as_ref()).await
 }
 
 /// Items of a list carry no kind: they get it here.
@@ -88,12 +117,12 @@ fn scope(args: &WalkthroughArgs) -> MigrationScope {
 }
 
 async fn gather(
-    client: &Client,
+    live: &LiveCluster,
     args: &WalkthroughArgs,
     scope: &MigrationScope,
     now: Timestamp,
 ) -> anyhow::Result<LockLook> {
-    let namespace = &args.lease_namespace;
+    let (client, namespace) = (&live.client, &args.lease_namespace);
     let seen = [list::<Pod>(client, namespace).await?, list::<ConfigMap>(client, namespace).await?].concat();
     let described = ValidateArgs {
         files: args.files.clone(),
@@ -103,7 +132,11 @@ async fn gather(
         ccm_flags: None,
         output: args.output,
     };
-    let Inputs { mut processes, mut remarks, objects } = from_cluster(&described, &seen)?;
+    let Inputs { mut processes, mut remarks, mut objects } = from_cluster(&described, &seen)?;
+    if let Some(managed) = &live.managed {
+        objects.retain(|object| object["kind"] != managed.object["kind"]);
+        objects.push(managed.object.clone());
+    }
     let places = places(client, namespace, [seen, objects].concat()).await;
     remarks.extend(assume_files(&mut processes, &args.leader_name, &args.controllers));
     let leases = look(client, args).await?;
@@ -185,21 +218,24 @@ fn stage_text(out: &mut String, report: &StageReport, settings: &Settings, exten
     let _ = writeln!(out, "  rollback: {}", report.stage.rollback());
 }
 
-fn edits_text(out: &mut String, made: &StageEdits) {
-    for StageEdit { title, text, inverse } in &made.edits {
-        let _ = writeln!(out, "  edit: {}", sanitize_line(title));
-        for line in text.lines() {
-            let _ = writeln!(out, "    | {}", sanitize_line(line));
-        }
-        let lines: Vec<String> = inverse.lines().map(sanitize_line).collect();
-        let _ = match lines.as_slice() {
-            [only] => writeln!(out, "  inverse: {only}"),
-            lines => writeln!(out, "  inverse:\n    | {}", lines.join("\n    | ")),
-        };
-    }
+pub(super) fn edits_text(out: &mut String, made: &StageEdits) {
+    made.edits.iter().for_each(|edit| edit_text(out, edit));
     for what in &made.omitted {
         let _ = writeln!(out, "  not printed: {}", sanitize_line(what));
     }
+}
+
+pub(super) fn edit_text(out: &mut String, edit: &StageEdit) {
+    let StageEdit { title, text, inverse, .. } = edit;
+    let _ = writeln!(out, "  edit: {}", sanitize_line(title));
+    for line in text.lines() {
+        let _ = writeln!(out, "    | {}", sanitize_line(line));
+    }
+    let lines: Vec<String> = inverse.lines().map(sanitize_line).collect();
+    let _ = match lines.as_slice() {
+        [only] => writeln!(out, "  inverse: {only}"),
+        lines => writeln!(out, "  inverse:\n    | {}", lines.join("\n    | ")),
+    };
 }
 
 fn as_json(walkthrough: &Walkthrough, settings: &Settings) -> Value {
@@ -207,11 +243,7 @@ fn as_json(walkthrough: &Walkthrough, settings: &Settings) -> Value {
         return json!({ "nothingToMigrate": true, "stages": [] });
     };
     let stage = |report: &StageReport| {
-        let StageEdits { edits, omitted } = edits(report.stage, settings);
-        let changes: Vec<Value> = edits
-            .into_iter()
-            .map(|edit| json!({ "title": edit.title, "text": edit.text, "inverse": edit.inverse }))
-            .collect();
+        let (changes, omitted) = edits_as_json(edits(report.stage, settings));
         json!({
             "number": report.stage as usize,
             "title": report.stage.title(),
@@ -226,4 +258,10 @@ fn as_json(walkthrough: &Walkthrough, settings: &Settings) -> Value {
         })
     };
     json!({ "nothingToMigrate": false, "stages": reports.iter().map(stage).collect::<Vec<_>>() })
+}
+
+/// The edits, and for which objects there are none.
+pub(super) fn edits_as_json(made: StageEdits) -> (Vec<Value>, Vec<String>) {
+    let edit = |edit: StageEdit| json!({ "title": edit.title, "text": edit.text, "inverse": edit.inverse });
+    (made.edits.into_iter().map(edit).collect(), made.omitted)
 }

@@ -11,6 +11,7 @@ mod finding;
 pub mod guard;
 pub mod journal;
 mod locks;
+pub mod migration;
 
 pub use configuration::{
     ChangeOrder, ChangePreview, ConfigurationReader, ConfigurationReading, PatchedObject, Underway,

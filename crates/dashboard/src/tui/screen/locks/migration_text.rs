@@ -66,8 +66,8 @@ pub fn details(feed: &LockFeed, report: &StageReport, paint: &Paint<'_>, width: 
         }
         lines.extend(remarks(&look.remarks, paint, width));
     }
-    let StageEdits { edits, omitted } = stage_edits(feed, report);
-    for StageEdit { title, text, inverse } in edits {
+    let StageEdits { edits, omitted, .. } = stage_edits(feed, report);
+    for StageEdit { title, text, inverse, .. } in edits {
         lines.push(Line::from(paint.span(Scope::Column, paint.cut(&sanitize_line(&title), width))));
         lines.extend(block(&text, Scope::DiffAdded, paint, width));
         lines.push(Line::from(paint.span(Scope::Muted, "taken back by:")));
