@@ -70,6 +70,7 @@ pub use request::auth::{Identity, Tokens};
 pub use response::Body;
 
 use audit::{AuditLog, Auditing, Source};
+use documents::Documents;
 use failure::Failure;
 use flow::{Class, Flow, Permit};
 use handler::Asked;
@@ -168,6 +169,7 @@ enum Caller {
 struct Server {
     registry: Arc<Registry>,
     lines: Arc<Lines>,
+    documents: Arc<Documents>,
     tokens: ArcSwap<Tokens>,
     flow: Flow,
     audit: ArcSwapOption<AuditLog>,
@@ -226,8 +228,9 @@ impl ApiServer {
             tokio::spawn(housekeeping::run(registry.clone())),
         ];
         let tokens = ArcSwap::from_pointee(tokens);
-        let (lines, flow, audit) = (Arc::default(), Flow::default(), ArcSwapOption::empty());
-        let server = Arc::new(Server { registry, lines, tokens, flow, audit, tasks });
+        let (flow, audit) = (Flow::default(), ArcSwapOption::empty());
+        let (lines, documents) = (Arc::default(), Arc::default());
+        let server = Arc::new(Server { registry, lines, documents, tokens, flow, audit, tasks });
         Ok(Self { server, caller: Caller::Known(Identity::ADMIN), source: Source::InProcess })
     }
 
@@ -332,11 +335,11 @@ impl ApiServer {
             },
         };
         let in_process = self.in_process();
-        let Server { registry, lines, .. } = &*self.server;
-        let (registry, lines) = (registry.clone(), lines.clone());
+        let Server { registry, lines, documents, .. } = &*self.server;
+        let (registry, lines, documents) = (registry.clone(), lines.clone(), documents.clone());
         let work = async {
-            let body = collect(body).await;
-            handler::handle(Asked { registry, lines, who, parts: parts.clone(), body, in_process }).await
+            let (body, parts) = (collect(body).await, parts.clone());
+            handler::handle(Asked { registry, lines, documents, who, parts, body, in_process }).await
         };
         let reply = tokio::time::timeout(REQUEST_TIMEOUT, work).await.unwrap_or_else(|_| {
             Failure::timeout("request did not complete within the allotted timeout").into()

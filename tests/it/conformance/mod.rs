@@ -8,6 +8,7 @@ mod apply;
 mod auth;
 mod clients;
 mod columns;
+mod crowds;
 mod definitions;
 mod deletion;
 mod discovery;

@@ -2,8 +2,10 @@
 //! the documents themselves are made in `discovery` and `openapi`.
 
 mod discovery;
+mod kept;
 mod openapi;
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use chrono::TimeDelta;
@@ -11,15 +13,19 @@ use http::request::Parts;
 use http::{HeaderValue, Method, StatusCode, header};
 use serde_json::Value;
 
+pub use self::kept::Documents;
+
+use self::kept::Document;
 use self::openapi::Served;
 use crate::failure::Failure;
 use crate::object::Record;
 use crate::registry::Registry;
+use crate::registry::offload::Lane;
 use crate::request::negotiate;
 use crate::request::options::Query;
 use crate::resource::strategy::Strategy;
 use crate::resource::{CRD_GROUP, CRD_PLURAL, Catalog, Resource};
-use crate::response::Reply;
+use crate::response::{Payload, Reply};
 
 /// How long a document may be kept whose URL changes with it.
 const IMMUTABLE_DAYS: i64 = 365;
@@ -42,9 +48,18 @@ pub fn not_found() -> Reply {
     Reply::new(StatusCode::NOT_FOUND, "text/plain; charset=utf-8", "404 page not found\n")
 }
 
+/// Where documents come from.
+pub struct Site<'a> {
+    pub registry: &'a Arc<Registry>,
+    pub kept: &'a Documents,
+    /// Where a long one is made.
+    pub lane: Lane,
+}
+
 /// # Errors
 /// 405 for anything but reading.
-pub async fn answer(registry: &Registry, path: &str, parts: &Parts, query: &Query) -> Result<Reply, Failure> {
+pub async fn answer(site: Site<'_>, path: &str, parts: &Parts, query: &Query) -> Result<Reply, Failure> {
+    let registry = site.registry;
     if !matches!(parts.method, Method::GET | Method::HEAD) {
         return Err(Failure::method_not_allowed("", "", parts.method.as_str()));
     }
@@ -65,9 +80,11 @@ pub async fn answer(registry: &Registry, path: &str, parts: &Parts, query: &Quer
             let text = registry.metrics.text(registry.store.revision().await?, catalog.all().count());
             return Ok(Reply::new(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text));
         }
-        ["api"] if aggregated => return Ok(tagged(discovery::aggregated(catalog, true), AGGREGATED, known)),
-        ["apis"] if aggregated => {
-            return Ok(tagged(discovery::aggregated(catalog, false), AGGREGATED, known));
+        ["api" | "apis"] if aggregated => {
+            let (core, of) = (path == "api", catalog.clone());
+            let make = move || discovery::aggregated(&of, core);
+            let made = site.made(catalog, &format!("{path} aggregated"), make).await?;
+            return Ok(made.map_or_else(not_found, |document| tagged(document, AGGREGATED, known)));
         }
         ["api" | "apis"] => {
             vary = true;
@@ -77,12 +94,16 @@ pub async fn answer(registry: &Registry, path: &str, parts: &Parts, query: &Quer
         ["api", version] => discovery::resource_list(catalog, "", version),
         ["apis", group] => discovery::group(catalog, group),
         ["apis", group, version] => discovery::resource_list(catalog, group, version),
-        ["openapi", "v3"] => return Ok(openapi_index(catalog)),
+        ["openapi", "v3"] => {
+            let of = catalog.clone();
+            let made = site.made(catalog, path, move || openapi_index(&of)).await?;
+            return Ok(made.map_or_else(not_found, |document| kept(document, "text/plain; charset=utf-8")));
+        }
         ["openapi", "v3", "api", version] => {
-            return openapi_document(registry, "", version, query, known).await;
+            return site.openapi_document(catalog, ("", version), query, known).await;
         }
         ["openapi", "v3", "apis", group, version] => {
-            return openapi_document(registry, group, version, query, known).await;
+            return site.openapi_document(catalog, (group, version), query, known).await;
         }
         _ => None,
     };
@@ -132,20 +153,21 @@ async fn health(registry: &Registry, probe: &str, only: &str, query: &Query) -> 
     Reply::new(code, "text/plain; charset=utf-8", text)
 }
 
-/// A document that clients keep until its tag changes.
-fn tagged(document: Value, content_type: &'static str, known: &str) -> Reply {
-    let text = document.to_string();
-    tagged_text(text.into(), content_type, known)
+fn kept(document: Document, content_type: &'static str) -> Reply {
+    let mut reply = Reply::new(StatusCode::OK, content_type, bytes::Bytes::new());
+    reply.body = Payload::Kept(document.body);
+    reply
 }
 
-fn tagged_text(text: bytes::Bytes, content_type: &'static str, known: &str) -> Reply {
-    let tag = discovery::etag(&text);
-    let mut reply = if known == tag {
+/// A document that clients keep until its tag changes.
+fn tagged(document: Document, content_type: &'static str, known: &str) -> Reply {
+    let tag = HeaderValue::from_str(&document.tag);
+    let mut reply = if known == document.tag {
         Reply::new(StatusCode::NOT_MODIFIED, content_type, bytes::Bytes::new())
     } else {
-        Reply::new(StatusCode::OK, content_type, text)
+        kept(document, content_type)
     };
-    if let Ok(tag) = HeaderValue::from_str(&tag) {
+    if let Ok(tag) = tag {
         reply.headers.insert(header::ETAG, tag);
     }
     reply.headers.insert(header::VARY, HeaderValue::from_static("Accept"));
@@ -153,14 +175,14 @@ fn tagged_text(text: bytes::Bytes, content_type: &'static str, known: &str) -> R
     reply
 }
 
-fn openapi_index(catalog: &Catalog) -> Reply {
+fn openapi_index(catalog: &Catalog) -> Value {
     let mut documents = Vec::new();
     for (group, versions) in catalog.groups() {
         for version in versions {
             documents.push((openapi::path(group, version), openapi_hash(catalog, group, version)));
         }
     }
-    Reply::new(StatusCode::OK, "text/plain; charset=utf-8", openapi::index(&documents).to_string())
+    openapi::index(&documents)
 }
 
 /// Changes whenever the document does.
@@ -182,32 +204,68 @@ fn shown<'a>(
     catalog.all().filter(move |r| r.group == group && r.version == version)
 }
 
-/// The published schemas are read from the stored definitions: they are large and rarely asked for.
-async fn openapi_document(
-    registry: &Registry,
-    group: &str,
-    version: &str,
-    query: &Query,
-    known: &str,
-) -> Result<Reply, Failure> {
-    let catalog = registry.catalog.load_full();
-    let hash = openapi_hash(&catalog, group, version);
-    let asked = query.text("hash");
-    if !asked.is_empty() && asked != hash {
-        let mut reply = Reply::new(StatusCode::MOVED_PERMANENTLY, "application/json", bytes::Bytes::new());
-        let location = format!("/openapi/v3/{}?hash={hash}", openapi::path(group, version));
-        if let Ok(location) = HeaderValue::from_str(&location) {
-            reply.headers.insert(header::LOCATION, location);
+impl Site<'_> {
+    /// A document that needs nothing but the catalogue.
+    async fn made(
+        &self,
+        catalog: &Arc<Catalog>,
+        name: &str,
+        make: impl FnOnce() -> Value + Send + 'static,
+    ) -> Result<Option<Document>, Failure> {
+        let written = move || Document::from(bytes::Bytes::from(make().to_string()));
+        let make = || async { self.registry.offload.run(self.lane, written).await.map(Some) };
+        self.kept.get(catalog, name, make).await
+    }
+
+    async fn openapi_document(
+        &self,
+        catalog: &Arc<Catalog>,
+        (group, version): (&str, &str),
+        query: &Query,
+        known: &str,
+    ) -> Result<Reply, Failure> {
+        let hash = openapi_hash(catalog, group, version);
+        let (path, asked) = (openapi::path(group, version), query.text("hash"));
+        if !asked.is_empty() && asked != hash {
+            return Ok(moved(&format!("/openapi/v3/{path}?hash={hash}")));
         }
-        return Ok(reply);
+        if shown(catalog, group, version).next().is_none() {
+            return Ok(not_found());
+        }
+        let work = openapi_of(self.registry.clone(), catalog.clone(), (group.to_owned(), version.to_owned()));
+        let make = || async { self.registry.offload.drive(self.lane, work).await? };
+        let made = self.kept.get(catalog, &format!("openapi {path}"), make).await?;
+        let Some(document) = made else { return Ok(not_found()) };
+        let mut reply = tagged(document, "application/json", known);
+        if asked == hash {
+            reply.headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("public, immutable"));
+            let end = self.registry.clock.now() + TimeDelta::days(IMMUTABLE_DAYS);
+            if let Ok(end) = HeaderValue::from_str(&end.format("%a, %d %b %Y %H:%M:%S GMT").to_string()) {
+                reply.headers.insert(header::EXPIRES, end);
+            }
+        }
+        Ok(reply)
     }
-    let resources: Vec<_> = shown(&catalog, group, version).collect();
-    if resources.is_empty() {
-        return Ok(not_found());
+}
+
+fn moved(to: &str) -> Reply {
+    let mut reply = Reply::new(StatusCode::MOVED_PERMANENTLY, "application/json", bytes::Bytes::new());
+    if let Ok(location) = HeaderValue::from_str(to) {
+        reply.headers.insert(header::LOCATION, location);
     }
+    reply
+}
+
+/// The published schemas are read from the stored definitions: they are large, and the document is kept.
+async fn openapi_of(
+    registry: Arc<Registry>,
+    catalog: Arc<Catalog>,
+    (group, version): (String, String),
+) -> Result<Option<Document>, Failure> {
+    let resources: Vec<_> = shown(&catalog, &group, &version).collect();
     let mut schemas = Vec::new();
     for resource in &resources {
-        schemas.push(published_schema(registry, resource).await?);
+        schemas.push(published_schema(&registry, resource).await?);
     }
     let served: Vec<Served<'_>> = resources
         .iter()
@@ -221,15 +279,7 @@ async fn openapi_document(
             schema: schema.as_ref(),
         })
         .collect();
-    let mut reply = tagged(openapi::document(&served), "application/json", known);
-    if asked == hash {
-        reply.headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("public, immutable"));
-        let end = registry.clock.now() + TimeDelta::days(IMMUTABLE_DAYS);
-        if let Ok(end) = HeaderValue::from_str(&end.format("%a, %d %b %Y %H:%M:%S GMT").to_string()) {
-            reply.headers.insert(header::EXPIRES, end);
-        }
-    }
-    Ok(reply)
+    Ok(Some(bytes::Bytes::from(openapi::document(&served).to_string()).into()))
 }
 
 async fn published_schema(registry: &Registry, resource: &Resource) -> Result<Option<Value>, Failure> {

@@ -14,7 +14,7 @@ use http_body::Frame;
 use http_body_util::{BodyExt as _, Full, StreamBody};
 use serde_json::{Value, json};
 
-use crate::documents;
+use crate::documents::{self, Documents, Site};
 use crate::failure::{Failure, Reason};
 use crate::object::Record;
 use crate::patch::{self, Patch};
@@ -48,6 +48,7 @@ pub struct Asked {
     pub registry: Arc<Registry>,
     pub lines: Arc<Lines>,
     pub who: Identity,
+    pub documents: Arc<Documents>,
     pub parts: Arc<Parts>,
     pub body: Result<Bytes, Failure>,
     /// By a part of this process.
@@ -78,12 +79,14 @@ pub async fn handle(asked: Asked) -> Reply {
 }
 
 async fn try_handle(asked: Asked) -> Result<Reply, Failure> {
-    let Asked { registry, lines, who, parts, body, in_process } = asked;
+    let Asked { registry, lines, documents, who, parts, body, in_process } = asked;
     let query = Query::parse(&parts.uri);
     let (verb, target) = match route(&parts.method, &parts.uri, &query)? {
         Route::Other(path) => {
             who.authorize_path(documents::verb(&parts.method), &path)?;
-            return documents::answer(&registry, &path, &parts, &query).await;
+            let lane = if in_process { Lane::InProcess } else { Lane::Reading };
+            let site = Site { registry: &registry, kept: &documents, lane };
+            return documents::answer(site, &path, &parts, &query).await;
         }
         Route::Resource(verb, target) => (verb, target),
     };

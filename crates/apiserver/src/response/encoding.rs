@@ -16,6 +16,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::Body;
+use super::kept::{BodyForm, FormedBody};
 use crate::registry::offload::{LIGHT_BYTES_MAX, Lane, Offload};
 use crate::request::negotiate;
 use crate::request::options::Query;
@@ -40,21 +41,13 @@ pub async fn response(mut reply: Reply, request: &Parts, offload: &Offload, lane
         Payload::Events(_) if request.method == Method::HEAD => empty(),
         Payload::Events(events) => events,
         Payload::Whole(bytes) => {
-            let dress = Dress::of(&reply.headers, request);
-            let bytes = if bytes.len() > LIGHT_BYTES_MAX {
-                let plain = bytes.clone();
-                let dressed = offload.run(lane, move || dress.on(bytes)).await;
-                dressed.unwrap_or(Dressed { bytes: plain, yaml: false, packed: false, large: false })
-            } else {
-                dress.on(bytes)
-            }
-            .announced_in(&mut reply.headers);
-            reply.headers.insert(header::CONTENT_LENGTH, bytes.len().into());
-            // Such an answer has no body, and must not announce one.
-            if matches!(reply.code, StatusCode::NOT_MODIFIED) {
-                reply.headers.remove(header::CONTENT_LENGTH);
-            }
-            if request.method == Method::HEAD { empty() } else { Full::new(bytes).boxed_unsync() }
+            let form = form_of(&reply.headers, request);
+            whole(formed_apart(bytes, form, offload, lane).await, request, reply.code, &mut reply.headers)
+        }
+        Payload::Kept(kept) => {
+            let form = form_of(&reply.headers, request);
+            let made = kept.formed(form, |bytes| formed_apart(bytes, form, offload, lane)).await;
+            whole(made, request, reply.code, &mut reply.headers)
         }
     };
     let mut response = Response::new(body);
@@ -62,6 +55,17 @@ pub async fn response(mut reply: Reply, request: &Parts, offload: &Offload, lane
     *response.headers_mut() = reply.headers;
     turnover.map(|turnover| response.extensions_mut().insert(turnover));
     response
+}
+
+/// A body that is all there, announced by its headers.
+fn whole(formed: FormedBody, request: &Parts, code: StatusCode, headers: &mut http::HeaderMap) -> Body {
+    let bytes = formed.announced_in(headers);
+    headers.insert(header::CONTENT_LENGTH, bytes.len().into());
+    // Such an answer has no body, and must not announce one.
+    if matches!(code, StatusCode::NOT_MODIFIED) {
+        headers.remove(header::CONTENT_LENGTH);
+    }
+    if request.method == Method::HEAD { empty() } else { Full::new(bytes).boxed_unsync() }
 }
 
 fn empty() -> Body {
@@ -72,58 +76,49 @@ fn text(request: &Parts, name: HeaderName) -> &str {
     request.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
-/// How a client likes to get a body.
-#[derive(Clone, Copy)]
-struct Dress {
-    yaml: bool,
-    indent: bool,
-    gzip: bool,
-}
-
-/// A body as it goes out.
-struct Dressed {
-    bytes: Bytes,
-    yaml: bool,
-    packed: bool,
-    /// Enough to be packed for those who like that.
-    large: bool,
-}
-
-impl Dress {
-    fn of(headers: &http::HeaderMap, request: &Parts) -> Self {
-        let is_json = headers.get(header::CONTENT_TYPE).is_some_and(|value| value == "application/json");
-        let accept = text(request, header::ACCEPT);
-        Self {
-            yaml: is_json && negotiate::wants_yaml(accept),
-            indent: is_json && wants_indent(request, accept),
-            gzip: accepts_gzip(text(request, header::ACCEPT_ENCODING)),
-        }
-    }
-
-    fn on(self, bytes: Bytes) -> Dressed {
-        let plain = Dressed { bytes, yaml: false, packed: false, large: false };
-        plain.shown(self).packed(self)
+/// How the client of this request likes to get a body with these headers.
+fn form_of(headers: &http::HeaderMap, request: &Parts) -> BodyForm {
+    let is_json = headers.get(header::CONTENT_TYPE).is_some_and(|value| value == "application/json");
+    let accept = text(request, header::ACCEPT);
+    BodyForm {
+        yaml: is_json && negotiate::wants_yaml(accept),
+        indent: is_json && wants_indent(request, accept),
+        gzip: accepts_gzip(text(request, header::ACCEPT_ENCODING)),
     }
 }
 
-impl Dressed {
+fn formed(bytes: Bytes, form: BodyForm) -> FormedBody {
+    FormedBody { bytes, yaml: false, packed: false, large: false }.shown(form).packed(form)
+}
+
+/// The same beside the threads that serve everybody, when it is long.
+async fn formed_apart(bytes: Bytes, form: BodyForm, offload: &Offload, lane: Lane) -> FormedBody {
+    if bytes.len() <= LIGHT_BYTES_MAX {
+        return formed(bytes, form);
+    }
+    let plain = bytes.clone();
+    let made = offload.run(lane, move || formed(bytes, form)).await;
+    made.unwrap_or(FormedBody { bytes: plain, yaml: false, packed: false, large: false })
+}
+
+impl FormedBody {
     /// JSON as the client likes to read it.
-    fn shown(self, dress: Dress) -> Self {
+    fn shown(self, form: BodyForm) -> Self {
         if self.bytes.is_empty() {
             return self;
         }
         let value = || serde_json::from_slice::<Value>(&self.bytes).ok();
-        let yaml = if dress.yaml { value().and_then(|v| serde_saphyr::to_string(&v).ok()) } else { None };
+        let yaml = if form.yaml { value().and_then(|v| serde_saphyr::to_string(&v).ok()) } else { None };
         match yaml {
             Some(yaml) => Self { bytes: yaml.into(), yaml: true, ..self },
-            None if dress.indent => Self { bytes: indented(&self.bytes).into(), ..self },
+            None if form.indent => Self { bytes: indented(&self.bytes).into(), ..self },
             None => self,
         }
     }
 
-    fn packed(self, dress: Dress) -> Self {
+    fn packed(self, form: BodyForm) -> Self {
         let large = self.bytes.len() > GZIP_BYTES_MIN;
-        match if large && dress.gzip { gzip(&self.bytes) } else { None } {
+        match if large && form.gzip { gzip(&self.bytes) } else { None } {
             Some(bytes) => Self { bytes, packed: true, large, ..self },
             None => Self { large, ..self },
         }

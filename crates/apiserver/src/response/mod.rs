@@ -4,6 +4,7 @@
 pub mod answer;
 pub mod encoding;
 pub mod held;
+pub mod kept;
 pub mod lines;
 mod warnings;
 pub mod watch;
@@ -17,6 +18,7 @@ use http_body_util::combinators::UnsyncBoxBody;
 use parking_lot::Mutex;
 use serde_json::Value;
 
+use self::kept::KeptBody;
 use crate::failure::{Failure, Reason};
 use crate::object;
 use crate::registry::kubelets::PodConnection;
@@ -61,6 +63,8 @@ pub struct About {
 pub enum Payload {
     /// All of it; may still be indented or compressed on its way out.
     Whole(Bytes),
+    /// The same of a document that many ask for.
+    Kept(Arc<KeptBody>),
     /// Events as they happen.
     Events(Body),
     /// None: the connection speaks another protocol from now on.

@@ -32,9 +32,7 @@ const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 /// Shortest life of a watch that did not ask for one, in seconds; the longest is twice that.
 const LIFE_MIN_S: u64 = 1_800;
-/// Initial objects written per chunk.
-const CHUNK: usize = 200;
-/// Later events are written together up to this size, and large ones alone.
+/// Events are written together up to about this size, so that a reader that stops holds little; later ones that are large alone.
 const CHUNK_BYTES: usize = 32 * 1024;
 
 /// One watch that was accepted and has not been answered yet.
@@ -197,18 +195,17 @@ impl Watcher {
 
     fn next_initial(&mut self, revision: Revision, mark_end: bool) -> Result<Bytes, Failure> {
         let mut out = Vec::new();
-        let entries: Vec<Entry> = self.initial.by_ref().take(CHUNK).collect();
-        let last = entries.len() < CHUNK;
-        for entry in &entries {
+        while out.len() < CHUNK_BYTES {
+            let Some(entry) = self.initial.next() else { break };
             if self.only.as_ref().is_some_and(|only| *only != entry.key) {
                 continue;
             }
-            let record = Record::read(entry)?;
+            let record = Record::read(&entry)?;
             if self.selection.matches(&self.resource, &record)? {
                 self.write_event(&mut out, EventType::Added, &record)?;
             }
         }
-        if last {
+        if self.initial.as_slice().is_empty() {
             self.phase = Phase::Live;
             self.initial = Vec::new().into_iter();
             if mark_end {

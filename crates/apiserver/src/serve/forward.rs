@@ -11,7 +11,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
-use tokio_tungstenite::tungstenite::protocol::Role;
+use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Bytes, Error, Message};
 
 use crate::response::{Body, ForwardedPort, Turnover};
@@ -20,6 +20,8 @@ use crate::response::{Body, ForwardedPort, Turnover};
 const DATA: u8 = 0;
 const ERROR: u8 = 1;
 const BUFFER_BYTES: usize = 16 * 1024;
+/// A message of a client. Clients send what they read at once, which is some ten kilobytes.
+const MESSAGE_BYTES_MAX: usize = 256 * 1024;
 
 /// What a request needs to be turned over, should its answer say so.
 pub struct Upgrade {
@@ -58,13 +60,21 @@ impl Forwarding {
     pub async fn run(self) {
         let passed = async {
             let upgraded = self.upgraded.await.map_err(|error| error.to_string())?;
-            let socket = WebSocketStream::from_raw_socket(TokioIo::new(upgraded), Role::Server, None).await;
+            let socket =
+                WebSocketStream::from_raw_socket(TokioIo::new(upgraded), Role::Server, Some(bounds())).await;
             pass(socket, self.port).await.map_err(|error| error.to_string())
         };
         if let Err(error) = passed.await {
             tracing::debug!("a port-forward ended: {error}");
         }
     }
+}
+
+/// What is held of a message until its end.
+fn bounds() -> WebSocketConfig {
+    WebSocketConfig::default()
+        .max_message_size(Some(MESSAGE_BYTES_MAX))
+        .max_frame_size(Some(MESSAGE_BYTES_MAX))
 }
 
 fn message(channel: u8, bytes: &[u8]) -> Message {
@@ -116,7 +126,7 @@ mod tests {
 
     async fn pair() -> (WebSocketStream<tokio::io::DuplexStream>, WebSocketStream<tokio::io::DuplexStream>) {
         let (ours, theirs) = tokio::io::duplex(BUFFER_BYTES);
-        let server = WebSocketStream::from_raw_socket(ours, Role::Server, None).await;
+        let server = WebSocketStream::from_raw_socket(ours, Role::Server, Some(bounds())).await;
         (server, WebSocketStream::from_raw_socket(theirs, Role::Client, None).await)
     }
 
@@ -125,6 +135,21 @@ mod tests {
             Message::Binary(bytes) => bytes.to_vec(),
             other => panic!("{other:?}"),
         }
+    }
+
+    #[tokio::test]
+    async fn a_message_that_is_too_long_ends_the_connection() {
+        let (server, mut client) = pair().await;
+        let (near, mut far) = tokio::io::duplex(2 * MESSAGE_BYTES_MAX);
+        let task = tokio::spawn(pass(server, ForwardedPort { port: 1, connection: Ok(Box::new(near)) }));
+        let longest = vec![7; MESSAGE_BYTES_MAX - 1];
+        client.send(message(DATA, &longest)).await.expect("sent");
+        let mut taken = vec![0; longest.len()];
+        far.read_exact(&mut taken).await.expect("bytes");
+        assert_eq!(taken, longest);
+        let _ = client.send(message(DATA, &vec![7; MESSAGE_BYTES_MAX])).await;
+        let ended = task.await.expect("no panic");
+        assert!(matches!(ended, Err(Error::Capacity(_))), "{ended:?}");
     }
 
     #[tokio::test]

@@ -10,6 +10,7 @@ use hyper::body::Incoming;
 
 use super::pace::Open;
 use super::patience::Stalls;
+use super::streams::Waiting;
 use crate::ApiServer;
 use crate::failure::Failure;
 use crate::newcomers::Newcomers;
@@ -71,11 +72,13 @@ pub struct Frontend {
     pub transport: Transport,
     pub newcomers: Newcomers,
     pub stalls: Stalls,
+    pub waiting: Waiting,
 }
 
 impl Frontend {
     pub fn new(server: ApiServer, transport: Transport) -> Self {
-        Self { server, transport, newcomers: Newcomers::default(), stalls: Stalls::default() }
+        let (newcomers, stalls, waiting) = (Newcomers::default(), Stalls::default(), Waiting::default());
+        Self { server, transport, newcomers, stalls, waiting }
     }
 
     /// What a request that came in here gets; it is open until that is sent.

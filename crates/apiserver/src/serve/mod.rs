@@ -8,6 +8,7 @@ mod pace;
 mod patience;
 pub mod rotation;
 pub mod socket;
+mod streams;
 pub mod tls;
 
 use std::convert::Infallible;
@@ -39,6 +40,7 @@ use self::frontend::{Frontend, Transport};
 use self::pace::{Pace, Silence};
 use self::patience::Patient;
 use self::socket::SocketFile;
+use self::streams::Streams;
 use self::tls::{Authority, IdentityError};
 use crate::audit::Source;
 use crate::newcomers::Newcomer;
@@ -281,7 +283,8 @@ async fn converse(
         .adaptive_window(true);
     let pace = Pace::start();
     let stream = TokioIo::new(Patient::new(stream, pace.clone(), frontend.stalls.clone()));
-    let opened = pace.clone();
+    let (opened, streams) = (pace.clone(), Streams::of(&frontend.waiting));
+    let counted = streams.clone();
     // What the connection becomes once it is not HTTP any more.
     let forwarding = Arc::new(Mutex::new(None));
     let accepted = forwarding.clone();
@@ -290,6 +293,7 @@ async fn converse(
             request.extensions_mut().insert(newcomer.clone());
         }
         let open = opened.open(request.version());
+        let counted = (request.version() == http::Version::HTTP_2).then(|| counted.clone());
         let (upgrade, answered) = (Upgrade::of(&mut request), frontend.clone().answer(request, open));
         let accepted = accepted.clone();
         async move {
@@ -297,12 +301,16 @@ async fn converse(
             if let Some(forwarding) = upgrade.and_then(|upgrade| upgrade.accepted(&mut response)) {
                 *accepted.lock() = Some(forwarding);
             }
-            Ok::<_, Infallible>(response)
+            Ok::<_, Infallible>(match counted {
+                Some(streams) => streams.count(response),
+                None => response,
+            })
         }
     });
     let mut connection = pin!(builder.serve_connection_with_upgrades(stream, answer));
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
+        () = streams.ended() => return tracing::debug!("the peer does not take what its streams hold"),
         silence = pace.ended() => {
             if silence == Silence::Head {
                 return tracing::debug!("the head of a request took too long");
