@@ -8,7 +8,7 @@ use capi_types::dev::SERVED_ANNOTATION;
 use capi_types::key::ObjectKey;
 use capstan_base::rng::Rng;
 use capstan_base::time::Clock;
-use capstan_engine::client::write::Part;
+use capstan_engine::client::write::{Part, WriteError};
 use capstan_engine::client::{
     Client, ConnectOptions, Impersonated, Mode, Object, Precondition, Writer, connect, get,
 };
@@ -278,4 +278,45 @@ async fn ports_are_forwarded_to_users_whose_roles_say_so() {
     .await;
     let names = served_names(watcher.clone(), &pod, 6443).await.expect("a certificate");
     assert!(names.contains("kubernetes.default.svc"), "{names:?}");
+}
+
+/// Who may write Roles hands on what he holds, as upstream; the administrator anything.
+#[tokio::test]
+async fn nobody_gives_himself_a_right_that_he_does_not_hold() {
+    const KEEPER: &str = "keeper";
+    let api = Harbor::start().await;
+    let meta = |name: &str| json!({"name": name, "namespace": "kube-system"});
+    let role = |name: &str, rules: Value| -> Role {
+        serde_json::from_value(json!({"metadata": meta(name), "rules": rules})).expect("a Role")
+    };
+    let binding = |name: &str| -> RoleBinding {
+        let subject = json!({"kind": "User", "name": KEEPER, "apiGroup": "rbac.authorization.k8s.io"});
+        let role_ref = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name});
+        let binding = json!({"metadata": meta(name), "subjects": [subject], "roleRef": role_ref});
+        serde_json::from_value(binding).expect("a RoleBinding")
+    };
+    let all = json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]);
+    // A `*` would have `escalate` and `bind` in it.
+    let keeps = json!([
+        {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles", "rolebindings"],
+         "verbs": ["create", "get", "list", "patch", "update", "delete"]},
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]);
+    api.writer.create(&role(KEEPER, keeps), Mode::Real).await.expect("created");
+    api.writer.create(&binding(KEEPER), Mode::Real).await.expect("created");
+    api.writer.create(&role("all", all.clone()), Mode::Real).await.expect("created");
+    let keeper = Writer::new(api.acting_as(KEEPER).await, KEEPER);
+    let refused = |error: WriteError| error.to_string();
+    let said = keeper.create(&role("mine", all), Mode::Real).await.map_err(refused).expect_err("refused");
+    let why = "attempting to grant RBAC permissions not currently held:\n{APIGroups:[\"*\"], Resources:[\"*\"], Verbs:[\"*\"]}";
+    assert!(said.contains(why), "{said}");
+    let said = keeper.create(&binding("all"), Mode::Real).await.map_err(refused).expect_err("refused");
+    assert!(said.contains(why), "{said}");
+    let pods = role("mine", json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]));
+    keeper.create(&pods, Mode::Real).await.expect("what he holds");
+    keeper.create(&binding("mine"), Mode::Real).await.expect("what he holds");
+    let more = json!({"rules": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]});
+    let key = ObjectKey::new("kube-system", "mine");
+    let patched = keeper.patch_part::<Role>(&key, Part::Main, &more, Mode::Real).await;
+    let said = patched.map_err(refused).expect_err("refused");
+    assert!(said.contains("Resources:[\"secrets\"]"), "{said}");
 }

@@ -23,15 +23,16 @@ use crate::registry::identity;
 use crate::registry::list::Listing;
 use crate::registry::offload::{LIGHT_BYTES_MAX, LIGHT_OBJECTS_MAX, Lane};
 use crate::registry::{Draft, Part, Registry, Subject, Written, present};
-use crate::request::auth::Identity;
+use crate::request::auth::{Identity, Role};
 use crate::request::content;
 use crate::request::fence::{self, HeldLease};
+use crate::request::grants::Grants;
 use crate::request::negotiate::{self, Form};
 use crate::request::options::{ListOptions, Query, WriteKind, WriteOptions, resource_version};
 use crate::request::routes::{Route, Target, Verb, route};
 use crate::resource::scale;
 use crate::resource::strategy::Strategy;
-use crate::resource::{Resource, ScalePaths};
+use crate::resource::{RBAC_GROUP, Resource, ScalePaths};
 use crate::response::answer;
 use crate::response::lines::{Lines, value_line};
 use crate::response::watch::Watcher;
@@ -47,8 +48,8 @@ const LEFT_OUT_NAMED_MAX: usize = 3;
 pub struct Asked {
     pub registry: Arc<Registry>,
     pub lines: Arc<Lines>,
-    pub who: Identity,
     pub documents: Arc<Documents>,
+    pub who: Identity,
     pub parts: Arc<Parts>,
     pub body: Result<Bytes, Failure>,
     /// By a part of this process.
@@ -67,6 +68,8 @@ struct Call {
     body: Bytes,
     /// Leases that it rests on, if it writes.
     held: Vec<HeldLease>,
+    /// What may be handed on by Roles and bindings, if it writes one; `None`: anything.
+    grants: Option<Grants>,
     in_process: bool,
 }
 
@@ -109,8 +112,8 @@ async fn try_handle(asked: Asked) -> Result<Reply, Failure> {
         return Ok(documents::not_found());
     }
     let warnings: Vec<String> = resource.deprecation.iter().cloned().collect();
-    let (body, held) = (body?, Vec::new());
-    let call = Call { registry, lines, who, resource, target, query, parts, body, held, in_process };
+    let (body, held, grants) = (body?, Vec::new(), None);
+    let call = Call { registry, lines, who, resource, target, query, parts, body, held, grants, in_process };
     let reply = if call.is_long(verb) {
         let (registry, lane) = (call.registry.clone(), call.lane(Lane::Writing));
         registry.offload.drive(lane, call.run(verb)).await?
@@ -159,6 +162,9 @@ impl Call {
         if is_write(verb) || matches!(verb, Verb::Delete | Verb::DeleteCollection) {
             let fences = fence::named(&self.parts.headers)?;
             self.held = self.registry.hold(self.subject(), fences).await?;
+            if resource.group == RBAC_GROUP && self.who.role != Role::Admin {
+                self.grants = Some(rbac::grants(&self.registry, &self.who, &self.target.namespace).await?);
+            }
         }
         match (self.target.subresource.as_str(), verb) {
             ("", Verb::List) => self.list().await,
@@ -367,7 +373,7 @@ impl Call {
 
     fn write_options(&self, kind: WriteKind) -> Result<WriteOptions<'_>, Failure> {
         let options = WriteOptions::parse(&self.query, kind, self.header(header::USER_AGENT))?;
-        Ok(WriteOptions { held: &self.held, ..options })
+        Ok(WriteOptions { held: &self.held, grants: self.grants.as_ref(), ..options })
     }
 
     async fn delete(&self) -> Result<Reply, Failure> {

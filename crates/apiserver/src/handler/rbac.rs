@@ -13,6 +13,8 @@ use crate::failure::Failure;
 use crate::object::Record;
 use crate::registry::{Registry, present};
 use crate::request::auth::Identity;
+pub use crate::request::grants::ResourceAttributes;
+use crate::request::grants::{Grants, covers};
 use crate::resource::{RBAC_GROUP, Resource};
 use capstan_store::{Entry, Range};
 
@@ -22,17 +24,6 @@ const BUILT_IN: [(&str, &str); 2] = [
     ("system:kube-controller-manager", "kube-controller-manager"),
     ("system:kube-scheduler", "kube-scheduler"),
 ];
-
-/// Something that somebody wants to do. Empty text: not in the request.
-#[derive(Clone, Copy, Debug)]
-pub struct ResourceAttributes<'a> {
-    pub verb: &'a str,
-    pub group: &'a str,
-    pub resource: &'a str,
-    pub subresource: &'a str,
-    pub namespace: &'a str,
-    pub name: &'a str,
-}
 
 /// Is it allowed by a built-in right, or by what is bound to the user?
 ///
@@ -54,6 +45,35 @@ pub async fn allows(
     }
     Ok(!attributes.namespace.is_empty()
         && any_bound_role_covers(registry, who, attributes, attributes.namespace).await?)
+}
+
+/// What somebody holds in a namespace, or in the cluster (empty), and what the roles there would hand on.
+///
+/// # Errors
+/// The store cannot be read.
+pub async fn grants(registry: &Registry, who: &Identity, namespace: &str) -> Result<Grants, Failure> {
+    let places = if namespace.is_empty() { vec![""] } else { vec!["", namespace] };
+    let mut grants = Grants {
+        user: who.user.to_string(),
+        groups: who.groups().into_iter().map(str::to_owned).collect(),
+        ..Grants::default()
+    };
+    for place in places {
+        for role in bound_roles(registry, who, place).await? {
+            grants.held.extend(rules(registry, &role, place).await?);
+        }
+    }
+    for role in all::<ClusterRole>(registry, "clusterroles", "").await? {
+        let name = role.metadata.name.unwrap_or_default();
+        grants.roles.insert(("ClusterRole".to_owned(), name), role.rules.unwrap_or_default());
+    }
+    if !namespace.is_empty() {
+        for role in all::<Role>(registry, "roles", namespace).await? {
+            let name = role.metadata.name.unwrap_or_default();
+            grants.roles.insert(("Role".to_owned(), name), role.rules.unwrap_or_default());
+        }
+    }
+    Ok(grants)
 }
 
 /// By the bindings of a namespace, or of the cluster (empty).
@@ -150,52 +170,15 @@ fn names(subjects: Option<&[Subject]>, who: &Identity, namespace: &str) -> bool 
     })
 }
 
-fn covers(rule: &PolicyRule, attributes: ResourceAttributes<'_>) -> bool {
-    let any_or = |words: &[String], word: &str| words.iter().any(|known| known == "*" || known == word);
-    let groups = rule.api_groups.as_deref().unwrap_or_default();
-    let resources = rule.resources.as_deref().unwrap_or_default();
-    let resource = match attributes.subresource {
-        "" => attributes.resource.to_owned(),
-        subresource => format!("{}/{subresource}", attributes.resource),
-    };
-    let allows_resource = any_or(resources, &resource)
-        || !attributes.subresource.is_empty() && resources.contains(&format!("*/{}", attributes.subresource));
-    // A name that the request does not carry is in no list: a rule with names never allows to create.
-    let only = rule.resource_names.as_deref().unwrap_or_default();
-    let allows_name = only.is_empty() || only.iter().any(|name| name == attributes.name);
-    any_or(&rule.verbs, attributes.verb) && any_or(groups, attributes.group) && allows_resource && allows_name
-}
-
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
     fn attributes<'a>(verb: &'a str, subresource: &'a str, name: &'a str) -> ResourceAttributes<'a> {
         let (group, resource, namespace) = ("coordination.k8s.io", "leases", "kube-system");
         ResourceAttributes { verb, group, resource, subresource, namespace, name }
-    }
-
-    #[test]
-    fn a_rule_covers_what_it_names() {
-        let rule = |names: Value| -> PolicyRule {
-            let rule = json!({"apiGroups": ["coordination.k8s.io"], "resources": ["leases", "*/scale"],
-                "verbs": ["create", "get"], "resourceNames": names});
-            serde_json::from_value(rule).expect("a rule")
-        };
-        for (names, attributes, expected) in [
-            (json!([]), attributes("get", "", "a"), true),
-            (json!([]), attributes("create", "", ""), true),
-            (json!([]), attributes("update", "", "a"), false),
-            (json!([]), attributes("get", "status", "a"), false),
-            (json!([]), attributes("get", "scale", "a"), true),
-            (json!(["a"]), attributes("get", "", "a"), true),
-            (json!(["a"]), attributes("get", "", "b"), false),
-            (json!(["a"]), attributes("create", "", ""), false),
-        ] {
-            assert_eq!(covers(&rule(names.clone()), attributes), expected, "{names} {attributes:?}");
-        }
     }
 
     #[test]

@@ -69,7 +69,12 @@ async fn allowed(spec: &Value, who: &Identity, registry: &Registry) -> Result<bo
             let (verb, group) = (text(resource, "verb"), text(resource, "group"));
             let (plural, subresource) = (text(resource, "resource"), text(resource, "subresource"));
             let (namespace, name) = (text(resource, "namespace"), text(resource, "name"));
-            let by_role = who.may(Attributes::Resource { verb: &verb, group: &group, resource: &plural });
+            let by_role = who.may(Attributes::Resource {
+                verb: &verb,
+                group: &group,
+                resource: &plural,
+                subresource: &subresource,
+            });
             let attributes = rbac::ResourceAttributes {
                 verb: &verb,
                 group: &group,

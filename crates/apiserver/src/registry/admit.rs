@@ -6,6 +6,8 @@ use serde_json::Value;
 use super::{Registry, Subject};
 use crate::failure::Failure;
 use crate::object::Record;
+use crate::request::grants::Grants;
+use crate::resource::RBAC_GROUP;
 use capstan_store::Range;
 use k8s_machinery::admission::{Found, Known, Need, Request};
 
@@ -21,6 +23,20 @@ impl Registry {
         let request = subject.request(old, dry_run);
         let known = self.learn(self.admission.needs(&request, new)).await?;
         Ok(self.admission.check(&request, new, &known)?)
+    }
+
+    /// Refuses a Role or a binding that hands on what its author does not hold.
+    pub(super) fn admit_grants(
+        &self,
+        subject: Subject<'_>,
+        grants: Option<&Grants>,
+        old: Option<&Value>,
+        new: &Value,
+    ) -> Result<(), Failure> {
+        let Subject { resource, name, .. } = subject;
+        let Some(grants) = grants.filter(|_| resource.group == RBAC_GROUP) else { return Ok(()) };
+        let checked = grants.check(&resource.kind, old, new);
+        checked.map_err(|why| Failure::forbidden(&resource.group, &resource.plural, name, &why))
     }
 
     /// Refuses to delete what is in use. Most kinds have no such rule, and are not read for it.

@@ -92,6 +92,7 @@ impl Registry {
             let admitted = self.admit(subject, None, &object, options.dry_run).await?;
             let name = object::name(&object).to_owned();
             let subject = Subject { name: &name, ..subject };
+            self.admit_grants(subject, options.grants, None, &object)?;
             match self.try_insert(subject, &object, managed, options, &mut namespace).await? {
                 Inserted::At(revision) => {
                     if let Some(revision) = revision {

@@ -65,6 +65,7 @@ impl Registry {
         let mut warnings = Vec::new();
         if part == Part::Main {
             warnings.extend(self.admit(subject, Some(old), &revised.object, options.dry_run).await?);
+            self.admit_grants(subject, options.grants, Some(old), &revised.object)?;
         }
         let written = self.commit(subject, entry, record, revised, options).await?;
         Ok(written.map(|written| {

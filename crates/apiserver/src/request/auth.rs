@@ -164,7 +164,7 @@ fn same_secret(secret: &str, given: &str) -> bool {
 /// One thing to be allowed, as authorisation sees it.
 #[derive(Clone, Copy, Debug)]
 pub enum Attributes<'a> {
-    Resource { verb: &'a str, group: &'a str, resource: &'a str },
+    Resource { verb: &'a str, group: &'a str, resource: &'a str, subresource: &'a str },
     Path { verb: &'a str, path: &'a str },
 }
 
@@ -172,10 +172,12 @@ impl Identity {
     pub(crate) fn may(&self, attributes: Attributes<'_>) -> bool {
         match (self.role, attributes) {
             (Role::Admin, _) => true,
-            (Role::ReadOnly, Attributes::Resource { verb, group, resource, .. }) => {
+            (Role::ReadOnly, Attributes::Resource { verb, group, resource, subresource }) => {
                 let secrets = group.is_empty() && resource == "secrets";
+                // Behind it is a kubelet, which runs commands by GET.
+                let kubelet = subresource.split('/').next() == Some("proxy");
                 (is_of_oneself(group, resource) && verb == "create")
-                    || (matches!(verb, "get" | "list" | "watch") && !secrets && resource != "*")
+                    || (matches!(verb, "get" | "list" | "watch") && !secrets && !kubelet && resource != "*")
             }
             (Role::Guest, Attributes::Resource { verb, group, resource, .. }) => {
                 is_of_oneself(group, resource) && verb == "create"
@@ -191,7 +193,7 @@ impl Identity {
     /// 403 in upstream's words.
     pub fn authorize(&self, verb: Verb, target: &Target) -> Result<(), Failure> {
         let Target { group, plural, subresource, namespace, name, .. } = target;
-        let attributes = Attributes::Resource { verb: verb.word(), group, resource: plural };
+        let attributes = Attributes::Resource { verb: verb.word(), group, resource: plural, subresource };
         if self.may(attributes) {
             return Ok(());
         }
@@ -255,11 +257,17 @@ mod tests {
 
     #[test]
     fn roles_may_what_they_say() {
-        let attributes = |verb, resource| Attributes::Resource { verb, group: "", resource };
+        let attributes = |verb, path: &'static str| {
+            let (resource, subresource) = path.split_once('/').unwrap_or((path, ""));
+            Attributes::Resource { verb, group: "", resource, subresource }
+        };
         for (identity, attributes, allowed) in [
             (Identity::ADMIN, attributes("delete", "secrets"), true),
             (Identity::READ_ONLY, attributes("list", "nodes"), true),
             (Identity::READ_ONLY, attributes("get", "secrets"), false),
+            (Identity::READ_ONLY, attributes("get", "nodes/status"), true),
+            (Identity::READ_ONLY, attributes("get", "nodes/proxy/healthz"), false),
+            (Identity::ADMIN, attributes("get", "nodes/proxy"), true),
             (Identity::READ_ONLY, attributes("patch", "nodes"), false),
             (Identity::READ_ONLY, attributes("deletecollection", "nodes"), false),
             (Identity::READ_ONLY, Attributes::Path { verb: "get", path: "openapi/v3" }, true),

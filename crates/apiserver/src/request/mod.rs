@@ -4,6 +4,7 @@
 pub mod auth;
 pub mod content;
 pub mod fence;
+pub mod grants;
 pub mod negotiate;
 pub mod options;
 pub mod routes;

@@ -9,6 +9,7 @@ use http::Uri;
 use percent_encoding::percent_decode_str;
 
 use super::fence::HeldLease;
+use super::grants::Grants;
 use crate::failure::Failure;
 use k8s_machinery::validation::cause::Cause;
 
@@ -79,7 +80,7 @@ pub enum WriteKind {
 }
 
 /// Options of create, update and patch, and who writes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct WriteOptions<'a> {
     pub dry_run: bool,
     pub field_validation: FieldValidation,
@@ -91,6 +92,8 @@ pub struct WriteOptions<'a> {
     pub sees_managed_fields: bool,
     /// Leases that the write rests on.
     pub held: &'a [HeldLease],
+    /// What its author may hand on by Roles and bindings; `None`: anything.
+    pub grants: Option<&'a Grants>,
 }
 
 impl<'a> WriteOptions<'a> {
