@@ -56,13 +56,16 @@ pub fn run(args: &StandaloneArgs, clock: &Clock) -> anyhow::Result<String> {
 /// Counts first, then the keys of the objects that need attention.
 fn say_repaired(repaired: &Repaired) -> String {
     let (uncertain, lost) = (repaired.uncertain.len(), repaired.lost.len());
+    let gone = match repaired.unknown {
+        Some(unknown) => format!("{} are lost", lost as u64 + unknown),
+        None => format!("{lost} are known to be lost"),
+    };
     let mut said = format!(
         "The data file was damaged: {}.\nIt is kept as {}.\n{} objects were saved ({uncertain} of them uncertain), \
-         {} are lost; resource versions go on from {}. The history is gone, so clients read everything anew.\n",
+         {gone}; resource versions go on from {}. The history is gone, so clients read everything anew.\n",
         repaired.damage,
         repaired.original.display(),
         repaired.kept,
-        lost as u64 + repaired.unknown,
         repaired.revision
     );
     if repaired.is_newest_commit_lost {
@@ -70,8 +73,14 @@ fn say_repaired(repaired: &Repaired) -> String {
             "The last commit cannot be read; objects that it changed or deleted may be as they were before it.\n",
         );
     }
-    if repaired.unknown > 0 {
-        let _ = writeln!(said, "Of {} lost objects not even the key is known.", repaired.unknown);
+    match repaired.unknown {
+        Some(0) => {}
+        Some(unknown) => {
+            let _ = writeln!(said, "Of {unknown} lost objects not even the key is known.");
+        }
+        None => said.push_str(
+            "How many objects there were cannot be read, so more may be lost than are named here: compare with a backup.\n",
+        ),
     }
     if uncertain > 0 {
         said.push_str(

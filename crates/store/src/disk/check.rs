@@ -48,8 +48,8 @@ pub struct Repaired {
     pub lost: Vec<Key>,
     /// Keys that changed last, to what is not known.
     pub lost_or_deleted: Vec<Key>,
-    /// Objects that are gone together with their keys.
-    pub unknown: u64,
+    /// Objects that are gone together with their keys. `None`: how many there were is not known.
+    pub unknown: Option<u64>,
     /// The last commit is gone; what is here is from before it.
     pub is_newest_commit_lost: bool,
     pub revision: Revision,

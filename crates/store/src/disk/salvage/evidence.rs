@@ -78,8 +78,8 @@ pub(in crate::disk) struct Salvage {
     pub(in crate::disk) lost: Vec<Key>,
     /// Keys that changed shortly before the end, to what is not known.
     pub(in crate::disk) lost_or_deleted: Vec<Key>,
-    /// Objects that were counted and of which not even the key is known.
-    pub(in crate::disk) unknown: u64,
+    /// Objects that were counted and of which not even the key is known. `None`: the count cannot be read either.
+    pub(in crate::disk) unknown: Option<u64>,
     /// The newest commit itself is gone; the one before it was taken.
     pub(in crate::disk) is_newest_commit_lost: bool,
     /// Greatest that was seen.
@@ -252,6 +252,7 @@ impl Salvage {
         let doubtful = perhaps.len() as u64;
         if missing == Some(0) {
             self.lost_or_deleted.clear();
+            self.unknown = missing;
             return;
         }
         for entry in perhaps {
@@ -260,11 +261,11 @@ impl Salvage {
             }
             self.objects.insert(entry);
         }
-        let unnamed = missing.map_or(0, |missing| missing.saturating_sub(doubtful));
-        if missing.is_some() && unnamed == 0 {
+        let unnamed = missing.map(|missing| missing.saturating_sub(doubtful));
+        if unnamed == Some(0) {
             self.lost_or_deleted.clear();
         }
-        self.unknown = unnamed.saturating_sub(self.lost_or_deleted.len() as u64);
+        self.unknown = unnamed.map(|unnamed| unnamed.saturating_sub(self.lost_or_deleted.len() as u64));
         self.uncertain.sort();
     }
 }
