@@ -285,6 +285,11 @@ async fn build(config: Config, read_only: bool, pulse: &Pulse, server: &str) -> 
     .await;
     match built {
         Ok(client) => client.map_err(|error: kube::Error| ConnectError::Server(explain(&error, server))),
+        // The one panic that credentials are known to cause: a token becomes a header.
+        Err(error) if error.is_panic() => Err(ConnectError::Server(format!(
+            "the credentials for {server} cannot be sent: a token has a line break or another character that no header \
+             may have; look at the token of the kubeconfig, or at what its credential plugin prints"
+        ))),
         Err(error) => {
             Err(ConnectError::Server(format!("setting up the client for {server} failed: {error}")))
         }
@@ -316,6 +321,19 @@ users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, com
 
     async fn refusal(options: &ConnectOptions) -> String {
         prepare(options).await.map(|_| ()).expect_err("refused").to_string()
+    }
+
+    #[tokio::test]
+    async fn a_token_that_no_header_takes_is_named() {
+        let file = FILE.replace(
+            "user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: PLUGIN, interactiveMode: Always}}",
+            r#"user: {token: "a\nb"}"#,
+        );
+        let text = refusal(&options(&file, None).1).await;
+        assert!(
+            text.starts_with("the credentials for https://127.0.0.1:1/ cannot be sent: a token has"),
+            "{text}"
+        );
     }
 
     #[tokio::test]

@@ -31,6 +31,9 @@ use parking_lot::Mutex;
 const SET_ANSWER_HOLDS: TimeDelta = TimeDelta::hours(24);
 /// Answers and times that are remembered at most; what is forgotten is asked again.
 const REMEMBERED_MAX: usize = 10_000;
+/// An extension that asks to be left alone for longer is asked all the same: its host may be gone by then, and nothing else
+/// would end the update.
+const AGAIN_MAX: Duration = Duration::from_secs(600);
 
 /// What the controllers are told about updates in place.
 #[derive(Clone, Default)]
@@ -223,22 +226,45 @@ async fn call(context: &Context, observed: &machine::Observed) -> Result<Progres
     let mut answers: Vec<UpdateMachineResponse> = Vec::new();
     for handler in &handlers {
         let answer = asking.extensions().update_machine(handler, &request).await;
-        answers.push(answer.map_err(|error| error.to_string())?);
+        let answer = answer.map_err(|error| error.to_string())?;
+        if answer.retry_after_seconds < 0 {
+            let seconds = answer.retry_after_seconds;
+            return Err(format!("extension handler {handler} answered retryAfterSeconds {seconds}"));
+        }
+        answers.push(answer);
     }
     let answer = aggregate(&answers);
     let mut known = asking.updates.lock();
-    match u64::try_from(answer.retry_after_seconds).unwrap_or(0) {
-        0 => {
+    match again_after(answer.retry_after_seconds) {
+        None => {
             known.remove(&uid);
             Ok(Progress::Done)
         }
-        seconds => {
+        Some(again) => {
             if known.len() >= REMEMBERED_MAX {
                 known.retain(|_, (until, _)| *until > now);
             }
-            let again = Duration::from_secs(seconds);
             known.insert(uid, (context.clock.now() + again, answer.message.clone()));
             Ok(Progress::Running { again, words: answer.message })
         }
+    }
+}
+
+/// When the next call is due; `None`: the update is done.
+fn again_after(seconds: i32) -> Option<Duration> {
+    let seconds = u64::try_from(seconds).ok().filter(|seconds| *seconds > 0)?;
+    Some(Duration::from_secs(seconds).min(AGAIN_MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_extension_is_asked_again_within_minutes_whatever_it_says() {
+        for (said, expected_s) in [(1, 1), (600, 600), (601, 600), (i32::MAX, 600)] {
+            assert_eq!(again_after(said), Some(Duration::from_secs(expected_s)), "{said}");
+        }
+        assert_eq!(again_after(0), None);
     }
 }

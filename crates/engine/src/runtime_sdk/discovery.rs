@@ -14,6 +14,9 @@ const TIMEOUT_MAX_S: i32 = 30;
 pub const FAIL: &str = "Fail";
 pub const IGNORE: &str = "Ignore";
 
+/// More would not fit the status in which they are listed.
+const HANDLERS_MAX: usize = 1_000;
+
 /// The handlers of an extension as its ExtensionConfig lists them, with defaults filled in.
 ///
 /// # Errors
@@ -22,6 +25,12 @@ pub fn handlers(extension: &str, answer: &DiscoveryResponse) -> Result<Vec<Exten
     if answer.status() != SUCCESS {
         let what = refusal(answer.status(), answer.message());
         return Err(format!("failed to discover extension \"{extension}\": {what}"));
+    }
+    let count = answer.handlers.len();
+    if count > HANDLERS_MAX {
+        return Err(format!(
+            "failed to discover extension \"{extension}\": it has {count} handlers, and {HANDLERS_MAX} are the most"
+        ));
     }
     let mut names = BTreeSet::new();
     let mut problems = Vec::new();
@@ -111,6 +120,17 @@ mod tests {
 
     fn hook(name: &str) -> Value {
         json!({"apiVersion": API_VERSION, "hook": name})
+    }
+
+    #[test]
+    fn so_many_handlers_that_their_list_cannot_be_stored_are_refused() {
+        let many = |count: usize| {
+            let handler = |n| json!({"name": format!("h{n}"), "requestHook": hook("UpdateMachine")});
+            of((0..count).map(handler).collect())
+        };
+        assert_eq!(many(1_000).map(|handlers| handlers.len()), Ok(1_000));
+        let refused = "failed to discover extension \"ext\": it has 1001 handlers, and 1000 are the most";
+        assert_eq!(many(1_001).err().as_deref(), Some(refused));
     }
 
     #[test]
