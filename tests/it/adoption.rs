@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use capi_types::cluster::Cluster;
+use capi_types::control_plane::KubeadmControlPlane;
 use capi_types::key::{ObjectKey, controller_of};
 use capi_types::machine::Machine;
 use capi_types::machine_deployment::MachineDeployment;
@@ -12,7 +14,7 @@ use capi_types::machine_set::MachineSet;
 use capstan_engine::client::Object;
 use capstan_engine::client::write::{Mode, Part};
 use http::{Method, Request, StatusCode};
-use k8s_openapi::api::core::v1::Event;
+use k8s_openapi::api::core::v1::{Event, Secret};
 use kube::client::Body;
 use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
@@ -178,4 +180,28 @@ async fn a_machine_set_that_changes_meanwhile_is_adopted_and_not_made_again() {
     sim.until("four workers", 120, async |s| settled(s, 1, 4, "v1.34.1").await).await;
     assert_eq!(uids::<MachineSet>(&sim).await, sets, "no other MachineSet was made");
     assert_eq!(sim.list::<Machine>().await.len(), 5, "one for the control plane, four workers");
+}
+
+/// The Secrets stayed without an owner once the control plane had been made anew, and outlived the Cluster.
+#[tokio::test(start_paused = true)]
+async fn certificates_without_an_owner_are_owned_again() {
+    const PAIRS: [&str; 4] = ["harbor-ca", "harbor-sa", "harbor-proxy", "harbor-etcd"];
+    let sim = harbor(63, 0).await;
+    let cluster = sim.get::<Cluster>("harbor").await.expect("the Cluster").metadata.uid;
+    let another = json!([{"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": "harbor", "uid": cluster,
+        "controller": true}]);
+    for (pair, owners) in PAIRS.into_iter().zip([json!(null), another, json!([]), json!(null)]) {
+        sim.patch::<Secret>(pair, json!({"metadata": {"ownerReferences": owners}})).await;
+    }
+    let touched = json!({"metadata": {"annotations": {"touched": "yes"}}});
+    sim.patch::<KubeadmControlPlane>("harbor-cp", touched).await;
+    sim.until("owned", 60, async |sim| {
+        let secrets: Vec<Secret> = sim.list().await;
+        let is_owned = |name: &&str| {
+            let secret = secrets.iter().find(|secret| secret.metadata.name.as_deref() == Some(name));
+            secret.and_then(controller_of).is_some_and(|owner| owner.kind == "KubeadmControlPlane")
+        };
+        PAIRS.iter().filter(|name| is_owned(name)).count() == PAIRS.len()
+    })
+    .await;
 }

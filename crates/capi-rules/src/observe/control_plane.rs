@@ -31,6 +31,7 @@ pub fn control_plane(source: &impl Source, object: &KubeadmControlPlane, cluster
         machine_pools: Vec::new(),
         template: template(source, object),
         certificates: Certificates::Found(Vec::new()),
+        unowned_certificates: Vec::new(),
         kubeconfig: Kubeconfig::Missing,
         workload: Workload::NotAsked,
         name_suffix: String::new(),

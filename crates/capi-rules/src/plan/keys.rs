@@ -14,6 +14,11 @@ pub enum KeyCall {
         /// Kind and life of the keys.
         settings: KeySettings,
     },
+    /// The owner becomes the controller of these pairs, whoever controlled them.
+    AdoptCertificates {
+        /// In the order in which they are taken.
+        purposes: Vec<Purpose>,
+    },
     /// `server` is a URL; `algorithm` as in [`KeySettings`].
     CreateKubeconfig {
         /// Of the workload cluster's API.

@@ -137,6 +137,10 @@ impl fmt::Display for KeyCall {
                 let names: Vec<&str> = purposes.iter().map(|purpose| purpose.name()).collect();
                 write!(f, "create certificates {}", names.join(", "))
             }
+            Self::AdoptCertificates { purposes } => {
+                let names: Vec<&str> = purposes.iter().map(|purpose| purpose.name()).collect();
+                write!(f, "adopt certificates {}", names.join(", "))
+            }
             Self::CreateKubeconfig { server, .. } => write!(f, "create the kubeconfig secret for {server}"),
             Self::AdoptKubeconfig => f.write_str("adopt the kubeconfig secret"),
             Self::RenewKubeconfig { .. } => f.write_str("renew the kubeconfig's client certificate"),

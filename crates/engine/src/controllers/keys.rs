@@ -31,7 +31,15 @@ pub async fn call(
         KeyCall::CreateKubeconfig { server, algorithm } => {
             create_kubeconfig(context, cluster, owner, (server, algorithm)).await
         }
-        KeyCall::AdoptKubeconfig => adopt_kubeconfig(context, cluster, owner).await,
+        KeyCall::AdoptCertificates { purposes } => {
+            for purpose in purposes {
+                adopt(context, cluster, owner, purpose.secret_name(&cluster.name)).await?;
+            }
+            Ok(())
+        }
+        KeyCall::AdoptKubeconfig => {
+            adopt(context, cluster, owner, kubeconfig::secret_name(&cluster.name)).await
+        }
         KeyCall::RenewKubeconfig { algorithm } => renew_kubeconfig(context, cluster, algorithm).await,
     }
 }
@@ -69,12 +77,14 @@ async fn create_kubeconfig(
     Ok(())
 }
 
-async fn adopt_kubeconfig(
+/// The owner becomes the controller of a Secret, whoever controlled it.
+async fn adopt(
     context: &Context,
     cluster: &ObjectKey,
     owner: &OwnerReference,
+    secret: String,
 ) -> Result<(), ReconcileError> {
-    let before = required(context, cluster, kubeconfig::secret_name(&cluster.name)).await?;
+    let before = required(context, cluster, secret).await?;
     let mut after = before.clone();
     let owners = after.metadata.owner_references.get_or_insert_default();
     owners.retain(|o| o.controller != Some(true));

@@ -24,7 +24,7 @@ pub fn step(observed: &Observed, act: &Act, why: Why) -> Step {
         is_bookkeeping: matches!(
             act,
             Act::OwnTemplate
-                | Act::Keys(KeyCall::AdoptKubeconfig)
+                | Act::Keys(KeyCall::AdoptKubeconfig | KeyCall::AdoptCertificates { .. })
                 | Act::Annotate { .. }
                 | Act::RemoveFinalizer
         ),
@@ -99,8 +99,7 @@ fn writes(observed: &Observed, act: &Act) -> Vec<Write> {
     }
 }
 
-/// The Secrets that the Machine's configuration made for the cluster, then the Machine: once it is adopted, its
-/// Secrets are not looked at again.
+/// The Secrets that the Machine's configuration made for the cluster, then the Machine.
 fn adopted(observed: &Observed, orphan: &OwnedMachine) -> Vec<Write> {
     let control_plane = &observed.control_plane;
     let config = orphan.machine.spec.bootstrap.config_ref.as_ref().map(|r| r.name.as_str());

@@ -139,6 +139,10 @@ pub fn certificates(p: &mut Pending) -> Flow {
         let names = foreign.iter().map(|purpose| purpose.name()).collect();
         return p.fail(Blocked::ExternalCertificatesMissing { names });
     }
+    if !p.observed.unowned_certificates.is_empty() {
+        let adopt = KeyCall::AdoptCertificates { purposes: p.observed.unowned_certificates.clone() };
+        p.step(Act::Keys(adopt), Why::CertificatesNotOurs);
+    }
     if initialized || ours.is_empty() {
         return Flow::Continue(());
     }

@@ -126,6 +126,7 @@ pub enum Why {
     NotOwned,
     NotYetInitialized,
     NoKubeconfig,
+    CertificatesNotOurs,
     KubeconfigNotOurs,
     KubeconfigExpires,
     OutOfSync {
@@ -195,6 +196,7 @@ impl Rule for Why {
             Self::NotOwned => "template-not-owned",
             Self::NotYetInitialized => "not-yet-initialized",
             Self::NoKubeconfig => "no-kubeconfig",
+            Self::CertificatesNotOurs => "certificates-not-ours",
             Self::KubeconfigNotOurs => "kubeconfig-not-ours",
             Self::KubeconfigExpires => "kubeconfig-expires",
             Self::OutOfSync { .. } => "out-of-sync",
@@ -235,6 +237,7 @@ impl fmt::Display for Why {
             Self::NotOwned => f.write_str("a template moves and goes with its Cluster"),
             Self::NotYetInitialized => f.write_str("they are missing and the cluster is not initialized"),
             Self::NoKubeconfig => f.write_str("there is none"),
+            Self::CertificatesNotOurs => f.write_str("nobody or another object controls them"),
             Self::KubeconfigNotOurs => f.write_str("another object controls it"),
             Self::KubeconfigExpires => f.write_str("its client certificate has less than half a year left"),
             Self::OutOfSync { what } => write!(f, "{} differ from the template", what.join(", ")),

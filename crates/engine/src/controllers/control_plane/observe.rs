@@ -38,7 +38,7 @@ pub async fn observe(
         observed.secrets = secrets(context, &ObjectKey::of(&**cluster)).await?;
     }
     if observed.infrastructure_is_provisioned() && !observed.is_deleting() {
-        observed.certificates = certificates(context, &observed).await;
+        (observed.certificates, observed.unowned_certificates) = certificates(context, &observed).await;
         observed.kubeconfig = stored_kubeconfig(context, &observed).await;
     }
     if observed.endpoint().is_some() && !observed.machines.is_empty() {
@@ -88,17 +88,25 @@ async fn secret(context: &Context, observed: &Observed, name: String) -> Result<
         .map_err(|error| format!("Secret {key} cannot be read: {error}"))
 }
 
-async fn certificates(context: &Context, observed: &Observed) -> Certificates {
+/// Those that are there, and of them those that are to be taken over. Source: `ensureCertificatesOwnerRef`, v1.14.0.
+async fn certificates(context: &Context, observed: &Observed) -> (Certificates, Vec<Purpose>) {
     let cluster = observed.cluster.metadata.name.as_deref().unwrap_or_default();
-    let mut found = Vec::new();
+    let uid = observed.control_plane.metadata.uid.as_ref();
+    let (mut found, mut unowned) = (Vec::new(), Vec::new());
     for purpose in Purpose::needed(!observed.etcd_is_managed()) {
         match secret(context, observed, purpose.secret_name(cluster)).await {
-            Ok(Some(_)) => found.push(*purpose),
+            Ok(Some(secret)) => {
+                found.push(*purpose);
+                let is_owned = controller_of(&secret).is_some_and(|owner| Some(&owner.uid) == uid);
+                if !is_owned && secret.type_.as_deref() == Some(SECRET_TYPE) {
+                    unowned.push(*purpose);
+                }
+            }
             Ok(None) => {}
-            Err(error) => return Certificates::Unreadable(error),
+            Err(error) => return (Certificates::Unreadable(error), Vec::new()),
         }
     }
-    Certificates::Found(found)
+    (Certificates::Found(found), unowned)
 }
 
 async fn stored_kubeconfig(context: &Context, observed: &Observed) -> Kubeconfig {

@@ -165,6 +165,24 @@ fn kubeconfig_is_renewed_at_half_its_life_and_taken_over() {
 }
 
 #[test]
+fn certificates_are_taken_over_in_every_pass() {
+    let mut o = fixtures::three();
+    o.unowned_certificates = vec![Purpose::Ca, Purpose::FrontProxy];
+    check(&o, &["adopt certificates ca, proxy"], &[]);
+    // What is missing is made in the same pass.
+    o.control_plane.status = None;
+    o.machines.clear();
+    o.certificates = Certificates::Found(vec![Purpose::Ca]);
+    o.unowned_certificates = vec![Purpose::Ca];
+    let steps: Vec<String> = plan(&o, fixtures::now())
+        .steps
+        .iter()
+        .filter_map(|s| s.action.as_ref().map(ToString::to_string))
+        .collect();
+    assert_eq!(steps[..2], ["adopt certificates ca", "create certificates sa, proxy, etcd"], "{steps:?}");
+}
+
+#[test]
 fn labels_gates_and_timeouts_change_in_place() {
     let mut o = fixtures::three();
     let metadata = o.control_plane.spec.machine_template.metadata.get_or_insert_default();

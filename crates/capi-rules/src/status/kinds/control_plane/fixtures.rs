@@ -218,6 +218,7 @@ pub fn observed(machines: Vec<OwnedMachine>) -> Observed {
         machine_pools: Vec::new(),
         template: template(),
         certificates: Certificates::Found(Purpose::needed(false).to_vec()),
+        unowned_certificates: Vec::new(),
         kubeconfig: Kubeconfig::Found { ours: true, controlled: true, expires: None },
         name_suffix: "abcdefghij".to_owned(),
         in_place: InPlace::Off,

@@ -26,7 +26,7 @@ pub use inspect::{Inspection, inspect};
 pub use machine::OwnedMachine;
 pub use summary::{Pass, status};
 
-use self::certificates::Certificates;
+use self::certificates::{Certificates, Purpose};
 use crate::etcd::Membership;
 use crate::status::in_place::InPlace;
 use capi_types::cluster::{Cluster, FailureDomain};
@@ -99,6 +99,8 @@ pub struct Observed {
     pub template: Template,
     /// Secrets with the authorities.
     pub certificates: Certificates,
+    /// Those of them that Cluster API's own components made, and that this control plane does not control.
+    pub unowned_certificates: Vec<Purpose>,
     /// Secret with the administrator's access.
     pub kubeconfig: Kubeconfig,
     /// Nodes, pods and etcd members.
