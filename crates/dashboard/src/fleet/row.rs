@@ -283,6 +283,8 @@ pub struct ReplicaFacts {
     pub rollout_after_s: Option<u32>,
     /// Machines are replaced only when a person deletes them.
     pub on_delete: bool,
+    /// Control planes: their etcd is the user's.
+    pub external_etcd: bool,
     pub infrastructure_ref: Option<Arc<Reference>>,
     pub bootstrap_ref: Option<Arc<Reference>>,
 }

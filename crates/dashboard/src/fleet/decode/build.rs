@@ -286,6 +286,7 @@ impl Builder<'_> {
                 .or_else(|| status.initialized.0.then_some(true)),
             rollout_after_s: Some(seconds(after)).filter(|s| *s != 0),
             on_delete: [&spec.rollout.strategy, &spec.strategy].iter().any(|s| s.r#type.0 == "OnDelete"),
+            external_etcd: !spec.kubeadm_config_spec.cluster_configuration.etcd.external.endpoints.is_empty(),
             infrastructure_ref: infrastructure.and_then(|r| self.reference(r)),
             bootstrap_ref: self.reference(&spec.template.spec.bootstrap.config_ref),
         }

@@ -49,7 +49,7 @@ lenient! {
         cluster_name: Text, paused: bool, replicas: Option<u32>, version: Text, failure_domain: Text,
         control_plane_ref: Ref, infrastructure_ref: Ref, bootstrap: Bootstrap, topology: Topology,
         template: Template, machine_template: Template, rollout: Rollout, rollout_after: Text,
-        strategy: Strategy, deletion: Deletion, selector: Selector, checks: Checks,
+        strategy: Strategy, deletion: Deletion, selector: Selector, checks: Checks, kubeadm_config_spec: KubeadmConfig,
         #[serde(rename = "providerID")] provider_id: Text,
     }
     /// Both forms: `apiGroup` of v1beta2, `apiVersion` of v1beta1.
@@ -62,6 +62,11 @@ lenient! {
     Rollout { after: Text, strategy: Strategy }
     Strategy { r#type: Text }
     Deletion { node_drain_timeout_seconds: Option<u32>, node_volume_detach_timeout_seconds: Option<u32> }
+    /// Of a KubeadmControlPlane.
+    KubeadmConfig { cluster_configuration: ClusterConfiguration }
+    ClusterConfiguration { etcd: Etcd }
+    Etcd { external: ExternalEtcd }
+    ExternalEtcd { endpoints: Vec<Text> }
     Selector { match_labels: Texts, match_expressions: Vec<Requirement> }
     Requirement { key: Text, operator: Text, values: Vec<Text> }
     /// Of a MachineHealthCheck.

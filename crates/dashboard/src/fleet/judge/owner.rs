@@ -36,8 +36,13 @@ impl Rules<'_> {
         if ["Available", "Ready"].iter().all(|summary| self.find(summary).is_none()) {
             self.not_reported();
         }
+        let has_external_etcd = self.row.replica_facts().is_some_and(|facts| facts.external_etcd);
         for type_ in parts {
-            if let Some((at, _)) = self.missing(type_) {
+            // Nobody looks at an etcd of the user's: its condition stays as it was at first, for ever.
+            let is_never_told = |c: &Condition| {
+                type_ == "EtcdClusterHealthy" && has_external_etcd && c.status == Status::Unknown
+            };
+            if let Some((at, _)) = self.missing(type_).filter(|(_, c)| !is_never_told(c)) {
                 self.echo(at, if is_up { ECHO_S } else { IDLE_S });
             }
         }

@@ -182,6 +182,23 @@ fn owners_of_machines() {
         control_plane("a", 3).condition("EtcdClusterHealthy", "False", "NotHealthy", ""),
         Verdict::Degraded,
     );
+    let never_told = |built: Builder| {
+        built.condition(
+            "EtcdClusterHealthy",
+            "Unknown",
+            "InspectionFailed",
+            "Waiting for Cluster control plane to be initialized",
+        )
+    };
+    check(never_told(control_plane("a", 3)), Verdict::Degraded);
+    let etcd = json!({"external": {"endpoints": ["https://10.0.0.9:2379"]}});
+    let external =
+        |built: Builder| built.set("/spec/kubeadmConfigSpec/clusterConfiguration/etcd", etcd.clone());
+    check(never_told(external(control_plane("a", 3))), Verdict::Ok);
+    check(
+        external(control_plane("a", 3)).condition("EtcdClusterHealthy", "False", "NotHealthy", ""),
+        Verdict::Degraded,
+    );
     check(
         control_plane("a", 3)
             .condition("EtcdClusterHealthy", "False", "NotHealthy", "")
