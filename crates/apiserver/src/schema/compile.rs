@@ -265,6 +265,7 @@ impl Node {
             lists |= child.has_keyed_lists;
         }
         (self.has_defaults, self.has_rules, self.has_keyed_lists) = (defaults, rules, lists);
+        self.default_bytes = self.default.as_ref().map_or(0, |default| default.to_string().len());
     }
 }
 

@@ -61,6 +61,8 @@ pub struct Node {
     pub default: Option<Value>,
     checks: Option<Box<Checks>>,
     rules: Option<Box<rules::Rules>>,
+    /// Of the default, as text.
+    default_bytes: usize,
     /// A default is declared here or below: lets defaulting skip whole subtrees.
     has_defaults: bool,
     /// A rule is declared here or below.
@@ -68,6 +70,9 @@ pub struct Node {
     /// A list with keys, a set or a whole object is declared here or below.
     has_keyed_lists: bool,
 }
+
+/// What the defaults of one object may be together. A body may have 3 MiB.
+const DEFAULTS_BYTES_MAX: usize = 8 << 20;
 
 /// The JSON types a schema can ask for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -198,7 +203,7 @@ impl Schema {
     /// nulls go, defaults come. Answers with the paths that were dropped.
     ///
     /// # Errors
-    /// 400 when metadata, or anything in a built-in kind, has a wrong type.
+    /// 400 when metadata, or anything in a built-in kind, has a wrong type; 413 when its defaults would make it too large.
     pub fn decode(&self, object: &mut Value) -> Result<Vec<String>, Failure> {
         let unknown = self.root.prune(object);
         self.root.drop_nulls(object);
@@ -217,8 +222,11 @@ impl Schema {
                 kind = self.kind,
             )));
         }
-        self.root.apply_defaults(object);
-        Ok(unknown)
+        let mut left = Some(DEFAULTS_BYTES_MAX);
+        self.root.apply_defaults(object, &mut left);
+        left.map(|_| unknown).ok_or_else(|| {
+            Failure::request_too_large(format!("its defaults have more than {DEFAULTS_BYTES_MAX} bytes"))
+        })
     }
 
     /// What is wrong with a decoded object. With `old`, complaints about parts that did not change

@@ -82,8 +82,9 @@ impl Node {
     }
 
     /// Fills what is missing, in every object that is there. Parents are not created, unless they
-    /// have a default themselves.
-    pub fn apply_defaults(&self, value: &mut Value) {
+    /// have a default themselves. `left`: so many bytes may still come; `None` once there was no room for one, and nothing
+    /// comes then: each item of a list may get the same large default.
+    pub fn apply_defaults(&self, value: &mut Value, left: &mut Option<usize>) {
         if !self.has_defaults {
             return;
         }
@@ -98,21 +99,21 @@ impl Node {
                         Some(Value::Null) => !node.nullable,
                         Some(_) => false,
                     };
-                    if let (true, Some(default)) = (missing, &node.default) {
-                        map.insert(name.clone(), default.clone());
+                    if missing && let Some(default) = node.default_within(left) {
+                        map.insert(name.clone(), default);
                     }
                     if let Some(child) = map.get_mut(name) {
-                        node.apply_defaults(child);
+                        node.apply_defaults(child, left);
                     }
                 }
                 if let Some(node) = self.additional.as_deref().filter(|node| node.has_defaults) {
                     let undeclared = map.iter_mut().filter(|(key, _)| !self.properties.contains_key(*key));
-                    undeclared.for_each(|(_, child)| node.fill(child));
+                    undeclared.for_each(|(_, child)| node.fill(child, left));
                 }
             }
             Value::Array(items) => {
                 if let Some(node) = &self.items {
-                    items.iter_mut().for_each(|item| node.fill(item));
+                    items.iter_mut().for_each(|item| node.fill(item, left));
                 }
             }
             _ => {}
@@ -120,10 +121,20 @@ impl Node {
     }
 
     /// A map value or list item: a null becomes the default, anything else is descended into.
-    fn fill(&self, value: &mut Value) {
-        if let (Value::Null, false, Some(default)) = (&*value, self.nullable, &self.default) {
-            *value = default.clone();
+    fn fill(&self, value: &mut Value, left: &mut Option<usize>) {
+        if value.is_null()
+            && !self.nullable
+            && let Some(default) = self.default_within(left)
+        {
+            *value = default;
         }
-        self.apply_defaults(value);
+        self.apply_defaults(value, left);
+    }
+
+    /// The default, while there is room for it.
+    fn default_within(&self, left: &mut Option<usize>) -> Option<Value> {
+        let default = self.default.as_ref()?;
+        *left = left.and_then(|left| left.checked_sub(self.default_bytes));
+        left.is_some().then(|| default.clone())
     }
 }

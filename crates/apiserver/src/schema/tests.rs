@@ -103,6 +103,24 @@ fn defaults_and_nulls() {
     assert_eq!(object, json!({"metadata": {"name": "n"}}), "parents are not created");
 }
 
+/// A list of a few hundred kilobytes became gigabytes.
+#[test]
+fn defaults_that_multiply_are_bounded() {
+    let large = "x".repeat(10_000);
+    let things = schema(&json!({
+        "spec": {"type": "object", "properties": {
+            "list": {"type": "array", "items": {"type": "object", "properties": {"d": {"type": "string", "default": large}}}},
+        }},
+    }));
+    let of = |items: usize| json!({"metadata": {"name": "n"}, "spec": {"list": vec![json!({}); items]}});
+    let mut fits = of(800);
+    things.decode(&mut fits).expect("decodes");
+    assert_eq!(fits["spec"]["list"][799]["d"].as_str().map(str::len), Some(10_000));
+    let mut bomb = of(100_000);
+    assert_eq!(things.decode(&mut bomb).map_err(|failure| failure.code()), Err(413));
+    assert!(bomb["spec"]["list"][1_000].get("d").is_none(), "nothing more comes once it is too much");
+}
+
 #[test]
 fn values_are_judged_in_upstreams_words() {
     let set = json!({"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"});

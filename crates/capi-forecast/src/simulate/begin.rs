@@ -34,6 +34,9 @@ use capstan_physics::boot::BootStage;
 /// A host that waits so much longer than what is long for its step does not come by itself.
 const STUCK_AFTER: i32 = 3;
 
+/// Machines of one Cluster: ten times what any is known to have.
+const MACHINES_MAX: i64 = 100_000;
+
 /// Clocks differ by less.
 const CLOCK_AHEAD_MAX: TimeDelta = TimeDelta::hours(1);
 
@@ -46,9 +49,29 @@ pub(super) struct Beginning {
     pub assumptions: Vec<String>,
 }
 
-/// Everything of one Cluster; `None` when it is not in the dump.
+/// Why a Cluster is not simulated: each of its Machines is one in the simulation. `None`: nothing speaks against it.
+pub fn too_large(dump: &Dump, key: &ObjectKey) -> Option<String> {
+    let here = |ns: &str, cluster: Option<&str>| ns == key.namespace && cluster == Some(key.name.as_str());
+    let wanted = |replicas: Option<i32>| i64::from(replicas.unwrap_or(1).max(0));
+    let planes = dump.control_planes.iter().filter(|(k, o)| here(&k.namespace, cluster_label(o.as_ref())));
+    let planes: i64 = planes.map(|(_, plane)| wanted(plane.spec.replicas)).sum();
+    let deployments =
+        dump.machine_deployments.iter().filter(|(k, o)| here(&k.namespace, Some(&o.spec.cluster_name)));
+    let deployments: i64 = deployments.map(|(_, deployment)| wanted(deployment.spec.replicas)).sum();
+    let sets = dump.machine_sets.iter().filter(|(k, o)| here(&k.namespace, Some(&o.spec.cluster_name)));
+    let sets: i64 = sets.map(|(_, set)| wanted(set.spec.replicas)).sum();
+    let all = planes + deployments.max(sets);
+    (all > MACHINES_MAX).then(|| {
+        format!("Cluster {key} is not simulated: it wants {all} Machines, and {MACHINES_MAX} are the most")
+    })
+}
+
+/// Everything of one Cluster; `None` when it is not in the dump, or too large.
 pub(super) fn world_of(dump: &Dump, key: &ObjectKey, now: Timestamp) -> Option<Beginning> {
     let cluster = dump.clusters.get(key)?;
+    if too_large(dump, key).is_some() {
+        return None;
+    }
     let at = begins_at(dump, key, now);
     let mut assumptions = Vec::new();
     if at > now {
@@ -384,5 +407,6 @@ pub(super) fn clusters_of(dump: &Dump) -> (Vec<ObjectKey>, Vec<String>) {
             "{count} {kind} objects of Cluster {cluster} are left out: the Cluster is not among the objects"
         )
     });
-    (dump.clusters.keys().cloned().collect(), said.collect())
+    let large = dump.clusters.keys().filter_map(|key| too_large(dump, key));
+    (dump.clusters.keys().cloned().collect(), said.chain(large).collect())
 }

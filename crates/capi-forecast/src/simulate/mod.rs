@@ -66,9 +66,11 @@ use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+pub use begin::too_large;
 use capi_rules::observe::dump::Dump;
 use capi_types::key::ObjectKey;
 use capstan_base::time::Timestamp;
+
 use chronicle::Chronicle;
 use course::Course;
 

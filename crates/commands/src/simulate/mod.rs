@@ -24,6 +24,7 @@ use args::{ActorsArg, SimulateArgs};
 use capi_forecast::forecast::in_place::Known;
 use capi_forecast::simulate::{
     Actors, Detail, Hunt, Remembered, Scenario, Simulation, Timings, hunt, learn_with, replayed, simulate,
+    too_large,
 };
 use capi_rules::observe::dump::Dump;
 use capi_types::key::{ObjectKey, ObjectRef};
@@ -236,6 +237,10 @@ struct Asked<'a> {
 impl Asked<'_> {
     fn forecast(&self, wanted: Option<&ObjectRef>, namespace: &str) -> anyhow::Result<SimulationAnswer> {
         let Self { args, dump, cluster, scenario, now, style } = *self;
+        let large: Vec<String> = self.clusters().filter_map(|key| too_large(dump, key)).collect();
+        if !large.is_empty() && large.len() == self.clusters().count() {
+            bail!(large.join("\n"));
+        }
         if let Some(within) = args.calendar {
             return calendar::answer(self, within);
         }
@@ -248,7 +253,7 @@ impl Asked<'_> {
                 PlanOutputArg::Json => style.block(output::json(&hunts)?),
                 PlanOutputArg::Text => text::hunts(&hunts, style),
             };
-            return Ok(SimulationAnswer { document, remarks: Vec::new() });
+            return Ok(SimulationAnswer { document, remarks: large });
         }
         let simulation = match args.seed.filter(|_| args.faults) {
             Some(seed) => replayed(dump, cluster, scenario, (seed, FAILING), now),

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::agenda::Order;
-use super::begin::{Beginning, world_of};
+use super::begin::{Beginning, too_large, world_of};
 use super::chronicle::{Chronicle, Detail};
 use super::course::{Course, Ending};
 use super::hosts::HostState;
@@ -18,6 +18,7 @@ use super::timing::{Span, Tempo, Timing};
 use super::timings::Timings;
 use super::way::{Actors, Faults, Until, Way};
 use super::world::World;
+use super::{Scenario, simulate};
 use capi_rules::observe::dump::Dump;
 use capi_types::key::ObjectKey;
 use capi_types::machine::Machine;
@@ -153,4 +154,18 @@ fn report(course: &Course) -> String {
 /// Only what happened to Machines and replicas: seconds, who, what.
 fn sequence(course: &Course) -> Vec<String> {
     course.chronicle.events.iter().map(|e| format!("{} {}: {}", e.at_s, e.who, e.does)).collect()
+}
+
+/// A typing error in a number of replicas must not take the memory of the host.
+#[test]
+fn a_cluster_that_is_too_large_is_refused_with_the_reason() {
+    let key = ObjectKey::new("n", "c");
+    let dump = |workers| Dump::new(manifest(3, workers).into_iter().map(Into::into).collect());
+    assert_eq!(too_large(&dump(99_997), &key), None);
+    let large = dump(u32::try_from(i32::MAX).expect("a number"));
+    let why = "Cluster n/c is not simulated: it wants 2147483650 Machines, and 100000 are the most";
+    assert_eq!(too_large(&large, &key).as_deref(), Some(why));
+    assert!(world_of(&large, &key, now()).is_none());
+    let told = simulate(&large, None, &Scenario::default(), now());
+    assert!(told.clusters.is_empty() && told.remarks.contains(&why.to_owned()), "{:?}", told.remarks);
 }
