@@ -39,7 +39,7 @@ fn every_match_over_screens_columns_and_readings_names_all_of_them() {
         for row in WHOLE.iter().filter(|(below, ..)| source.name.starts_with(below)) {
             let (_, variant, missed) = row;
             let of_enum = |arm: &&str| arm.trim_start_matches(['|', ' ', '(']).starts_with(variant);
-            for arms in matches(&source.code).iter().filter(|arms| arms.iter().any(|arm| of_enum(arm))) {
+            for arms in matches(&source.code).iter().filter(|arms| arms.iter().any(of_enum)) {
                 used.push(row);
                 if arms.iter().any(|arm| *arm == "_" || arm.starts_with("_ ")) {
                     problems.push(format!(
