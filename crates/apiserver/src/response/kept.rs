@@ -13,7 +13,6 @@ pub struct BodyForm {
     pub gzip: bool,
 }
 
-/// A body in one form.
 #[derive(Clone, Debug)]
 pub struct FormedBody {
     pub bytes: Bytes,

@@ -51,7 +51,10 @@ impl<O: Write + Send, A: BufRead + Send> Next<'_, O, A> {
             return Ok(answer("nothing is left to do\n".to_owned(), ExitCode::Success));
         };
         if let StageState::Blocked(why) = &report.state {
-            return Ok(answer(format!("{}; nothing was written\n", said(&report, why)), ExitCode::Blocked));
+            return Ok(answer(
+                format!("{}; nothing was written\n", stage_line(&report, why)),
+                ExitCode::Blocked,
+            ));
         }
         let made = edits(report.stage, &settings);
         let mut for_people = Vec::new();
@@ -164,13 +167,13 @@ fn answer(document: String, exit_code: ExitCode) -> ChangeAnswer {
     ChangeAnswer { document, remarks: Vec::new(), exit_code }
 }
 
-fn said(report: &StageReport, why: &str) -> String {
+fn stage_line(report: &StageReport, why: &str) -> String {
     format!("{} {}: {}", report.stage as usize, report.state.word(), sanitize_line(why))
 }
 
 /// Nothing is left for a program in this stage.
 fn left(report: &StageReport, for_people: &[&StageEdit], owner: PlaceOwner) -> String {
-    let mut text = format!("{}\n", said(report, report.state.reason()));
+    let mut text = format!("{}\n", stage_line(report, report.state.reason()));
     match owner {
         _ if !for_people.is_empty() => text.push_str("for you:\n"),
         PlaceOwner::Kubeadm => text.push_str("`capstan change status` shows how far the last change is\n"),

@@ -4,12 +4,12 @@
 //!
 //! Source: kubeadm `apis/kubeadm/validation/validation.go`.
 
+mod document_check;
 mod kubelet;
 mod limits;
 mod logging;
 mod operations;
 mod proxy;
-mod report;
 mod values;
 
 use std::collections::BTreeSet;
@@ -25,7 +25,7 @@ use super::units;
 use super::yaml::{Located, MapEntry, YamlShape};
 use capstan_base::go_duration::GoDuration;
 use capstan_base::text::did_you_mean;
-use report::Report;
+use document_check::DocumentCheck;
 
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
@@ -58,9 +58,9 @@ pub fn check(document: &Document, minor: Option<u64>) -> Vec<DocumentFinding> {
     walk.value(&FieldPath::default(), &document.located, &Type::Struct(document.kind.name().to_owned()));
     let mut found = walk.found;
     if !found.iter().any(|finding| finding.severity == FindingSeverity::Error) {
-        let mut report = Report { document, found: &mut found };
-        values::check(&mut report, minor);
-        operations::check(&mut report);
+        let mut check = DocumentCheck { document, found: &mut found };
+        values::check(&mut check, minor);
+        operations::check(&mut check);
         found.extend(refused_by_component(document, minor));
     }
     found
@@ -77,7 +77,7 @@ fn refused_by_component(document: &Document, minor: Option<u64>) -> Vec<Document
     let finding = |(path, message): (String, String)| {
         let message = format!("{path} {message}; {component} does not start with it");
         let path = FieldPath::parse(&path).unwrap_or_default();
-        let at = report::place(&document.located, &path);
+        let at = document_check::place(&document.located, &path);
         finding(document, FindingSeverity::Error, &path, at, message)
     };
     refused.into_iter().map(finding).collect()
@@ -95,7 +95,7 @@ pub fn check_flags(document: &Document, minor: Option<u64>) -> Vec<DocumentFindi
     let finding = |refused: accepted::FlagRefusal| {
         let path = refused.folder.iter().fold(FieldPath::default(), |path, name| path.field(name));
         let path = path.field("extraArgs");
-        let at = report::place(&document.located, &path);
+        let at = document_check::place(&document.located, &path);
         let path = path.step(PathStep::Item(refused.flags.join(",")));
         let message = format!("{} {}", refused.refusal.problem, refused.refusal.instead);
         finding(document, FindingSeverity::Error, &path, at, message)

@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::super::document::DocumentKind;
 use super::super::go_url;
 use super::super::network::{is_dns_name, parse_ip};
-use super::report::Report;
+use super::document_check::DocumentCheck;
 
 const PULL_POLICIES: [&str; 4] = ["", "Always", "IfNotPresent", "Never"];
 const USAGES: [&str; 2] = ["signing", "authentication"];
@@ -25,17 +25,17 @@ const GROUP_LENGTH_MAX: usize = 256;
 const CERTIFICATE_KEY_LENGTH: usize = 64;
 const TOKEN: &str = "is not a token; expected 6 letters or digits, a dot, and 16 more, in lower case";
 
-pub(super) fn check(report: &mut Report<'_>) {
-    match report.document.kind {
-        DocumentKind::Init => report.init(),
-        DocumentKind::Join => report.join(),
-        DocumentKind::Upgrade => report.upgrade(),
-        DocumentKind::Reset => report.reset(),
+pub(super) fn check(check: &mut DocumentCheck<'_>) {
+    match check.document.kind {
+        DocumentKind::Init => check.init(),
+        DocumentKind::Join => check.join(),
+        DocumentKind::Upgrade => check.upgrade(),
+        DocumentKind::Reset => check.reset(),
         DocumentKind::Cluster | DocumentKind::Kubelet | DocumentKind::Proxy => {}
     }
 }
 
-impl Report<'_> {
+impl DocumentCheck<'_> {
     fn init(&mut self) {
         self.node_registration();
         let tokens = self.value(&["bootstrapTokens"]).as_array().cloned().unwrap_or_default();
@@ -199,7 +199,7 @@ impl Report<'_> {
     }
 
     fn discovery(&mut self) {
-        let is_given = |report: &Self, part: &str| report.value(&["discovery", part]).is_object();
+        let is_given = |check: &Self, part: &str| check.value(&["discovery", part]).is_object();
         let (token, file) = (is_given(self, "bootstrapToken"), is_given(self, "file"));
         if token == file {
             self.refuse("discovery", "has to have one of bootstrapToken and file, and not both");

@@ -12,7 +12,7 @@ use super::super::image;
 use super::super::network::{self, Cidr};
 use super::super::render::Release;
 use super::FindingSeverity;
-use super::report::Report;
+use super::document_check::DocumentCheck;
 
 /// The flags of each component: path of the list, and those that may stand several times.
 pub(super) const COMPONENTS: [&[&str]; 4] =
@@ -43,24 +43,24 @@ const ENDPOINTS_NEEDED_SINCE: u64 = 35;
 /// kubeadm allows a range of pod addresses to hold at most 2^16 ranges of nodes.
 const NODE_BITS_MAX: u8 = 16;
 
-pub(super) fn check(report: &mut Report<'_>, minor: Option<u64>) {
-    if report.document.kind != DocumentKind::Cluster {
+pub(super) fn check(check: &mut DocumentCheck<'_>, minor: Option<u64>) {
+    if check.document.kind != DocumentKind::Cluster {
         return;
     }
-    report.networking();
-    report.names();
-    report.paths();
-    report.etcd(minor);
-    report.images();
-    report.words();
-    report.gates(minor);
+    check.networking();
+    check.names();
+    check.paths();
+    check.etcd(minor);
+    check.images();
+    check.words();
+    check.gates(minor);
     for component in COMPONENTS {
-        report.flags(component);
-        report.volumes(component);
+        check.flags(component);
+        check.volumes(component);
     }
 }
 
-impl Report<'_> {
+impl DocumentCheck<'_> {
     fn networking(&mut self) {
         for (name, least_bits) in [("serviceSubnet", 4), ("podSubnet", 4)] {
             let path = ["networking", name];

@@ -7,12 +7,12 @@ use super::super::path::{FieldPath, PathStep};
 use super::super::yaml::{Located, YamlShape};
 use super::{DocumentFinding, FindingSeverity, finding};
 
-pub(super) struct Report<'d> {
+pub(super) struct DocumentCheck<'d> {
     pub(super) document: &'d Document,
     pub(super) found: &'d mut Vec<DocumentFinding>,
 }
 
-impl Report<'_> {
+impl DocumentCheck<'_> {
     /// What stands at a path; `null` for nothing.
     pub(super) fn value(&self, path: &[&str]) -> &Value {
         path.iter().fold(&self.document.value, |value, name| &value[*name])
