@@ -27,7 +27,6 @@ impl MemoryStore {
         Self(Image::new(objects, revision, revision, Vec::new(), Bounds::default()))
     }
 
-    /// Every entry.
     pub(super) fn all(&self) -> Page {
         self.0.all()
     }

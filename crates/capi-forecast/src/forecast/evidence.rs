@@ -13,7 +13,6 @@ use capi_types::key::ObjectKey;
 use capi_types::machine::Machine;
 use capi_types::names::CORE_GROUP;
 
-/// One piece of evidence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Seen {

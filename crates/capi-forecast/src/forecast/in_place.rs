@@ -227,10 +227,8 @@ pub fn offered(dump: &Dump, hook: Hook) -> Vec<String> {
     of_hook.map(|handler| text(&handler["name"])).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// What a course costs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Cost {
-    /// Machines that are wanted.
     pub wanted: usize,
     /// The fewest that are available at once.
     pub lowest: usize,

@@ -29,7 +29,6 @@ pub enum Detail {
     Trace,
 }
 
-/// One thing that happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// Seconds since the beginning.
@@ -51,7 +50,6 @@ pub struct EventObject {
     pub name: String,
 }
 
-/// What happened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Occurrence {

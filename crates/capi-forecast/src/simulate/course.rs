@@ -40,7 +40,6 @@ const CIRCLES: u32 = 6;
 const RUNS_MAX: u64 = 20_000;
 const RUNS_PER_MACHINE_MAX: u64 = 500;
 
-/// How a run ended.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Ending {
     /// Nothing is left to do.

@@ -44,7 +44,6 @@ impl Externals {
         self.of(group, kind)?.objects.get(name)
     }
 
-    /// Everything that is there.
     #[cfg(test)]
     pub(super) fn all(&self) -> impl Iterator<Item = &Value> {
         self.kinds.iter().flat_map(|of| of.objects.values()).map(Provided::content)

@@ -50,7 +50,6 @@ pub(super) struct Performed {
 }
 
 impl World {
-    /// Carries out one write.
     pub(super) fn perform(&mut self, write: &Write, outcome: &mut Performed) {
         match write {
             Write::Create { object, content, .. } => self.create(object, content, outcome),

@@ -21,7 +21,6 @@ use capstan_physics::etcd::{self, Etcd};
 /// The conditions of a Node that are false when it is well.
 const PRESSURES: [&str; 3] = ["MemoryPressure", "DiskPressure", "PIDPressure"];
 
-/// A workload cluster.
 #[derive(Clone, Debug, Default)]
 pub(super) struct WorkloadState {
     pub nodes: BTreeMap<String, Arc<Node>>,

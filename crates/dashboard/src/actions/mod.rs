@@ -88,7 +88,6 @@ impl Preview {
     }
 }
 
-/// A performed action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     /// One sentence for a toast or the command's output.

@@ -112,7 +112,6 @@ pub struct Link<'a> {
     pub row: Option<RowId>,
 }
 
-/// One object in detail.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Details<'a> {
     pub row: &'a Row,

@@ -38,7 +38,6 @@ impl Mark {
     }
 }
 
-/// All marks, by object.
 #[derive(Default)]
 pub(super) struct Marks {
     by_uid: FxHashMap<Uid, Mark>,

@@ -439,7 +439,6 @@ impl Fleet {
         self.len() == 0
     }
 
-    /// State of every feed.
     pub fn feeds(&self) -> impl Iterator<Item = (&FeedKey, &Feed)> {
         self.feeds.iter()
     }

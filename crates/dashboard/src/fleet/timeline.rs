@@ -175,7 +175,6 @@ impl Timeline {
         }
     }
 
-    /// An object is gone.
     pub(super) fn record_gone(&mut self, row: &Row, now_s: u32) {
         self.push(row, now_s, Happened::Gone);
     }

@@ -21,7 +21,6 @@ pub struct Journal {
     path: PathBuf,
 }
 
-/// One line.
 #[derive(Debug, Serialize)]
 pub struct Entry<'a> {
     /// RFC 3339, UTC, whole seconds.

@@ -55,7 +55,6 @@ impl<K: Copy + PartialEq> Cursor<K> {
         self.go(motion.apply(self.index, len, page), len, page, key_at);
     }
 
-    /// Moves to `index`.
     pub fn go(&mut self, index: usize, len: usize, page: usize, key_at: impl Fn(usize) -> Option<K>) {
         self.chosen = true;
         self.index = index.min(len.saturating_sub(1));

@@ -112,7 +112,6 @@ impl Preferences {
     }
 }
 
-/// What a person typed.
 #[derive(Default)]
 pub struct Typing {
     /// Keys of a chord that has begun.
@@ -123,7 +122,6 @@ pub struct Typing {
     pub touched_at: Option<Timestamp>,
 }
 
-/// The whole state.
 pub struct Model {
     pub fleet: Fleet,
     pub known: Known,
@@ -221,7 +219,6 @@ impl Model {
         self.keeping.collect(&mut self.fleet, false).then(|| Effect::Keep(self.keeping.waiting()))
     }
 
-    /// The open screen.
     pub fn screen(&self) -> &Screen {
         // `screens` is never empty: only `close_screen` takes one, and it leaves the first.
         &self.screens[self.screens.len() - 1]
@@ -262,7 +259,6 @@ impl Model {
         self.needs_frame = true;
     }
 
-    /// The fleet changed.
     pub fn note(&mut self, changes: &Changes) {
         if !changes.is_empty() {
             self.screens.iter_mut().for_each(|screen| screen.note(&self.fleet, changes));
@@ -309,7 +305,6 @@ impl Model {
         [self.fleet.next_due_s().map(from_now), rows_s, kept_s].into_iter().flatten().min()
     }
 
-    /// Which bindings hold now.
     pub fn mode(&self) -> Mode {
         if self.overlays.is_empty() { self.screen_mode() } else { Mode::Dialog }
     }

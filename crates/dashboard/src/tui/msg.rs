@@ -5,7 +5,6 @@ use crossterm::event::{KeyEvent, MouseEvent};
 use super::effect::EffectOutcome;
 use crate::fleet::Delta;
 
-/// One thing that happened.
 #[derive(Debug)]
 pub enum Msg {
     Key(KeyEvent),

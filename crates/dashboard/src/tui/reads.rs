@@ -24,7 +24,6 @@ pub enum Reading {
     Simulation(Result<Box<Ahead>, String>),
 }
 
-/// What is being read.
 #[derive(Default)]
 pub struct Reads {
     /// With the version that was wanted.

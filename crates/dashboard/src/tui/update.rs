@@ -19,7 +19,6 @@ use crate::actions::Proposal;
 use crate::fleet::SourceId;
 use capi_types::key::ObjectKey;
 
-/// Applies one message.
 pub fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
     let mut effects = changed(model, msg);
     effects.extend(model.keep());

@@ -79,7 +79,6 @@ pub(super) trait Reconcile: Send + Sync + 'static {
     ) -> Result<Ended, ReconcileError>;
 }
 
-/// How a run ended.
 #[derive(Debug)]
 pub(super) struct Ended {
     pub failure: Option<ReconcileError>,

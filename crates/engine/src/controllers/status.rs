@@ -21,7 +21,6 @@ pub enum Outcome {
     Written,
     /// The server has it already.
     Unchanged,
-    /// The object is gone.
     Gone,
 }
 

@@ -44,7 +44,6 @@ use watches::{Awaited, Installed, Watches};
 /// Entries kept in the trace.
 const TRACE_LENGTH: usize = 2000;
 
-/// How an engine runs.
 #[derive(Clone, Debug)]
 pub struct EngineOptions {
     /// Field manager of its writes.

@@ -11,7 +11,6 @@ use parking_lot::Mutex;
 use capi_types::key::ObjectKey;
 use capstan_base::time::Timestamp;
 
-/// How a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
     Done,
@@ -26,7 +25,6 @@ pub enum Ending {
     Panicked(String),
 }
 
-/// One run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     pub at: Timestamp,

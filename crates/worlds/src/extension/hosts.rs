@@ -45,7 +45,6 @@ pub struct DevHosts {
     time_scale: f64,
 }
 
-/// An update that runs.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct Update {
     since: String,

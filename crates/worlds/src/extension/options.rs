@@ -9,7 +9,6 @@ use capstan_base::toml_file::{FileError, Source};
 /// The hooks that are answered, beside discovery.
 pub(super) const HOOKS: [Hook; 3] = [Hook::CanUpdateMachine, Hook::CanUpdateMachineSet, Hook::UpdateMachine];
 
-/// How the extension behaves.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Behaviour {
@@ -69,7 +68,6 @@ pub struct Wrong {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Misbehaviour {
-    /// Status 500.
     Error500,
     /// Status 302 to another path of this server.
     Redirect,

@@ -11,7 +11,6 @@ use serde_json::Value;
 
 use capi_types::bootstrap::{File, KubeadmConfigSpec};
 
-/// See the module.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BootData {
     /// Text by path.

@@ -31,7 +31,6 @@ const PORTS: std::ops::Range<i32> = 20_000..30_000;
 pub(super) const ONLY_IN_MEMORY: &str =
     "this engine simulates machines: only spec.backend.inMemory is supported, not spec.backend.docker";
 
-/// The controller.
 pub struct DevClusters {
     dev_clusters: Cache<DevCluster>,
     clusters: Cache<Cluster>,

@@ -36,7 +36,6 @@ use capstan_physics::etcd::Member;
 /// On the Machine, which keeps it when it moves to another management cluster: all phases are over, so the delays are
 /// not waited for again.
 const BOOTSTRAPPED: &str = "machine.inmemory.infrastructure.cluster.x-k8s.io/bootstrapped";
-/// The controller.
 pub struct DevMachines {
     dev_machines: Cache<DevMachine>,
     machines: Cache<Machine>,

@@ -27,7 +27,6 @@ const POOL_KIND: &str = "DevMachinePool";
 /// A label holds so many characters; longer names are no label, and such a pool stays empty.
 const LABEL_MAX: usize = 63;
 
-/// The controller.
 pub struct DevMachinePools {
     dev_pools: Cache<DevMachinePool>,
     dev_machines: Cache<DevMachine>,

@@ -168,7 +168,6 @@ impl World {
         self.announce(cluster, changes.unwrap_or_default());
     }
 
-    /// Takes a cluster away.
     pub fn remove_cluster(&self, cluster: &ObjectKey) {
         self.served.send_if_modified(|served| served.remove(cluster));
         if self.clusters.lock().remove(cluster) {

@@ -61,7 +61,6 @@ impl RunningEngine {
         &self.handle
     }
 
-    /// The simulated infrastructure.
     pub fn world(&self) -> &Arc<World> {
         &self.world
     }

@@ -7,7 +7,6 @@ use capstan_engine::controllers::in_place;
 use capstan_engine::engine::lease::LeaseOptions;
 use capstan_engine::engine::sharing::Sharing;
 
-/// How a stack runs.
 #[derive(Clone, Debug)]
 pub struct StackOptions {
     pub clock: Clock,

@@ -48,7 +48,6 @@ pub async fn run(apis: Arc<WorkloadApis>, world: Arc<World>, ledgers: Ledgers, c
     }
 }
 
-/// One simulated cluster.
 struct SimulatedSite {
     world: Arc<World>,
     cluster: ObjectKey,

@@ -12,7 +12,6 @@ use capstan_apiserver::{Body, Identity};
 use capstan_engine::client::{Client, Connection, in_process};
 use k8s_machinery::merge;
 
-/// See the module.
 #[derive(Clone)]
 pub struct ApiAccess {
     gate: Gate,
@@ -24,7 +23,6 @@ impl ApiAccess {
         Self { gate, cluster: cluster.to_owned() }
     }
 
-    /// An administrator's connection.
     pub fn administrator(&self) -> Connection {
         in_process(self.gate.clone(), &self.cluster, "default", false)
     }

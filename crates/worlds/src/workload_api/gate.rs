@@ -24,7 +24,6 @@ pub struct Front {
     pub names: Vec<String>,
 }
 
-/// See the module.
 #[derive(Clone)]
 pub struct Gate {
     pub server: ApiServer,

@@ -37,7 +37,6 @@ struct Known {
     seen: Value,
 }
 
-/// One cluster.
 pub struct Mirror {
     world: Arc<World>,
     cluster: ObjectKey,

@@ -73,7 +73,6 @@ pub struct OwnerRollout {
     /// Other versions that its old Machines have.
     pub old_versions: Vec<Arc<str>>,
     pub stage: OwnerStage,
-    /// Machines wanted.
     pub want: u32,
     /// New Machines that are available.
     pub done: u32,

@@ -41,7 +41,6 @@ fn since(machines: &[RollingMachine], began_s: u32) -> impl Iterator<Item = &Rol
 /// What is known when the end is estimated.
 pub(super) struct Estimate<'a> {
     pub machines: &'a [RollingMachine],
-    /// Machines wanted.
     pub want: u32,
     pub began_s: u32,
     /// When it can begin at the earliest, as a range: now, or when what it waits for is through.

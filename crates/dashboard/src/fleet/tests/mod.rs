@@ -57,7 +57,6 @@ pub(in crate::fleet) fn row_of(object: &Value) -> Arc<Row> {
     Arc::new(Decoder::for_kind(SourceId(0), gvk, Arc::default()).row(&slim))
 }
 
-/// One object under construction.
 pub(in crate::fleet) struct Builder(pub(in crate::fleet) Value);
 
 pub(in crate::fleet) fn object(kind: &str, name: &str) -> Builder {

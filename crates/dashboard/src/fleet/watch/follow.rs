@@ -50,7 +50,6 @@ pub enum ObjectNews {
     Unchanged,
 }
 
-/// One Kubernetes Event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventLine {
     /// The object that it is about.

@@ -150,7 +150,6 @@ enum Pages {
     Stopped,
 }
 
-/// Reads one collection.
 struct Reader<'a, K> {
     context: &'a Context,
     api: Api<K>,

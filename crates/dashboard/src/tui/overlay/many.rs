@@ -27,7 +27,6 @@ const ASKED_MAX: usize = 4;
 /// Changed lines that are shown of one object.
 const CHANGED_MAX: usize = 12;
 
-/// One of the objects.
 struct Part {
     ticket: u64,
     source: SourceId,

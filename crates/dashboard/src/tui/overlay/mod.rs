@@ -18,7 +18,6 @@ use super::effect::Effect;
 use super::keymap::Keymap;
 use super::paint::Paint;
 
-/// One open dialog.
 pub enum Overlay {
     /// The command or filter line.
     Prompt(prompt::Prompt),

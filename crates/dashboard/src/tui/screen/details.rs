@@ -49,7 +49,6 @@ impl Tab {
     }
 }
 
-/// What the screen keeps.
 pub struct DetailsScreen {
     pub target: Target,
     /// `None`: an object that no row of the fleet is, or refers to.

@@ -388,7 +388,6 @@ fn set_by(writers: &[FieldManager], paint: &Paint<'_>, width: usize, lines: &mut
     }
 }
 
-/// The object as YAML.
 pub fn yaml(full: &Full, paint: &Paint<'_>) -> Vec<Line<'static>> {
     let mut lines = trouble(full, paint, 120);
     match &full.yaml {

@@ -29,7 +29,6 @@ const SECOND_LOOK_MS: u64 = 1_000;
 /// Lines of the body above the first member: the head line, a blank and the headings.
 const ABOVE: u16 = 3;
 
-/// What the screen keeps.
 pub struct EtcdScreen {
     readings: Readings,
     report: Option<Report>,
@@ -58,7 +57,6 @@ impl EtcdScreen {
         &self.readings.cluster.key
     }
 
-    /// The next reading.
     pub fn want(&self) -> Want {
         self.readings.want(Subject::Etcd, if self.is_doubtful { SECOND_LOOK_MS } else { REST_MS })
     }

@@ -100,7 +100,6 @@ impl FleetScreen {
         layout(area).map_or(1, |parts| page(self.arrange(parts).body))
     }
 
-    /// The fleet changed.
     pub fn note(&mut self, changes: &Changes) {
         self.order.note(changes, &self.query);
     }

@@ -62,7 +62,6 @@ pub struct Context<'a> {
     pub is_held: bool,
 }
 
-/// One open screen.
 pub enum Screen {
     Fleet(fleet::FleetScreen),
     Tree(Box<tree::TreeScreen>),

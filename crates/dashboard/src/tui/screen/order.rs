@@ -56,7 +56,6 @@ impl Order {
         self.due = Due::Asked;
     }
 
-    /// The fleet changed.
     pub fn note(&mut self, changes: &Changes, query: &Query) {
         let is_chosen = !query.text.trim().is_empty() || query.at_least.0 != Verdict::Ok;
         let by_column = matches!(query.sort.by, By::Column(_) | By::Since);

@@ -24,7 +24,6 @@ pub enum Way {
     None(&'static str),
 }
 
-/// One related object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Related {
     /// What it is to the object.

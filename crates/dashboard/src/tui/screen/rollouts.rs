@@ -56,7 +56,6 @@ struct Summary {
     next_turn_s: Option<u32>,
 }
 
-/// What the screen keeps.
 #[derive(Default)]
 pub struct RolloutsScreen {
     /// By standing, then by place.
@@ -87,7 +86,6 @@ impl RolloutsScreen {
         self.is_changed = true;
     }
 
-    /// The fleet changed.
     pub fn note(&mut self, changes: &Changes) {
         self.stale.extend(&changes.clusters);
         self.is_changed |= changes.overview;

@@ -30,7 +30,6 @@ use crate::tui::widget::{counters, table};
 /// What may be typed behind `/` besides words.
 pub(super) const FILTER_HINT: &str = "!word  ~regex  version:1.34  l:key=value  NodeReady=False>10m  age<2h";
 
-/// What the screen keeps.
 pub struct TreeScreen {
     cluster: (SourceId, Uid),
     /// Name of the cluster, for when it is gone.
@@ -335,7 +334,6 @@ impl TreeScreen {
         self.stale = true;
     }
 
-    /// Opens or closes everything.
     pub fn fold_all(&mut self, fleet: &Fleet, open: bool) {
         let parents = self.tree.nodes.iter().filter(|node| node.size > 1 && (open || node.depth > 0));
         self.folds = Folds::all(parents.filter_map(|node| fleet.item_key(node.item)).collect(), open);

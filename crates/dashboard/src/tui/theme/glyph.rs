@@ -3,7 +3,6 @@
 
 use ratatui::symbols::border;
 
-/// One set of characters.
 #[derive(Debug)]
 pub struct Glyphs {
     pub ok: &'static str,

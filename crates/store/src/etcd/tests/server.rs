@@ -6,7 +6,6 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// One etcd process.
 pub struct Etcd {
     child: Child,
     dir: tempfile::TempDir,

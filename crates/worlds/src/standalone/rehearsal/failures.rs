@@ -45,7 +45,6 @@ enum Text {
     More(&'static str),
 }
 
-/// One process.
 struct Part {
     manager: ManagerKind,
     release: Release,

@@ -72,7 +72,6 @@ pub struct Cast {
     pub old: Release,
     /// Of the new kube-controller-manager and of the library in cloud-controller-manager.
     pub new: Release,
-    /// When it begins.
     pub start: Timestamp,
     pub seed: u64,
 }

@@ -56,7 +56,6 @@ enum Judged {
     Plan(Box<(ChangePlan, WantedDocuments)>),
 }
 
-/// What the screen keeps.
 pub struct ChangeScreen {
     readings: Readings,
     reading: Option<ConfigurationReading>,
@@ -110,7 +109,6 @@ impl ChangeScreen {
         &self.readings.cluster
     }
 
-    /// The next reading.
     pub fn want(&self) -> Want {
         let rest_ms = if self.underway().is_some() { REST_UNDERWAY_MS } else { REST_MS };
         self.readings.want(Subject::Configuration, rest_ms)
@@ -315,7 +313,6 @@ impl ChangeScreen {
         .filter(|text| !text.is_empty())
     }
 
-    /// The Cluster.
     pub fn selected(&self, fleet: &Fleet) -> Option<Item> {
         self.readings.row(fleet)
     }

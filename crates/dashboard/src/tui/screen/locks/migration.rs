@@ -16,7 +16,6 @@ use crate::tui::screen::{Context, foot};
 use capstan_base::time::Timestamp;
 use leader_migration::stages::{StageReport, StageState, Walkthrough};
 
-/// What the screen keeps.
 pub struct MigrationScreen {
     pub feed: LockFeed,
     /// Until somebody chooses, the first stage that is not done.

@@ -48,7 +48,6 @@ pub fn stage_line(report: &StageReport, paint: &Paint<'_>, width: usize) -> Line
     ])
 }
 
-/// Everything about one stage.
 pub fn details(feed: &LockFeed, report: &StageReport, paint: &Paint<'_>, width: usize) -> Vec<Line<'static>> {
     let width = width.saturating_sub(4);
     let mut lines = Vec::new();

@@ -19,7 +19,6 @@ use crate::tui::cursor::{Motion, Scroll};
 use crate::tui::layout::{Layout, layout};
 use crate::tui::paint::{Paint, put};
 
-/// What the screen keeps.
 pub struct LocksScreen {
     pub feed: LockFeed,
     scroll: Scroll,

@@ -41,7 +41,6 @@ const LOG_LEAD_S: u32 = 5;
 /// The picture of a larger cluster is derived once a second at most.
 const OFTEN_MACHINES_MAX: usize = 2_000;
 
-/// What the screen keeps.
 pub struct RolloutScreen {
     cluster: (SourceId, Uid),
     /// For when it is gone.

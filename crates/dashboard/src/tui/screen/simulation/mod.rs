@@ -19,7 +19,6 @@ use crate::tui::subject::{PlannedCluster, Subject, Want};
 use crate::tui::theme::Scope;
 use capi_forecast::simulate::Forecast;
 
-/// What the screen keeps.
 pub struct SimulationScreen {
     cluster: PlannedCluster,
     /// The pool that an edit without a name is about: `(name, is it the only one)`.
