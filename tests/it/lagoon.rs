@@ -425,7 +425,7 @@ async fn the_way_by_applying_what_is_next() {
     next("wrote Role kube-system/", ExitCode::Success).await;
     next("wrote KubeadmControlPlane default/lagoon-control-plane", ExitCode::Success).await;
     // It is on its way: there is nothing to do twice, nor by hand.
-    next("2 in progress", ExitCode::Pending).await;
+    next("2 to do", ExitCode::Pending).await;
     lagoon.until("the migration Lease", 690, async |this| this.stage().await.number > 2).await;
     assert_eq!(lagoon.managers("--enable-leader-migration --cloud-provider=gce --bind-address").await, 3);
 
