@@ -14,6 +14,7 @@ use super::render::{API_SERVER, CONTROLLER_MANAGER, ETCD, HostFacts, Mount, SCHE
 use k8s_machinery::names::NODE_ROLE_CONTROL_PLANE;
 
 const ADVERTISE: &str = "kubeadm.kubernetes.io/kube-apiserver.advertise-address.endpoint";
+const CRI_SOCKET: &str = "kubeadm.alpha.kubernetes.io/cri-socket";
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
 /// One control plane node as its mirror pods show it.
@@ -43,7 +44,20 @@ pub fn control_plane(objects: &[Value]) -> Vec<LiveNode> {
             pods.entry(node).or_default().insert(component, object);
         }
     }
-    pods.into_iter().filter_map(|(node, pods)| live_node(node, &pods)).collect()
+    let mut found: Vec<LiveNode> =
+        pods.into_iter().filter_map(|(node, pods)| live_node(node, &pods)).collect();
+    for node in &mut found {
+        node.host.cri_socket = cri_socket(objects, &node.host.name);
+    }
+    found
+}
+
+/// From the annotation that kubeadm gives a Node; later releases keep the socket in a file on the host.
+fn cri_socket(objects: &[Value], name: &str) -> Option<String> {
+    let mut nodes = objects.iter().filter(|object| object["kind"] == "Node");
+    let node = nodes.find(|node| node["metadata"]["name"] == name)?;
+    let socket = node["metadata"]["annotations"][CRI_SOCKET].as_str()?;
+    socket.starts_with("unix:///").then(|| socket.to_owned())
 }
 
 /// A control plane node whose pods were not read, by the label that kubeadm gives it; its API server has the usual port.
@@ -186,6 +200,18 @@ mod tests {
         let settings = ClusterSettings::new(&configuration, None).expect("a version");
         let rendered = node(&settings, &host).expect("an address");
         assert_eq!(found, [LiveNode { host, static_pods: rendered.static_pods, beyond: BTreeMap::new() }]);
+    }
+
+    #[test]
+    fn the_socket_of_the_runtime_is_an_annotation_of_the_node() {
+        let mut objects = pods(&HostFacts::new("n1", "10.0.0.1"), &json!({"kubernetesVersion": "v1.34.0"}));
+        let node = |socket: &str| json!({"kind": "Node", "metadata": {"name": "n1", "annotations": {CRI_SOCKET: socket}}});
+        objects.push(node("unix:///run/crio/crio.sock"));
+        let socket = |objects: &[Value]| control_plane(objects)[0].host.cri_socket.clone();
+        assert_eq!(socket(&objects).as_deref(), Some("unix:///run/crio/crio.sock"));
+        objects.pop();
+        objects.push(node("$(touch x)"));
+        assert_eq!(socket(&objects), None);
     }
 
     #[test]

@@ -14,8 +14,13 @@ pub struct Cidr {
     pub prefix: u8,
 }
 
-/// An address; leading zeros in IPv4 are read as decimal, as Go's older parser did.
+/// An address as a value: texts of one address are equal. Leading zeros in IPv4 are read as decimal, as Go's older parser did,
+/// and an address of IPv4 in one of IPv6 is the former.
 pub fn parse_ip(text: &str) -> Option<IpAddr> {
+    read_ip(text).map(|address| address.to_canonical())
+}
+
+fn read_ip(text: &str) -> Option<IpAddr> {
     if let Ok(address) = text.parse() {
         return Some(address);
     }
@@ -28,7 +33,7 @@ impl Cidr {
     /// Reads `10.96.0.0/12`; bits behind the prefix are cut off.
     pub fn parse(text: &str) -> Option<Self> {
         let (address, prefix) = text.split_once('/')?;
-        let (address, prefix) = (parse_ip(address)?, prefix.parse::<u8>().ok()?);
+        let (address, prefix) = (read_ip(address)?, prefix.parse::<u8>().ok()?);
         let bits = if address.is_ipv4() { 32 } else { 128 };
         (prefix <= bits).then(|| Self { address: masked(address, prefix), prefix })
     }
@@ -108,6 +113,14 @@ pub fn host_of(endpoint: &str) -> Option<&str> {
     (named && port.is_none_or(is_port)).then_some(host)
 }
 
+/// As kubeadm completes an endpoint: one without a port gets this one.
+pub fn with_port(endpoint: &str, port: &str) -> Option<String> {
+    let host = host_of(endpoint)?;
+    let is_whole =
+        endpoint.rsplit_once(':').is_some_and(|(before, _)| before.trim_matches(['[', ']']) == host);
+    Some(if is_whole { endpoint.to_owned() } else { join_host_port(host, port) })
+}
+
 fn is_port(text: &str) -> bool {
     text.parse::<u16>().is_ok_and(|port| port > 0)
 }
@@ -176,6 +189,15 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(host_of(endpoint), host, "{endpoint}");
+        }
+        for (endpoint, whole) in [
+            ("cp.example", Some("cp.example:6443")),
+            ("cp.example:8443", Some("cp.example:8443")),
+            ("fd00::1", Some("[fd00::1]:6443")),
+            ("[fd00::1]:8443", Some("[fd00::1]:8443")),
+            ("Cp_Example", None),
+        ] {
+            assert_eq!(with_port(endpoint, "6443").as_deref(), whole, "{endpoint}");
         }
         assert_eq!(join_host_port("fd00::1", "2379"), "[fd00::1]:2379");
     }

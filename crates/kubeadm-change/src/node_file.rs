@@ -55,9 +55,13 @@ impl NodeFile {
         host: &HostFacts,
         cluster: &WantedDocument,
     ) -> Result<String, ConvertError> {
+        let mut node = json!({"name": host.name});
+        if let Some(socket) = &host.cri_socket {
+            node["criSocket"] = socket.as_str().into();
+        }
         let init = json!({
             "apiVersion": format!("kubeadm.k8s.io/{}", cluster.version), "kind": "InitConfiguration",
-            "nodeRegistration": {"name": host.name},
+            "nodeRegistration": node,
             "localAPIEndpoint": {"advertiseAddress": host.address, "bindPort": host.port},
         });
         let mut configuration = to_stored(cluster.kind, &cluster.version, &cluster.new)?;

@@ -105,7 +105,7 @@ fn node_differences(before: &NodeArtefacts, after: &NodeArtefacts) -> Vec<(Compo
         let empty = Vec::new();
         let (old, new) =
             (before.certificates.get(name).unwrap_or(&empty), after.certificates.get(name).unwrap_or(&empty));
-        let lines = lost_and_gained("name", old, new);
+        let lines = lost_and_gained("name ", old, new);
         if !lines.is_empty() {
             found.push((component, lines));
             // A component reads its certificate when it starts.

@@ -266,12 +266,10 @@ fn hosts(inputs: &Inputs, facts: &ClusterFacts, notes: &mut Vec<String>) -> Vec<
     if !facts.control_plane.is_empty() {
         return facts.control_plane.iter().map(|node| node.host.clone()).collect();
     }
-    if let Some(init) = inputs.document(DocumentKind::Init).map(|document| &document.value)
-        // It stands in commands and file names.
-        && let Some(name) = init["nodeRegistration"]["name"].as_str().filter(|name| is_dns_name(name))
-        && let Some(address) = init["localAPIEndpoint"]["advertiseAddress"].as_str()
-    {
-        return vec![HostFacts::new(name, address)];
+    let init = inputs.document(DocumentKind::Init).and_then(|document| HostFacts::of_init(&document.value));
+    // Its name stands in commands and file names.
+    if let Some(host) = init.filter(|host| is_dns_name(&host.name)) {
+        return vec![host];
     }
     notes.push(
         "no control plane node is known: steps are for one node NODE, to be done on each in turn".to_owned(),

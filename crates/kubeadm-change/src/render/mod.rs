@@ -18,6 +18,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::image;
+use super::network::parse_ip;
 pub use release::Release;
 pub use static_pod::{Mount, StaticPod, Volume};
 
@@ -33,6 +34,9 @@ pub const SCHEDULER: &str = "kube-scheduler";
 /// Folders with certificate authorities that kubeadm mounts when the host has them.
 pub const DEBIAN_CA_FOLDERS: [&str; 3] =
     ["/etc/ca-certificates", "/usr/local/share/ca-certificates", "/usr/share/ca-certificates"];
+
+/// Of an API server.
+pub(super) const PORT_DEFAULT: u16 = 6443;
 
 /// A control plane node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,23 +55,40 @@ pub struct HostFacts {
     pub joined_members: Vec<String>,
     /// The key of the certificate authority is not on the node.
     pub external_ca: bool,
+    /// The socket of its container runtime, where its Node says it.
+    pub cri_socket: Option<String>,
     /// The tag of the image with which its etcd runs.
     pub etcd_tag: Option<String>,
 }
 
 impl HostFacts {
-    /// A node as kubeadm finds it on Debian, made first.
+    /// A node as kubeadm finds it on Debian, made first. An address has its canonical form, as kubeadm writes it.
     pub fn new(name: &str, address: &str) -> Self {
         Self {
             name: name.to_owned(),
-            address: address.to_owned(),
-            port: 6443,
+            address: parse_ip(address).map_or_else(|| address.to_owned(), |address| address.to_string()),
+            port: PORT_DEFAULT,
             ca_folders: DEBIAN_CA_FOLDERS.map(str::to_owned).into(),
             proxy_variables: Vec::new(),
             joined_members: Vec::new(),
             external_ca: false,
+            cri_socket: None,
             etcd_tag: None,
         }
+    }
+
+    /// The node that an InitConfiguration describes, when it names it and its address.
+    pub fn of_init(init: &Value) -> Option<Self> {
+        let name = init["nodeRegistration"]["name"].as_str()?;
+        let mut host = Self::new(name, init["localAPIEndpoint"]["advertiseAddress"].as_str()?);
+        host.take_port(init);
+        Some(host)
+    }
+
+    /// The port of an InitConfiguration; 0 stands for kubeadm's own.
+    pub fn take_port(&mut self, init: &Value) {
+        let port = init["localAPIEndpoint"]["bindPort"].as_u64().and_then(|port| u16::try_from(port).ok());
+        self.port = port.filter(|port| *port != 0).unwrap_or(PORT_DEFAULT);
     }
 
     fn is_ipv6(&self) -> bool {

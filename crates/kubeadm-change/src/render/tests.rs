@@ -67,6 +67,35 @@ fn without_a_pod_range_the_controller_manager_gets_no_range_at_all() {
 }
 
 #[test]
+fn addresses_have_their_canonical_form() {
+    for (given, written) in [
+        ("2001:db8:0:0:0:0:0:1", "2001:db8::1"),
+        ("2001:DB8::0001", "2001:db8::1"),
+        ("::ffff:10.0.0.1", "10.0.0.1"),
+        ("010.000.0.1", "10.0.0.1"),
+    ] {
+        let node = rendered("v1.36.0", json!({}), &HostFacts::new("n1", given));
+        assert_eq!(flag(&node.static_pods[API_SERVER], "advertise-address"), Some(written), "{given}");
+        assert!(node.certificates["apiserver"].iter().any(|name| name == written), "{given}");
+    }
+}
+
+#[test]
+fn the_node_of_an_init_configuration() {
+    let init = |endpoint: Value| json!({"nodeRegistration": {"name": "n1"}, "localAPIEndpoint": endpoint});
+    let of = |endpoint: Value| HostFacts::of_init(&init(endpoint)).map(|host| (host.address, host.port));
+    assert_eq!(
+        of(json!({"advertiseAddress": "fd00::0:1", "bindPort": 8443})),
+        Some(("fd00::1".to_owned(), 8443))
+    );
+    assert_eq!(
+        of(json!({"advertiseAddress": "10.0.0.1", "bindPort": 0})),
+        Some(("10.0.0.1".to_owned(), 6443))
+    );
+    assert_eq!(of(json!({"bindPort": 8443})), None, "kubeadm looks for an address");
+}
+
+#[test]
 fn authorization_modes_over_the_releases() {
     let modes = json!([{"name": "authorization-mode", "value": "Node,Other,RBAC"}]);
     let structured = json!([{"name": "authorization-config", "value": "/etc/a.yaml"}]);
