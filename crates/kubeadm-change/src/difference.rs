@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::document::DocumentKind;
-use super::network::{Cidr, canonical_name, parse_ip};
+use super::network::{Cidr, canonical_name, parse_ip, with_port};
 use super::path::{FieldPath, PathStep};
 use super::schema::{FieldType, ListMerge, Schema, Type};
 use super::units::quantity_milli;
@@ -86,7 +86,7 @@ impl Walk {
             }
             scalar => {
                 let default = field.and_then(|field| field.default.as_deref());
-                if !self.same(old, new, scalar, default) {
+                if !self.same(old, new, scalar, default) && !self.is_spelled(path, old, new) {
                     self.add(path, old, new, default);
                 }
             }
@@ -157,6 +157,16 @@ impl Walk {
         old == new || meaning(&old, type_) == meaning(&new, type_) && old.is_null() == new.is_null()
     }
 
+    /// Is one the short form of the other, which kubeadm completes?
+    fn is_spelled(&self, path: &FieldPath, old: Option<&Value>, new: Option<&Value>) -> bool {
+        let [PathStep::Field(field)] = path.0.as_slice() else { return false };
+        let (Some(old), Some(new)) = (old.and_then(Value::as_str), new.and_then(Value::as_str)) else {
+            return false;
+        };
+        self.kind == DocumentKind::Cluster
+            && completed(field, old).is_some_and(|old| Some(old) == completed(field, new))
+    }
+
     /// In documents of kubeadm a zero value is an absent field; in those of components only an empty one is, and a
     /// duration of nothing.
     fn is_unset(&self, value: &Value, type_: &Type) -> bool {
@@ -203,6 +213,15 @@ fn meaning(value: &Value, type_: &Type) -> String {
             items.iter().map(|item| meaning(item, inner)).collect::<Vec<_>>().join("\n")
         }
         (_, value) => value.to_string(),
+    }
+}
+
+/// Source: kubeadm `util/config/initconfiguration.go` (`SetClusterDynamicDefaults`), for API servers with the usual port.
+fn completed(field: &str, text: &str) -> Option<String> {
+    match field {
+        "kubernetesVersion" if !text.is_empty() => Some(text.strip_prefix('v').unwrap_or(text).to_owned()),
+        "controlPlaneEndpoint" => with_port(text, "6443"),
+        _ => None,
     }
 }
 

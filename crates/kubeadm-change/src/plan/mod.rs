@@ -5,6 +5,7 @@
 mod artefacts;
 mod derived;
 mod drift;
+mod effect;
 mod files;
 #[cfg(test)]
 mod hostile_tests;
@@ -153,7 +154,7 @@ pub fn plan(
     let mut judged = judged(target, &facts);
     let mut notes = target.notes.clone();
     let hosts = hosts(inputs, &facts, &mut notes);
-    judge_files(&mut judged, target, &hosts);
+    judge_by_manifests(&mut judged, target, &hosts);
     let control_plane_patch = match facts.managed_by {
         ManagedBy::ControlPlane => managed::translate(inputs, target, &mut judged, &mut notes),
         ManagedBy::Kubeadm => None,
@@ -221,15 +222,19 @@ fn judged(target: &mut WantedDocuments, facts: &ClusterFacts) -> Vec<JudgedChang
     judged
 }
 
-/// Judges anew what leads to files that a component does not see. What cannot be rendered is said elsewhere.
-fn judge_files(judged: &mut [JudgedChange], target: &WantedDocuments, hosts: &[HostFacts]) {
+/// Judges anew what leads to files that a component does not see, and what has no effect. What cannot be rendered is said
+/// elsewhere.
+fn judge_by_manifests(judged: &mut [JudgedChange], target: &WantedDocuments, hosts: &[HostFacts]) {
     let Some(cluster) = target.document(DocumentKind::Cluster) else { return };
     let Ok((old, new)) = ClusterSettings::pair(&cluster.old, &cluster.new) else { return };
+    let mut nodes = Vec::new();
     for host in hosts {
-        if let (Ok(before), Ok(after)) = (render::node(&old, host), render::node(&new, host)) {
-            mounts::judge(judged, &before, &after);
-        }
+        let rendered = render::node(&old, host).and_then(|before| Ok((before, render::node(&new, host)?)));
+        let Ok((before, after)) = rendered else { continue };
+        mounts::judge(judged, &before, &after);
+        nodes.push((before, after));
     }
+    effect::settle(judged, &nodes);
 }
 
 /// What the order of nodes could not be made from.
