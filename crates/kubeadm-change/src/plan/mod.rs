@@ -222,7 +222,7 @@ fn judged(target: &mut WantedDocuments, facts: &ClusterFacts) -> Vec<JudgedChang
     judged
 }
 
-/// Judges anew what leads to files that a component does not see, and what has no effect. What cannot be rendered is said
+/// Judges anew what leads to files that a component does not see or to an image that does not run, and what has no effect. What cannot be rendered is said
 /// elsewhere.
 fn judge_by_manifests(judged: &mut [JudgedChange], target: &WantedDocuments, hosts: &[HostFacts]) {
     let Some(cluster) = target.document(DocumentKind::Cluster) else { return };
@@ -232,6 +232,7 @@ fn judge_by_manifests(judged: &mut [JudgedChange], target: &WantedDocuments, hos
         let rendered = render::node(&old, host).and_then(|before| Ok((before, render::node(&new, host)?)));
         let Ok((before, after)) = rendered else { continue };
         mounts::judge(judged, &before, &after);
+        refusals::block_etcd_image(judged, host, (&before, &after));
         nodes.push((before, after));
     }
     effect::settle(judged, &nodes);

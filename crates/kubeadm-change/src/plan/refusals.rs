@@ -1,14 +1,20 @@
 //! What a component itself refuses of the changes: it would not start. Owns which change a refusal belongs to; must not know what is refused.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::super::accepted::{self, GateOwner, NotAccepted};
 use super::super::difference::FieldChange;
 use super::super::document::DocumentKind;
 use super::super::facts::ClusterFacts;
+use super::super::image::tag_of;
 use super::super::path::PathStep;
+use super::super::render::{ETCD, HostFacts, NodeArtefacts, StaticPod};
 use super::super::rules::Judgement;
 use super::JudgedChange;
+use k8s_machinery::version::tolerant_tag;
+
+/// The patch release of etcd 3.6 from which on members work beside those of 3.7.
+const LAST_STEP_TO_3_7: u64 = 11;
 
 /// Blocks each change that leads to a flag or a gate that its component refuses.
 pub(super) fn block(judged: &mut [JudgedChange], cluster: Option<&Value>, facts: &ClusterFacts) {
@@ -31,6 +37,50 @@ pub(super) fn block(judged: &mut [JudgedChange], cluster: Option<&Value>, facts:
         // A component of another make may take it.
         finding.forceable = true;
     }
+}
+
+/// Blocks an image of etcd that ends with the flags that its manifest has, or that cannot work beside the member of the node.
+pub(super) fn block_etcd_image(
+    judged: &mut [JudgedChange],
+    host: &HostFacts,
+    (before, after): (&NodeArtefacts, &NodeArtefacts),
+) {
+    let pods = before.static_pods.get(ETCD).zip(after.static_pods.get(ETCD));
+    let Some((old, new)) = pods else { return };
+    let is_of_image = |judged: &&mut JudgedChange| {
+        judged.change.path.to_string() == "etcd.local.imageTag" && judged.finding.verdict != Judgement::Block
+    };
+    let Some(judged) = judged.iter_mut().find(is_of_image) else { return };
+    let running = host.etcd_tag.as_deref().or_else(|| tag_of(&old.image));
+    let tags = running.zip(tag_of(&new.image));
+    let refusal = tags.and_then(|(old, new)| hop(old, new)).or_else(|| with_its_flags(new));
+    let Some(NotAccepted { problem, instead }) = refusal else { return };
+    let finding = &mut judged.finding;
+    finding.verdict = Judgement::Block;
+    (finding.message, finding.alternative) = (problem, Some(instead));
+    finding.forceable = false;
+}
+
+/// Source: etcd's guide `upgrades/upgrade_3_7`.
+fn hop(old: &str, new: &str) -> Option<NotAccepted> {
+    let (old, new) = (tolerant_tag(old).ok()?, tolerant_tag(new).ok()?);
+    let is_early = (old.major, old.minor) == (3, 6) && old.patch < LAST_STEP_TO_3_7;
+    (is_early && (new.major, new.minor) == (3, 7)).then(|| NotAccepted {
+        problem: format!(
+            "Members of etcd 3.6.{} may not work beside one of 3.7, and members change one after the other.",
+            old.patch
+        ),
+        instead: format!("Go to 3.6.{LAST_STEP_TO_3_7} or later first."),
+    })
+}
+
+/// The first flag of the manifest, kubeadm's own included, that the image does not take.
+fn with_its_flags(pod: &StaticPod) -> Option<NotAccepted> {
+    let flags = pod.command.iter().filter_map(|argument| argument.strip_prefix("--")?.split_once('='));
+    let list: Vec<Value> = flags.map(|(name, value)| json!({"name": name, "value": value})).collect();
+    let etcd = json!({"etcd": {"local": {"extraArgs": list}}});
+    let minor = tolerant_tag(tag_of(&pod.image)?).ok().filter(|version| version.major == 3)?.minor;
+    accepted::refused_flags(&etcd, None, Some(minor)).into_iter().next().map(|refused| refused.refusal)
 }
 
 /// The place of the component and the name of the flag, for a change of `extraArgs`.
@@ -70,7 +120,7 @@ fn gate(change: &FieldChange, minor: Option<u64>) -> Option<NotAccepted> {
 #[cfg(test)]
 mod tests {
     use super::super::tests::{cluster, planned, planned_with};
-    use super::super::{PlanOptions, PlanState};
+    use super::super::{DocumentKind, Inputs, PlanOptions, PlanState};
 
     #[test]
     fn what_a_component_does_not_start_with_is_blocked() {
@@ -106,6 +156,36 @@ mod tests {
         ] {
             assert_eq!(planned(&inputs, &[set]).state, PlanState::Ready, "{set}");
         }
+    }
+
+    #[test]
+    fn an_image_of_etcd_has_to_take_the_flags_of_its_manifest() {
+        let said = |of: &Inputs, sets: &[&str]| {
+            let plan = planned(of, sets);
+            (plan.state, plan.changes.iter().map(|judged| judged.finding.message.clone()).collect::<String>())
+        };
+        let (state, words) = said(&cluster(3, 0), &["etcd.local.imageTag=3.7.0-0"]);
+        assert_eq!(state, PlanState::Blocked);
+        assert!(words.contains("Members of etcd 3.6.8 may not work beside one of 3.7"), "{words}");
+        let mut newest = cluster(1, 0);
+        for object in &mut newest.objects {
+            let image = object.pointer_mut("/spec/containers/0/image");
+            if let Some(image) =
+                image.filter(|image| image.as_str().is_some_and(|image| image.contains("/etcd:")))
+            {
+                *image = "registry.k8s.io/etcd:3.6.11-0".into();
+            }
+        }
+        assert_eq!(said(&newest, &["etcd.local.imageTag=3.7.0-0"]).0, PlanState::NeedsAcknowledgement);
+        let flag = "etcd.local.extraArgs[experimental-compaction-batch-limit]=500";
+        assert_eq!(said(&newest, &["etcd.local.imageTag=3.6.12-0", flag]).0, PlanState::NeedsAcknowledgement);
+        assert_eq!(said(&newest, &["etcd.local.imageTag=3.7.0-0", flag]).0, PlanState::Blocked);
+        // kubeadm 1.33 writes flags that etcd 3.7 does not have any more.
+        let document = newest.documents.iter_mut().find(|d| d.kind == DocumentKind::Cluster).expect("there");
+        document.value["kubernetesVersion"] = "v1.33.1".into();
+        let (state, words) = said(&newest, &["etcd.local.imageTag=3.7.0-0"]);
+        assert_eq!(state, PlanState::Blocked);
+        assert!(words.contains("does not have the flag --experimental-"), "{words}");
     }
 
     #[test]
