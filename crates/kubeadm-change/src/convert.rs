@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::kind::{DocumentKind, V1BETA3};
+use super::kind::{DocumentKind, V1, V1BETA3};
 
 /// Where flags stand in documents of the kubeadm API.
 const FLAGS: &[&[&str]] = &[
@@ -36,6 +36,16 @@ pub enum ConvertError {
     Missing {
         /// The field, as v1beta4 has it.
         path: String,
+    },
+    /// A flag that is merged with kubeadm's own.
+    #[error(
+        "{path}: `{name}` has a mergeMethod, which only v1 has, and no cluster stores v1; write the whole value instead"
+    )]
+    Merged {
+        /// The list that holds the flag.
+        path: String,
+        /// Of the flag.
+        name: String,
     },
 }
 
@@ -94,6 +104,9 @@ fn find<'v>(value: &'v mut Value, path: &[&str]) -> Option<&'v mut Value> {
 /// [`ConvertError`] when v1beta3 cannot hold it.
 pub fn to_stored(kind: DocumentKind, version: &str, value: &Value) -> Result<Value, ConvertError> {
     let mut value = value.clone();
+    if version != V1 && is_kubeadm(kind) {
+        not_merged(&value)?;
+    }
     if version == V1BETA3 && is_kubeadm(kind) {
         for path in FLAGS {
             if let Some(flags) = find(&mut value, path)
@@ -118,6 +131,21 @@ pub fn to_stored(kind: DocumentKind, version: &str, value: &Value) -> Result<Val
         map.insert("kind".to_owned(), kind.name().into());
     }
     Ok(value)
+}
+
+/// kubeadm would drop the method in silence, and the value would replace its own.
+fn not_merged(value: &Value) -> Result<(), ConvertError> {
+    for path in FLAGS {
+        let list = path.iter().fold(value, |value, name| &value[*name]).as_array();
+        let mut flags = list.into_iter().flatten();
+        if let Some(flag) =
+            flags.find(|flag| flag["mergeMethod"].as_str().is_some_and(|method| !method.is_empty()))
+        {
+            let name = flag["name"].as_str().unwrap_or_default().to_owned();
+            return Err(ConvertError::Merged { path: path.join("."), name });
+        }
+    }
+    Ok(())
 }
 
 fn as_map(items: &[Value], path: &str) -> Result<Map<String, Value>, ConvertError> {
@@ -170,6 +198,15 @@ mod tests {
             error.to_string(),
             "proxy does not exist in v1beta3; use v1beta4 (kubeadm 1.31 and later)"
         );
+    }
+
+    #[test]
+    fn a_flag_that_is_merged_is_in_v1_alone() {
+        let merged =
+            json!({"apiServer": {"extraArgs": [{"name": "v", "value": "1", "mergeMethod": "append"}]}});
+        assert!(to_stored(DocumentKind::Cluster, V1, &merged).is_ok());
+        let error = to_stored(DocumentKind::Cluster, V1BETA4, &merged).expect_err("refused");
+        assert!(error.to_string().starts_with("apiServer.extraArgs: `v` has a mergeMethod"), "{error}");
     }
 
     #[test]

@@ -156,8 +156,13 @@ pub fn recognise(located: Located, origin: &Origin) -> Result<Document, InputErr
         )));
     };
     if !kind.versions().contains(&version) {
+        let older = if group == KUBEADM_GROUP {
+            "; of an older one `kubeadm config migrate` makes a newer one, with a kubeadm that reads both (1.22 for v1beta2)"
+        } else {
+            ""
+        };
         return Err(wrong(format!(
-            "{kind_name} has version `{version}`, which cannot be read here; readable are {}",
+            "{kind_name} has version `{version}`, which cannot be read here; readable are {}{older}",
             kind.versions().join(", ")
         )));
     }
@@ -244,7 +249,7 @@ mod tests {
             ),
             (
                 &["apiVersion: kubeadm.k8s.io/v1beta2\nkind: ClusterConfiguration\n"],
-                "f0.yaml:1:1: ClusterConfiguration has version `v1beta2`, which cannot be read here; readable are v1beta3, v1beta4",
+                "f0.yaml:1:1: ClusterConfiguration has version `v1beta2`, which cannot be read here; readable are v1beta3, v1beta4, v1; of an older one `kubeadm config migrate`",
             ),
             (
                 &[CLUSTER, "apiVersion: kubeadm.k8s.io/v1beta3\nkind: InitConfiguration\n"],

@@ -26,6 +26,8 @@ pub const KUBEADM_GROUP: &str = "kubeadm.k8s.io";
 pub const V1BETA3: &str = "v1beta3";
 /// The version of kubeadm's API in which documents are compared: flags are lists, so that one may stand twice.
 pub const V1BETA4: &str = "v1beta4";
+/// The experimental version of kubeadm's API, from kubeadm 1.37 on: a flag may be added to that of kubeadm. No cluster stores it.
+pub const V1: &str = "v1";
 
 impl DocumentKind {
     /// Every kind.
@@ -64,8 +66,8 @@ impl DocumentKind {
         match self {
             Self::Kubelet => &["v1beta1"],
             Self::Proxy => &["v1alpha1"],
-            Self::Upgrade | Self::Reset => &[V1BETA4],
-            _ => &[V1BETA3, V1BETA4],
+            Self::Upgrade | Self::Reset => &[V1BETA4, V1],
+            _ => &[V1BETA3, V1BETA4, V1],
         }
     }
 

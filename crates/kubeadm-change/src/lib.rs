@@ -24,6 +24,7 @@ pub mod image;
 pub mod kind;
 pub mod live;
 pub mod merge;
+pub mod migrate;
 pub mod network;
 pub mod node_file;
 pub mod path;

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use super::kind::{V1BETA3, V1BETA4};
 use super::path::{FieldPath, PathStep};
 
 /// The type of a value.
@@ -51,12 +52,23 @@ pub enum ListMerge {
 pub struct FieldType {
     /// What may stand there.
     pub type_: Type,
-    /// The only version of the kubeadm API that has it.
+    /// The version of the kubeadm API that has it, and those after it; what v1beta3 has, later ones do not.
     pub only_in: Option<String>,
     /// The first Kubernetes minor version that reads it.
     pub since_minor: Option<u64>,
     /// What kubeadm takes when the field is absent.
     pub default: Option<String>,
+}
+
+impl FieldType {
+    /// Does this version of the kubeadm API have it?
+    pub fn is_in(&self, version: &str) -> bool {
+        match self.only_in.as_deref() {
+            Some(V1BETA4) => version != V1BETA3,
+            Some(only) => version == only,
+            None => true,
+        }
+    }
 }
 
 /// Every structure by name.

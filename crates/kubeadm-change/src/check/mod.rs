@@ -13,12 +13,13 @@ mod proxy;
 mod values;
 
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 
 use serde_json::Value;
 
 use super::accepted;
 use super::document::{Document, DocumentKind};
-use super::kind::V1BETA3;
+use super::kind::{KUBEADM_GROUP, V1BETA3, V1BETA4};
 use super::path::{FieldPath, PathStep};
 use super::schema::{FieldType, ListMerge, Schema, Type};
 use super::units;
@@ -57,6 +58,7 @@ pub fn check(document: &Document, minor: Option<u64>) -> Vec<DocumentFinding> {
     let mut walk = Walk { document, minor, found: Vec::new() };
     walk.value(&FieldPath::default(), &document.located, &Type::Struct(document.kind.name().to_owned()));
     let mut found = walk.found;
+    found.extend(unread(document, minor));
     if !found.iter().any(|finding| finding.severity == FindingSeverity::Error) {
         let mut check = DocumentCheck { document, found: &mut found };
         values::check(&mut check, minor);
@@ -64,6 +66,28 @@ pub fn check(document: &Document, minor: Option<u64>) -> Vec<DocumentFinding> {
         found.extend(refused_by_component(document, minor));
     }
     found
+}
+
+/// The minor releases of kubeadm that read a version of its API.
+/// Source: kubeadm 1.22 to 1.37 `util/config/common.go` (`validateSupportedVersion`).
+fn readers(version: &str) -> RangeInclusive<u64> {
+    match version {
+        V1BETA3 => 22..=36,
+        V1BETA4 => 31..=u64::MAX,
+        _ => 37..=u64::MAX,
+    }
+}
+
+/// A version of the API that kubeadm of this release does not read.
+fn unread(document: &Document, minor: Option<u64>) -> Option<DocumentFinding> {
+    let minor = minor.filter(|minor| {
+        document.kind.group() == KUBEADM_GROUP && !readers(&document.version).contains(minor)
+    })?;
+    let message = format!(
+        "kubeadm 1.{minor} does not read version {} of {KUBEADM_GROUP}; `kubeadm config migrate` of a kubeadm that does writes it in another one",
+        document.version
+    );
+    Some(finding(document, FindingSeverity::Error, &FieldPath::default(), &document.located, message))
 }
 
 /// What kubelet or kube-proxy would end with at their start.
@@ -197,7 +221,7 @@ impl Walk<'_> {
 
     fn version(&mut self, path: &FieldPath, at: &Located, field: &FieldType) {
         let version = &self.document.version;
-        if let Some(only) = field.only_in.as_ref().filter(|only| *only != version) {
+        if let Some(only) = field.only_in.as_ref().filter(|_| !field.is_in(version)) {
             let message = format!("{path} is not a field of {version}, only of {only}: kubeadm ignores it");
             self.add(FindingSeverity::Warning, path, at, message);
         }

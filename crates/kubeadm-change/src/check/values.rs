@@ -268,6 +268,8 @@ impl DocumentCheck<'_> {
                     &path,
                     format!("{path} has no name; expected name and value"),
                 );
+            } else if !matches!(item["mergeMethod"].as_str(), None | Some("" | "append" | "prepend")) {
+                self.refuse(&path, "has a mergeMethod other than append and prepend");
             } else if name.starts_with('-') {
                 let bare = name.trim_start_matches('-');
                 self.add(

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use super::flags::{self, Flags};
+use super::flags::{self, Flags, UserFlag};
 use super::static_pod::{self, DIRECTORY_OR_CREATE, FILE_OR_CREATE, Volumes};
 use super::{API_SERVER, CONTROLLER_MANAGER, ClusterSettings, HostFacts, SCHEDULER, StaticPod};
 use crate::network::join_host_port;
@@ -28,8 +28,8 @@ pub(super) fn api_server(settings: &ClusterSettings<'_>, host: &HostFacts) -> St
     own.extend(etcd_flags(settings, host));
     let mode = authorization_mode(flags::last(&user, "authorization-mode"));
     if settings.release.filters_authorization_modes() {
-        user.retain(|(name, _)| name != "authorization-mode");
-        user.push(("authorization-mode".to_owned(), mode));
+        user.retain(|flag| flag.name != "authorization-mode");
+        user.push(UserFlag::new("authorization-mode", &mode));
     } else if flags::last(&user, "authorization-config").is_none() {
         own.push(("authorization-mode".to_owned(), mode));
     }
@@ -37,7 +37,7 @@ pub(super) fn api_server(settings: &ClusterSettings<'_>, host: &HostFacts) -> St
     for (index, folder) in external_etcd_folders(settings).into_iter().enumerate() {
         volumes.add_same(&format!("etcd-certs-{index}"), &folder, true, DIRECTORY_OR_CREATE);
     }
-    pod(settings, host, API_SERVER, "apiServer", own, user, volumes)
+    pod(settings, host, API_SERVER, "apiServer", own, &user, volumes)
 }
 
 fn api_server_flags(settings: &ClusterSettings<'_>, host: &HostFacts) -> Flags {
@@ -76,7 +76,7 @@ fn etcd_flags(settings: &ClusterSettings<'_>, host: &HostFacts) -> Flags {
     if settings.has_local_etcd() {
         let local = flags::read(settings.at(&["etcd", "local", "extraArgs"]));
         let own = format!("https://{}", join_host_port(host.loopback(), "2379"));
-        let advertised = flags::last(&local, "advertise-client-urls").map(str::to_owned);
+        let advertised = flags::last(&local, "advertise-client-urls").map(|flag| flag.over(&own));
         found.push(("etcd-servers", advertised.unwrap_or(own)));
         found.push(("etcd-cafile", settings.certificate("etcd/ca.crt")));
         found.push(("etcd-certfile", settings.certificate("apiserver-etcd-client.crt")));
@@ -94,10 +94,11 @@ fn etcd_flags(settings: &ClusterSettings<'_>, host: &HostFacts) -> Flags {
 }
 
 /// The modes of the user that kubeadm knows, or its own.
-fn authorization_mode(requested: Option<&str>) -> String {
+fn authorization_mode(requested: Option<&UserFlag>) -> String {
     let known: Vec<&str> = requested
         .into_iter()
-        .flat_map(|modes| modes.split(','))
+        .filter(|flag| !flag.is_merged())
+        .flat_map(|flag| flag.value.split(','))
         .filter(|m| AUTHORIZATION_MODES.contains(m))
         .collect();
     if known.is_empty() { "Node,RBAC".to_owned() } else { known.join(",") }
@@ -109,11 +110,12 @@ pub(super) fn controller_manager(settings: &ClusterSettings<'_>, host: &HostFact
     let mut volumes = certificate_volumes(settings, host);
     volumes.add_same("kubeconfig", KUBECONFIG, true, FILE_OR_CREATE);
     if settings.release.mounts_flexvolumes() {
-        let folder = flags::last(&user, "flex-volume-plugin-dir").unwrap_or(FLEXVOLUME_FOLDER);
+        let folder = flags::last(&user, "flex-volume-plugin-dir")
+            .map_or(FLEXVOLUME_FOLDER, |flag| flag.value.as_str());
         volumes.add_same("flexvolume-dir", folder, false, DIRECTORY_OR_CREATE);
     }
     let own = controller_manager_flags(settings, host, KUBECONFIG);
-    pod(settings, host, CONTROLLER_MANAGER, "controllerManager", own, user, volumes)
+    pod(settings, host, CONTROLLER_MANAGER, "controllerManager", own, &user, volumes)
 }
 
 fn controller_manager_flags(settings: &ClusterSettings<'_>, host: &HostFacts, kubeconfig: &str) -> Flags {
@@ -157,7 +159,7 @@ pub(super) fn scheduler(settings: &ClusterSettings<'_>, host: &HostFacts) -> Sta
     let user = flags::read(settings.at(&["scheduler", "extraArgs"]));
     let mut volumes = Volumes::default();
     volumes.add_same("kubeconfig", KUBECONFIG, true, FILE_OR_CREATE);
-    pod(settings, host, SCHEDULER, "scheduler", own, user, volumes)
+    pod(settings, host, SCHEDULER, "scheduler", own, &user, volumes)
 }
 
 fn pod(
@@ -166,7 +168,7 @@ fn pod(
     component: &str,
     field: &str,
     own: Flags,
-    user: Flags,
+    user: &[UserFlag],
     mut volumes: Volumes,
 ) -> StaticPod {
     volumes.add_user(settings.at(&[field, "extraVolumes"]));

@@ -25,7 +25,7 @@ pub(super) fn pod(settings: &ClusterSettings<'_>, host: &HostFacts) -> StaticPod
     volume_mounts.reverse();
     let user = flags::read(settings.at(&["etcd", "local", "extraArgs"]));
     StaticPod {
-        command: flags::command(settings.release, ETCD, own_flags(settings, host, data, &tag), user),
+        command: flags::command(settings.release, ETCD, own_flags(settings, host, data, &tag), &user),
         image: format!("{repository}/etcd:{tag}"),
         env: static_pod::environment(settings, host, settings.at(&["etcd", "local", "extraEnvs"]), false),
         volumes,

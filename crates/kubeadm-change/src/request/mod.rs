@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
+use super::check::minor_of;
 use super::document::{Document, DocumentKind, InputError, Inputs, Origin, recognise};
+use super::kind::{V1BETA3, V1BETA4};
 use super::merge::merge;
 use super::path::{FieldPath, PathStep};
 use super::schema::{ListMerge, Schema, Type};
@@ -68,6 +70,9 @@ impl WantedDocuments {
         self.documents.iter_mut().find(|wanted| wanted.kind == kind)
     }
 }
+
+/// The minor release of kubeadm from which on it reads v1beta4.
+const V1BETA4_SINCE: u64 = 31;
 
 /// Fields that stay when a whole document leaves them out: an omission is never a request to change them.
 const KEPT: [(DocumentKind, &[&str]); 3] = [
@@ -268,6 +273,12 @@ fn replace(target: &mut WantedDocuments, document: &Document) -> Result<(), Stri
         keep(&wanted.old, &mut new, field, &mut kept);
     }
     wanted.new = new;
+    let is_read =
+        minor_of(wanted.old["kubernetesVersion"].as_str().unwrap_or_default()) >= Some(V1BETA4_SINCE);
+    if wanted.version == V1BETA3 && document.version == V1BETA4 && is_read {
+        V1BETA4.clone_into(&mut wanted.version);
+        target.notes.push(format!("{} is written in {V1BETA4}, as asked for", document.kind.name()));
+    }
     if !kept.is_empty() {
         target.notes.push(format!(
             "{}: left out and therefore kept: {}",

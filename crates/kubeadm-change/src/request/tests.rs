@@ -164,3 +164,21 @@ fn what_cannot_be_asked_is_refused_with_a_reason() {
     let errors = asked(&[patch("{}")], PatchKind::Json).expect_err("operations");
     assert!(errors[0].contains("expected a list of JSON patch operations"), "{errors:?}");
 }
+
+#[test]
+fn a_whole_document_of_a_newer_version_is_the_way_up() {
+    let asked = |version: &str, release: &str| {
+        let stored = format!(
+            "apiVersion: kubeadm.k8s.io/v1beta3\nkind: ClusterConfiguration\nkubernetesVersion: {release}\n"
+        );
+        let inputs = read_inputs(&[("f".to_owned(), stored)]).expect("a document");
+        let new = format!(
+            "apiVersion: kubeadm.k8s.io/{version}\nkind: ClusterConfiguration\nproxy: {{disabled: true}}\n"
+        );
+        let target = apply(&inputs, &[RequestPart::Replace("n".to_owned(), new)], PatchKind::Strategic);
+        target.expect("a request").documents.remove(0).version
+    };
+    assert_eq!(asked("v1beta4", "v1.31.2"), "v1beta4");
+    assert_eq!(asked("v1beta4", "v1.30.2"), "v1beta3", "kubeadm 1.30 could not read it");
+    assert_eq!(asked("v1beta3", "v1.31.2"), "v1beta3");
+}
