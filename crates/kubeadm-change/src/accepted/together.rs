@@ -24,7 +24,10 @@ type Found = Vec<(Vec<String>, NotAccepted)>;
 pub(super) fn refused(component: &str, given: &Given) -> Found {
     let logs = (component != ETCD).then(|| logs(component, given)).flatten();
     let own: Found = match component {
-        API_SERVER => [oidc(given), authorization(given), reload(given)].into_iter().flatten().collect(),
+        API_SERVER => [oidc(given), authorization(given), reload(given), coordination(given)]
+            .into_iter()
+            .flatten()
+            .collect(),
         CONTROLLER_MANAGER | SCHEDULER => lock(component, given).into_iter().collect(),
         ETCD => election(given).into_iter().collect(),
         _ => Vec::new(),
@@ -105,16 +108,35 @@ fn reload(given: &Given) -> Option<(Vec<String>, NotAccepted)> {
     Some(found(&[reload, config], problem, "Give both, in the same change."))
 }
 
-fn lock(component: &str, given: &Given) -> Option<(Vec<String>, NotAccepted)> {
-    let names = ["leader-elect-lease-duration", "leader-elect-renew-deadline", "leader-elect-retry-period"];
+/// Source: kubernetes 1.36.3 `pkg/controlplane/apiserver/options/validation.go` (`validateCoordinatedLeadershipFlags`).
+fn coordination(given: &Given) -> Option<(Vec<String>, NotAccepted)> {
+    let names = [
+        "coordinated-leadership-lease-duration",
+        "coordinated-leadership-renew-deadline",
+        "coordinated-leadership-retry-period",
+    ];
+    let (lease, renew, retry) = periods(given, names);
+    if lease > renew && renew > retry {
+        return None;
+    }
+    let problem = format!(
+        "{API_SERVER} does not start unless {} is longer than {}, and that longer than {} (15s, 10s and 2s by default).",
+        names[0], names[1], names[2]
+    );
+    Some(found(&names, problem, "Change those of them that belong together in one change."))
+}
+
+/// How long a lock is held, for how long it is renewed, and how often that is tried, in nanoseconds.
+fn periods(given: &Given, names: [&str; 3]) -> (i64, i64, i64) {
     let value = |name: &str, default: i64| {
         last(given, name).and_then(GoDuration::parse).map_or(default, GoDuration::ns)
     };
-    let (lease, renew, retry) = (
-        value(names[0], LEASE_DEFAULT_NS),
-        value(names[1], RENEW_DEFAULT_NS),
-        value(names[2], RETRY_DEFAULT_NS),
-    );
+    (value(names[0], LEASE_DEFAULT_NS), value(names[1], RENEW_DEFAULT_NS), value(names[2], RETRY_DEFAULT_NS))
+}
+
+fn lock(component: &str, given: &Given) -> Option<(Vec<String>, NotAccepted)> {
+    let names = ["leader-elect-lease-duration", "leader-elect-renew-deadline", "leader-elect-retry-period"];
+    let (lease, renew, retry) = periods(given, names);
     // The period is drawn out by chance, to 1.2 times at most.
     if lease > renew && i128::from(renew) * 5 > i128::from(retry) * 6 {
         return None;

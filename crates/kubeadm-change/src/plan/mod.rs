@@ -345,3 +345,5 @@ mod files_tests;
 mod managed_tests;
 #[cfg(test)]
 pub(super) mod tests;
+#[cfg(test)]
+mod verdict_tests;

@@ -11,8 +11,13 @@ use super::refusals::flag_of;
 /// The log of the API server is written, not read.
 const WRITTEN: &str = "audit-log-path";
 /// Flags of files whose names do not say so.
-const OTHER_FILES: [&str; 4] =
-    ["kubelet-certificate-authority", "kubelet-client-certificate", "kubelet-client-key", "tls-sni-cert-key"];
+const OTHER_FILES: [&str; 5] = [
+    "allow-metric-labels-manifest",
+    "kubelet-certificate-authority",
+    "kubelet-client-certificate",
+    "kubelet-client-key",
+    "tls-sni-cert-key",
+];
 
 /// A file that a flag names and its component cannot use.
 struct Unusable<'p> {
@@ -112,11 +117,12 @@ fn unusable(pod: &StaticPod) -> Vec<Unusable<'_>> {
 
 /// The files of the host that a flag names; what is in every container is none.
 fn files_of<'p>(flag: &str, value: &'p str) -> impl Iterator<Item = &'p str> {
-    let names_files =
-        flag == WRITTEN || flag.ends_with("file") || flag.ends_with("config") || OTHER_FILES.contains(&flag);
+    let has_name = flag.ends_with("file") || flag.ends_with("config") && flag != "runtime-config";
+    let names_files = has_name || flag == WRITTEN || OTHER_FILES.contains(&flag);
     // A pair of files has names of hosts behind it.
     let value = if flag == "tls-sni-cert-key" { value.split(':').next().unwrap_or_default() } else { value };
-    let of_host = |path: &&str| path.starts_with('/') && !path.starts_with("/dev/");
+    // `-` is the container's output; what is not absolute is below its root, where nothing is.
+    let of_host = |path: &&str| !matches!(*path, "" | "-") && !path.starts_with("/dev/");
     value.split(',').filter(move |path| names_files && of_host(path))
 }
 
@@ -166,6 +172,7 @@ mod tests {
                 &[POLICY, "apiServer.extraVolumes[audit]={hostPath: /srv, mountPath: /etc/aud}"],
                 "does not see",
             ),
+            (&["apiServer.extraArgs[allow-metric-labels-manifest]=labels.yaml"], "does not see labels.yaml"),
             (
                 &["apiServer.extraArgs[audit-log-path]=/etc/audit/log", VOLUME],
                 "cannot write /etc/audit/log: its volume is read-only",
