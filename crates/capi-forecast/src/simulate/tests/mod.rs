@@ -1,6 +1,5 @@
 //! Worlds grown from manifests, and what becomes of them.
 
-mod following;
 mod hunted;
 mod in_place;
 mod rollouts;
