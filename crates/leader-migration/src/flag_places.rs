@@ -1,6 +1,8 @@
 //! The objects in which the flags of controller managers are kept, as they were read: kubeadm's configuration, a
 //! KubeadmControlPlane, static pods, DaemonSets and Deployments. Owns which objects count; must not know edits.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::flag_lists::value_in;
@@ -48,12 +50,22 @@ impl FlagPlaces {
         }
     }
 
-    /// Is there something that makes cloud-controller-managers, or one of its own?
+    /// Does a workload make cloud-controller-managers, or has every node with a kube-controller-manager one of its own? While they
+    /// come node by node as static pods, those of the other nodes are still to be made.
     pub fn runs_cloud(&self) -> bool {
-        let is_cloud = |container: &Value| manager_in(container) == Some(ManagerKind::CloudControllerManager);
-        let pods = self.static_pods.iter().map(|pod| &pod["spec"]);
-        let specs = pods.chain(self.workloads.iter().map(|object| &object["spec"]["template"]["spec"]));
-        specs.flat_map(|spec| list(&spec["containers"])).any(is_cloud)
+        let runs = |spec: &Value, kind: ManagerKind| {
+            list(&spec["containers"]).iter().any(|container| manager_in(container) == Some(kind))
+        };
+        let makes = |workload: &Value| {
+            runs(&workload["spec"]["template"]["spec"], ManagerKind::CloudControllerManager)
+        };
+        let nodes_of = |kind: ManagerKind| -> BTreeSet<&str> {
+            let pods = self.static_pods.iter().filter(|pod| runs(&pod["spec"], kind));
+            pods.filter_map(|pod| pod["spec"]["nodeName"].as_str()).collect()
+        };
+        let clouds = nodes_of(ManagerKind::CloudControllerManager);
+        self.workloads.iter().any(makes)
+            || !clouds.is_empty() && nodes_of(ManagerKind::KubeControllerManager).is_subset(&clouds)
     }
 
     /// The cloud provider that kubeadm or Cluster API give to kube-controller-manager, and which of them says so.
