@@ -49,6 +49,10 @@ fn a_typo_ends_every_command_with_2() {
 fn arguments_that_do_not_go_together_are_wrong_usage() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("leader.yaml");
+    let documents = tempfile::tempdir().expect("a folder");
+    let cluster =
+        "apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\nkubernetesVersion: v1.36.3\n";
+    std::fs::write(documents.path().join("cluster.yaml"), cluster).expect("a file");
     let text =
         "apiVersion: controllermanager.config.k8s.io/v1\nkind: LeaderMigrationConfiguration\nleaderName: a\n";
     std::fs::write(&file, text).expect("a file");
@@ -75,7 +79,7 @@ fn arguments_that_do_not_go_together_are_wrong_usage() {
         "standalone --check --store memory",
     ] {
         let line = line.replace("FILE", &file.display().to_string());
-        let line = line.replace("FOLDER", &folder.path().display().to_string());
+        let line = line.replace("FOLDER", &documents.path().display().to_string());
         let (code, said) = capstan(&line.split(' ').map(str::to_owned).collect::<Vec<_>>());
         assert_eq!(code, 2, "{line}: {said}");
     }

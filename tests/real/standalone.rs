@@ -249,7 +249,7 @@ fn bad_input_gets_one_sentence_and_the_documented_code() {
         ),
         (
             vec!["standalone".into(), "--headless".into(), "--sample".into(), "nothing".into()],
-            1,
+            2,
             "healthy-ha",
         ),
         (
@@ -265,7 +265,7 @@ fn bad_input_gets_one_sentence_and_the_documented_code() {
                 "--store".into(),
                 "memory".into(),
             ],
-            1,
+            2,
             "loopback",
         ),
         (
@@ -278,7 +278,7 @@ fn bad_input_gets_one_sentence_and_the_documented_code() {
                 "--store".into(),
                 "memory".into(),
             ],
-            1,
+            2,
             "cannot use a socket file",
         ),
         (vec!["standalone".into(), "--listen".into(), "here".into()], 2, "unix:PATH"),
@@ -312,7 +312,7 @@ fn actions_ask_before_they_act() {
 /// Only `true` was accepted, so the usual way to switch a variable on was an error.
 #[test]
 fn the_read_only_variable_takes_the_usual_words() {
-    for (word, code) in [("1", 1), ("true", 1), ("yes", 1), ("0", 1), ("maybe", 2)] {
+    for (word, code) in [("1", 2), ("true", 2), ("yes", 2), ("0", 1), ("maybe", 2)] {
         let said = Command::new(BINARY)
             .args(["engine", "--kubeconfig", "there-is-not-such-a-file"])
             .env("CAPSTAN_READ_ONLY", word)

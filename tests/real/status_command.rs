@@ -60,8 +60,16 @@ fn exit_codes_are_those_of_kubectl_diff() {
     for (args, expected, why) in [
         (vec!["-f", "no/such/file", "--diff"], 3, "capstan: cannot read no/such/file: "),
         (vec!["-f", "no/such/file"], 1, "capstan: cannot read no/such/file: "),
-        (vec!["-f", calm, "--now", "noon"], 2, "capstan: --now noon: expected a moment such as "),
-        (vec!["-f", calm, "--now", "noon", "--diff"], 2, "capstan: --now noon: expected a moment such as "),
+        (
+            vec!["-f", calm, "--now", "noon"],
+            2,
+            "error: invalid value 'noon' for '--now <TIME>': expected a moment such as ",
+        ),
+        (
+            vec!["-f", calm, "--now", "noon", "--diff"],
+            2,
+            "error: invalid value 'noon' for '--now <TIME>': expected a moment such as ",
+        ),
         (vec!["-f", calm, "--diff", "-o", "json"], 2, "error: the argument '--diff' cannot be used with"),
         (vec![], 2, "error: the following required arguments were not provided"),
     ] {

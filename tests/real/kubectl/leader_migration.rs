@@ -1,6 +1,8 @@
 //! What `capstan leader-migration` prints for a KubeadmControlPlane, pasted into kubectl as it is printed: the object has what was asked
 //! for and nothing else, and the inverse brings back what was there.
 
+use std::time::Duration;
+
 use leader_migration::controller_names::Function;
 use leader_migration::edits::{Settings, StageEdit, edits};
 use leader_migration::flag_places::FlagPlaces;
@@ -27,6 +29,10 @@ fn command(title: &str) -> Vec<&str> {
 #[tokio::test]
 async fn printed_patches_are_pasted_as_they_are_printed() {
     let Some(kubectl) = Kubectl::with(&["--no-engine", "--sample", "leader-migration"]) else { return };
+    // The objects of a sample are created while the server answers already.
+    let get = ["get", "kubeadmcontrolplane", PLANE];
+    let is_there = async { while !kubectl.output("admin", &get).await.status.success() {} };
+    tokio::time::timeout(Duration::from_secs(120), is_there).await.expect("the sample's control plane");
     let before = read(&kubectl).await;
     let settings = Settings {
         namespace: "kube-system".to_owned(),
