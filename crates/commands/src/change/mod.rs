@@ -4,7 +4,6 @@
 mod apply;
 pub mod args;
 mod forecast;
-mod offline;
 mod plan;
 mod render;
 mod runbook;
@@ -79,9 +78,6 @@ pub async fn run(
     let style = session.style;
     let found = match command {
         ChangeCommand::Rules(args) => return Ok(plan::rules(args, style)),
-        ChangeCommand::Rollback(args) if args.offline => {
-            return offline::put_back(args, session, out, answers).await;
-        }
         ChangeCommand::Validate(ValidateArgs { source, .. })
         | ChangeCommand::Diff(DiffArgs { source, .. })
         | ChangeCommand::Plan(PlanChangeArgs { source, .. })
@@ -126,7 +122,7 @@ pub async fn carry_out_patch(
     let part = RequestPart::Patch(action.to_owned(), patch.to_owned());
     let wanted = request::apply(&found.reading.inputs, &[part], PatchKind::Merge);
     let wanted = wanted.map_err(|errors| all(&errors))?;
-    apply::Doing { session, args, out, answers }.begin_or_go_on(found, (wanted, false), action).await
+    apply::Doing { session, args, out, answers }.begin_or_go_on(found, wanted, action).await
 }
 
 fn validate(args: &ValidateArgs, inputs: &Inputs, style: Style) -> anyhow::Result<ChangeAnswer> {
