@@ -331,7 +331,7 @@ users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, com
         );
         let text = refusal(&options(&file, None).1).await;
         assert!(
-            text.starts_with("the credentials for https://127.0.0.1:1/ cannot be sent: a token has"),
+            text.starts_with("the credentials for https://127.0.0.1:1 cannot be sent: a token has"),
             "{text}"
         );
     }
