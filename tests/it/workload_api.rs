@@ -311,6 +311,8 @@ async fn nobody_gives_himself_a_right_that_he_does_not_hold() {
     assert!(said.contains(why), "{said}");
     let said = keeper.create(&binding("all"), Mode::Real).await.map_err(refused).expect_err("refused");
     assert!(said.contains(why), "{said}");
+    let said = keeper.create(&binding("later"), Mode::Real).await.map_err(refused).expect_err("no such role");
+    assert!(said.contains("roles.rbac.authorization.k8s.io \"later\" not found"), "{said}");
     let pods = role("mine", json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]));
     keeper.create(&pods, Mode::Real).await.expect("what he holds");
     keeper.create(&binding("mine"), Mode::Real).await.expect("what he holds");

@@ -162,7 +162,7 @@ impl Call {
         if is_write(verb) || matches!(verb, Verb::Delete | Verb::DeleteCollection) {
             let fences = fence::named(&self.parts.headers)?;
             self.held = self.registry.hold(self.subject(), fences).await?;
-            if resource.group == RBAC_GROUP && self.who.role != Role::Admin {
+            if is_write(verb) && resource.group == RBAC_GROUP && self.who.role != Role::Admin {
                 self.grants = Some(rbac::grants(&self.registry, &self.who, &self.target.namespace).await?);
             }
         }

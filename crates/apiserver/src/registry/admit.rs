@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{Registry, Subject};
 use crate::failure::Failure;
 use crate::object::Record;
-use crate::request::grants::Grants;
+use crate::request::grants::{GrantRefusal, Grants};
 use crate::resource::RBAC_GROUP;
 use capstan_store::Range;
 use k8s_machinery::admission::{Found, Known, Need, Request};
@@ -35,8 +35,10 @@ impl Registry {
     ) -> Result<(), Failure> {
         let Subject { resource, name, .. } = subject;
         let Some(grants) = grants.filter(|_| resource.group == RBAC_GROUP) else { return Ok(()) };
-        let checked = grants.check(&resource.kind, old, new);
-        checked.map_err(|why| Failure::forbidden(&resource.group, &resource.plural, name, &why))
+        grants.check(&resource.kind, old, new).map_err(|refusal| match refusal {
+            GrantRefusal::NotHeld(why) => Failure::forbidden(&resource.group, &resource.plural, name, &why),
+            GrantRefusal::NoRole { resource, name } => Failure::not_found(RBAC_GROUP, resource, &name),
+        })
     }
 
     /// Refuses to delete what is in use. Most kinds have no such rule, and are not read for it.

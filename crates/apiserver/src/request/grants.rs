@@ -48,6 +48,15 @@ fn has_resource(resources: &[String], resource: &str) -> bool {
     any_or(resources, resource) || subresource.is_some_and(|all| resources.contains(&all))
 }
 
+/// Why a Role or a binding is not written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GrantRefusal {
+    /// It hands on what its author does not hold; a sentence in upstream's words.
+    NotHeld(String),
+    /// A binding names a role that is not there, and its author may not `bind` it: whoever makes that role later would grant it.
+    NoRole { resource: &'static str, name: String },
+}
+
 /// What somebody holds in a place, and what the roles there would hand on.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Grants {
@@ -62,34 +71,43 @@ impl Grants {
     /// Refuses a Role or a binding that hands on what its author does not hold. `old`: as it is stored.
     ///
     /// # Errors
-    /// A sentence in upstream's words.
-    pub fn check(&self, kind: &str, old: Option<&Value>, new: &Value) -> Result<(), String> {
+    /// [`GrantRefusal`].
+    pub fn check(&self, kind: &str, old: Option<&Value>, new: &Value) -> Result<(), GrantRefusal> {
         let same = |field: &str| old.is_some_and(|old| old[field] == new[field]);
         match kind {
             "Role" | "ClusterRole" if same("rules") => Ok(()),
             "Role" | "ClusterRole" => {
                 let name = new["metadata"]["name"].as_str().unwrap_or_default();
-                self.check_rules("escalate", kind, name, &rules_of(&new["rules"]))
+                self.check_rules("escalate", kind, name, Some(&rules_of(&new["rules"])))
             }
             "RoleBinding" | "ClusterRoleBinding" if same("subjects") && same("roleRef") => Ok(()),
             "RoleBinding" | "ClusterRoleBinding" => {
                 let text = |field: &str| new["roleRef"][field].as_str().unwrap_or_default().to_owned();
                 let (kind, name) = (text("kind"), text("name"));
-                let rules = self.roles.get(&(kind.clone(), name.clone())).cloned().unwrap_or_default();
-                self.check_rules("bind", &kind, &name, &rules)
+                let rules = self.roles.get(&(kind.clone(), name.clone()));
+                self.check_rules("bind", &kind, &name, rules.map(Vec::as_slice))
             }
             _ => Ok(()),
         }
     }
 
-    /// Unless `verb` on the role is held, each of its rules has to be.
-    fn check_rules(&self, verb: &str, kind: &str, name: &str, rules: &[PolicyRule]) -> Result<(), String> {
+    /// Unless `verb` on the role is held, each of its rules has to be. `None`: the role is not there.
+    fn check_rules(
+        &self,
+        verb: &str,
+        kind: &str,
+        name: &str,
+        rules: Option<&[PolicyRule]>,
+    ) -> Result<(), GrantRefusal> {
         let resource = if kind == "ClusterRole" { "clusterroles" } else { "roles" };
         let (group, subresource, namespace) = ("rbac.authorization.k8s.io", "", "");
         let attributes = ResourceAttributes { verb, group, resource, subresource, namespace, name };
         if self.held.iter().any(|rule| covers(rule, attributes)) {
             return Ok(());
         }
+        let Some(rules) = rules else {
+            return Err(GrantRefusal::NoRole { resource, name: name.to_owned() });
+        };
         let missing = missing(&self.held, rules);
         if missing.is_empty() {
             return Ok(());
@@ -97,10 +115,10 @@ impl Grants {
         let groups: Vec<String> = self.groups.iter().map(|group| format!("{group:?}")).collect();
         let Self { user, .. } = self;
         let groups = groups.join(" ");
-        Err(format!(
+        Err(GrantRefusal::NotHeld(format!(
             "user {user:?} (groups=[{groups}]) is attempting to grant RBAC permissions not currently held:\n{}",
             missing.join("\n")
-        ))
+        )))
     }
 }
 
@@ -264,15 +282,14 @@ mod tests {
             ),
         ] {
             let checked = grants(json!([])).check("Role", None, &role(rules.clone()));
-            let said = checked.err().unwrap_or_default();
             let expected = match missing {
-                "" => String::new(),
-                missing => format!(
+                "" => Ok(()),
+                missing => Err(GrantRefusal::NotHeld(format!(
                     "user \"ada\" (groups=[\"team\" \"system:authenticated\"]) is attempting to grant RBAC permissions not \
                      currently held:\n{missing}"
-                ),
+                ))),
             };
-            assert_eq!(said, expected, "{rules}");
+            assert_eq!(checked, expected, "{rules}");
         }
         let all = role(json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]));
         assert_eq!(grants(json!([])).check("Role", Some(&all), &all), Ok(()), "it is so already");
@@ -292,5 +309,12 @@ mod tests {
         };
         assert_eq!(grants(may("all")).check("RoleBinding", None, &binding("ClusterRole", "all")), Ok(()));
         assert!(grants(may("other")).check("RoleBinding", None, &binding("ClusterRole", "all")).is_err());
+        let missing = |resource| Err(GrantRefusal::NoRole { resource, name: "later".to_owned() });
+        assert_eq!(none.check("RoleBinding", None, &binding("Role", "later")), missing("roles"));
+        assert_eq!(
+            none.check("RoleBinding", None, &binding("ClusterRole", "later")),
+            missing("clusterroles")
+        );
+        assert_eq!(grants(may("later")).check("RoleBinding", None, &binding("ClusterRole", "later")), Ok(()));
     }
 }
