@@ -74,11 +74,11 @@ struct Budget {
 }
 
 impl Budget {
-    /// One without a selector, or with an empty one, holds nothing.
+    /// One without a selector selects nothing, one with an empty selector every pod of its namespace (policy/v1).
     fn selects(&self, pod: &Pod) -> bool {
         let chosen = self.budget.spec.as_ref().and_then(|s| s.selector.as_ref());
         self.budget.metadata.namespace == pod.metadata.namespace
-            && chosen.is_some_and(|chosen| selector::matches(chosen, pod.metadata.labels.as_ref()))
+            && chosen.is_some_and(|chosen| selector::selects(Some(chosen), pod.metadata.labels.as_ref()))
     }
 
     fn healthy(&self) -> (i32, i32) {
@@ -86,7 +86,7 @@ impl Budget {
         status.map_or((0, 0), |s| (s.desired_healthy, s.current_healthy - self.taken))
     }
 
-    /// A pod that is not ready counts for nobody.
+    /// A pod that is not ready is not among the healthy ones that a budget counts, so its eviction takes none away.
     fn guards(&self, pod: &Pod) -> bool {
         let (needs, has) = self.healthy();
         let policy = self.budget.spec.as_ref().and_then(|s| s.unhealthy_pod_eviction_policy.as_deref());
@@ -237,12 +237,15 @@ mod tests {
         elsewhere.metadata.namespace = Some("other".to_owned());
         let mut empty = budget(3, 3);
         empty.spec.as_mut().expect("a spec").selector = Some(LabelSelector::default());
-        let table: [(&str, &[PodDisruptionBudget], Pod, bool); 11] = [
+        let mut without = budget(3, 3);
+        without.spec.as_mut().expect("a spec").selector = None;
+        let table: [(&str, &[PodDisruptionBudget], Pod, bool); 12] = [
             ("a pod that runs, by a full budget", &full, pod("Running", "True"), true),
             ("by two budgets, whatever their room", &several, pod("Running", "True"), true),
             ("by one that was not counted anew", &[changed], pod("Running", "True"), true),
             ("not by one of another namespace", &[elsewhere], pod("Running", "True"), false),
-            ("not by one that selects nothing", &[empty], pod("Running", "True"), false),
+            ("not by one without a selector", &[without], pod("Running", "True"), false),
+            ("by one whose selector is empty", &[empty], pod("Running", "True"), true),
             ("not a pod that has ended", &several, pod("Succeeded", "False"), false),
             ("nor one that failed", &full, pod("Failed", "False"), false),
             ("nor one that has not begun", &full, pod("Pending", "False"), false),
