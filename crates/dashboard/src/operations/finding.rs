@@ -18,6 +18,11 @@ pub struct Finding {
 }
 
 impl Finding {
+    /// What keeps an action from being done.
+    pub fn blocker(rule: &'static str, text: String) -> Self {
+        Self { severity: Severity::Blocker, rule, text }
+    }
+
     pub fn is_blocker(&self) -> bool {
         self.severity == Severity::Blocker
     }

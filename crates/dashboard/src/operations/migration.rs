@@ -8,10 +8,10 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use serde_json::Value;
 
+use super::Finding;
 use super::diff::diff;
 use super::guard::{Confirmed, DryRun, Proposed, Refusal};
 use super::journal::About;
-use super::{Finding, Severity};
 use capi_types::control_plane::KubeadmControlPlane;
 use capi_types::key::{Gvk, ObjectKey, ObjectRef};
 use capstan_engine::client::access::{Attempt, may};
@@ -179,10 +179,6 @@ fn seen(write: &ObjectWrite) -> Precondition {
     Precondition { uid: text("uid"), resource_version: text("resourceVersion") }
 }
 
-fn blocker(rule: &'static str, text: String) -> Finding {
-    Finding { severity: Severity::Blocker, rule, text }
-}
-
 #[async_trait]
 impl Proposed for MigrationStep<'_> {
     type Error = StepError;
@@ -210,7 +206,7 @@ impl Proposed for MigrationStep<'_> {
             if access.is_ok_and(|access| !access.allowed) {
                 let text =
                     format!("missing right: {verb} {} in {} at {}", gvk.plural, key.namespace, self.server);
-                missing.push(blocker("missing-right", text));
+                missing.push(Finding::blocker("missing-right", text));
             }
         }
         Ok(missing)
@@ -226,7 +222,7 @@ impl Proposed for MigrationStep<'_> {
         for write in &self.writes {
             match self.send(write, Mode::DryRun).await {
                 Ok(after) => shown.diff.extend(diff(&before(write), &after)),
-                Err(error) => shown.findings.push(blocker("dry-run", error.to_string())),
+                Err(error) => shown.findings.push(Finding::blocker("dry-run", error.to_string())),
             }
         }
         Ok(shown)

@@ -52,7 +52,7 @@ impl Proposed for ProposedChange<'_> {
             Some((managed, _)) => managed::missing_right(managed).await.into_iter().collect(),
             None => rights::missing(&self.judged.live.client, &self.judged.plan, self.drains).await,
         };
-        let finding = |right| blocker("missing-right", format!("missing right: {right}"));
+        let finding = |right| Finding::blocker("missing-right", format!("missing right: {right}"));
         Ok(missing.into_iter().map(finding).collect())
     }
 
@@ -68,13 +68,9 @@ impl Proposed for ProposedChange<'_> {
                 self.patched = Some(PatchedObject { before: managed.object.clone(), after });
                 Ok(DryRun::default())
             }
-            Err(why) => Ok(DryRun { findings: vec![blocker("dry-run", why)], ..DryRun::default() }),
+            Err(why) => Ok(DryRun { findings: vec![Finding::blocker("dry-run", why)], ..DryRun::default() }),
         }
     }
-}
-
-fn blocker(rule: &'static str, text: String) -> Finding {
-    Finding { severity: Severity::Blocker, rule, text }
 }
 
 pub(super) fn summary(judged: &Judged) -> String {
