@@ -110,6 +110,34 @@ fn render_prints_each_node() {
     assert!(error.starts_with("there is no node to render for"), "{error}");
 }
 
+/// The InitConfiguration is that of one node: another one that is named has kubeadm's port.
+#[test]
+fn render_keeps_the_port_of_the_node_that_the_init_configuration_describes() {
+    let init = "apiVersion: kubeadm.k8s.io/v1beta4\nkind: InitConfiguration\nnodeRegistration: {name: n1}\nlocalAPIEndpoint: {advertiseAddress: 10.0.0.1, bindPort: 7443}\n";
+    let cluster =
+        "apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\nkubernetesVersion: v1.36.1\n";
+    let stored = folder(&[("init.yaml", init), ("cluster.yaml", cluster)]);
+    let words = ["render", "--node", "n1=10.0.0.1", "--node", "n2=10.0.0.2"];
+    let document = answer(&stored, &words).expect("an answer").document;
+    for port in ["--secure-port=7443", "--secure-port=6443"] {
+        assert_eq!(document.matches(port).count(), 1, "{port}\n{document}");
+    }
+}
+
+#[test]
+fn migrate_prints_the_documents_in_another_version() {
+    let old = "apiVersion: kubeadm.k8s.io/v1beta3\nkind: ClusterConfiguration\nkubernetesVersion: v1.33.1\nscheduler: {extraArgs: {v: \"2\"}}\n";
+    let stored = folder(&[("cluster.yaml", old)]);
+    for (words, version) in [(vec!["migrate"], "v1beta4"), (vec!["migrate", "--api-version", "v1"], "v1")] {
+        let document = answer(&stored, &words).expect("an answer").document;
+        assert!(document.contains(&format!("apiVersion: kubeadm.k8s.io/{version}\n")), "{document}");
+        assert!(document.contains("name: v\n") && document.contains("value: \"2\"\n"), "{document}");
+    }
+    let wrong = folder(&[("cluster.yaml", &old.replace("v1.33.1", "v1.33"))]);
+    let error = answer(&wrong, &["migrate"]).expect_err("refused").to_string();
+    assert!(error.starts_with("kubeadm refuses what should be migrated"), "{error}");
+}
+
 #[test]
 fn bad_input_is_answered_with_its_place() {
     let twice = folder(&[("a.yaml", CLUSTER), ("b.yaml", CLUSTER)]);

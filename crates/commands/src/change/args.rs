@@ -44,6 +44,8 @@ pub enum ChangeCommand {
     Rollback(RollbackArgs),
     /// The rule base: what a change of each attribute means
     Rules(RulesArgs),
+    /// The documents in a newer version of kubeadm's API, as `kubeadm config migrate` writes them, without its defaults
+    Migrate(MigrateArgs),
     /// What kubeadm writes on each control plane node from the configuration: static pods, certificate names, images
     Render(RenderArgs),
 }
@@ -109,6 +111,21 @@ pub struct DiffArgs {
     pub request: RequestArgs,
     #[arg(short, long, default_value = "text")]
     pub output: ChangeOutputArg,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct MigrateArgs {
+    #[command(flatten)]
+    pub source: SourceArgs,
+    /// The version that is written; v1 is experimental, and only kubeadm 1.37 and later read it
+    #[arg(long, value_name = "VERSION", default_value = "v1beta4")]
+    pub api_version: KubeadmVersionArg,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum KubeadmVersionArg {
+    V1beta4,
+    V1,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

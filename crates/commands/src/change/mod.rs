@@ -4,6 +4,7 @@
 mod apply;
 pub mod args;
 mod forecast;
+mod migrate;
 mod plan;
 mod render;
 mod runbook;
@@ -21,8 +22,8 @@ use serde_json::{Value, json};
 use super::exit_code::ExitCode;
 use super::output::{self, Style};
 use args::{
-    ApplyArgs, CarryOutArgs, ChangeCommand, ChangeOutputArg, ChangeStatusArgs, DiffArgs, PatchTypeArg,
-    PlanChangeArgs, RenderArgs, RequestArgs, RollbackArgs, ValidateArgs,
+    ApplyArgs, CarryOutArgs, ChangeCommand, ChangeOutputArg, ChangeStatusArgs, DiffArgs, MigrateArgs,
+    PatchTypeArg, PlanChangeArgs, RenderArgs, RequestArgs, RollbackArgs, ValidateArgs,
 };
 use capstan_dashboard::operations::change::source::{LiveCluster, SourceReading, reading_of};
 use capstan_dashboard::operations::guard::Guard;
@@ -81,6 +82,7 @@ pub async fn run(
         ChangeCommand::Validate(ValidateArgs { source, .. })
         | ChangeCommand::Diff(DiffArgs { source, .. })
         | ChangeCommand::Plan(PlanChangeArgs { source, .. })
+        | ChangeCommand::Migrate(MigrateArgs { source, .. })
         | ChangeCommand::Render(RenderArgs { source, .. })
         | ChangeCommand::Apply(ApplyArgs { source, .. })
         | ChangeCommand::Status(ChangeStatusArgs { source, .. })
@@ -94,6 +96,7 @@ pub async fn run(
         ChangeCommand::Diff(args) => diff(args, inputs, style),
         ChangeCommand::Plan(args) => Ok(plan::run(args, &found, session).await?.with_gaps(&found)),
         ChangeCommand::Rules(args) => Ok(plan::rules(args, style)),
+        ChangeCommand::Migrate(args) => migrate::run(args, inputs, style),
         ChangeCommand::Render(args) => render::run(args, inputs, style),
         ChangeCommand::Apply(args) => {
             let mut doing = apply::Doing { session, args: &args.carry_out, out, answers };

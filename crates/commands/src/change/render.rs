@@ -6,7 +6,7 @@ use anyhow::{Context as _, bail};
 use serde_json::{Map, Value, json};
 
 use super::ChangeAnswer;
-use super::args::{RenderArgs, RenderOutputArg};
+use super::args::{NodeAddress, RenderArgs, RenderOutputArg};
 use crate::exit_code::{ExitCode, WrongUsage};
 use crate::output::{self, Style};
 use kubeadm_change::document::{DocumentKind, Inputs};
@@ -50,10 +50,10 @@ fn document(nodes: BTreeMap<String, NodeArtefacts>, addons: &AddonImages) -> Val
 
 /// The nodes that are named, else that of the InitConfiguration, else those that the mirror pods show.
 fn hosts(args: &RenderArgs, inputs: &Inputs) -> anyhow::Result<Vec<HostFacts>> {
-    let named = args.nodes.iter().map(|node| HostFacts::new(&node.name, &node.address));
-    let mut hosts: Vec<HostFacts> = named.collect();
+    let init = inputs.document(DocumentKind::Init).map(|document| &document.value);
+    let mut hosts: Vec<HostFacts> = args.nodes.iter().map(|node| named_host(node, init)).collect();
     if hosts.is_empty() {
-        hosts.extend(init_host(inputs));
+        hosts.extend(init.and_then(HostFacts::of_init));
     }
     if hosts.is_empty() {
         hosts = live::control_plane(&inputs.objects).into_iter().map(|node| node.host).collect();
@@ -69,15 +69,13 @@ fn hosts(args: &RenderArgs, inputs: &Inputs) -> anyhow::Result<Vec<HostFacts>> {
     Ok(hosts)
 }
 
-fn init_host(inputs: &Inputs) -> Option<HostFacts> {
-    let init = &inputs.document(DocumentKind::Init)?.value;
-    let name = init["nodeRegistration"]["name"].as_str()?;
-    let address = init["localAPIEndpoint"]["advertiseAddress"].as_str()?;
-    let mut host = HostFacts::new(name, address);
-    if let Some(port) =
-        init["localAPIEndpoint"]["bindPort"].as_u64().and_then(|port| u16::try_from(port).ok())
-    {
-        host.port = port;
+/// A node that is named has the port of the InitConfiguration, unless that is another node's.
+fn named_host(node: &NodeAddress, init: Option<&Value>) -> HostFacts {
+    let mut host = HostFacts::new(&node.name, &node.address);
+    let is_its_own =
+        |init: &&Value| init["nodeRegistration"]["name"].as_str().is_none_or(|name| name == node.name);
+    if let Some(init) = init.filter(is_its_own) {
+        host.take_port(init);
     }
-    Some(host)
+    host
 }
