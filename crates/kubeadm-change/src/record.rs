@@ -60,7 +60,7 @@ pub struct Beginning<'b> {
     pub by: &'b str,
     /// RFC 3339.
     pub at: String,
-    /// `None`: it is no rollback.
+    /// The change that this one takes back; `None`: this one is not a rollback.
     pub takes_back: Option<&'b ChangeRecord>,
 }
 

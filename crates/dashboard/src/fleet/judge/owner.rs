@@ -38,11 +38,11 @@ impl Rules<'_> {
         }
         let has_external_etcd = self.row.replica_facts().is_some_and(|facts| facts.external_etcd);
         for type_ in parts {
-            // Nobody looks at an etcd of the user's: its condition stays as it was at first, for ever.
-            let is_never_told = |c: &Condition| {
+            // Upstream's controller does not examine an external etcd, so this condition keeps its first value.
+            let is_not_examined = |c: &Condition| {
                 type_ == "EtcdClusterHealthy" && has_external_etcd && c.status == Status::Unknown
             };
-            if let Some((at, _)) = self.missing(type_).filter(|(_, c)| !is_never_told(c)) {
+            if let Some((at, _)) = self.missing(type_).filter(|(_, c)| !is_not_examined(c)) {
                 self.echo(at, if is_up { ECHO_S } else { IDLE_S });
             }
         }
