@@ -15,7 +15,7 @@ use super::hosts::{HostState, Hosts};
 use super::timing::{Span, Timing};
 use super::under_way::agreed;
 use super::workload;
-use super::world::{Keys, World, name_of};
+use super::world::{Kept, Keys, World, name_of};
 use capi_rules::observe::dump::{Dump, last_seen};
 use capi_rules::observe::{Source as _, namespace};
 use capi_rules::status::conditions::wording::NO_MEMBER;
@@ -113,13 +113,13 @@ fn take_workers(dump: &Dump, begun: &mut Beginning) {
     let world = &mut begun.world;
     let here = |ns: &str, cluster: &str| ns == key.namespace && cluster == key.name;
     for (_, o) in dump.machine_deployments.iter().filter(|(k, o)| here(&k.namespace, &o.spec.cluster_name)) {
-        world.put(o.as_ref().clone());
+        world.put(without_owners(o));
     }
     for (_, o) in dump.machine_sets.iter().filter(|(k, o)| here(&k.namespace, &o.spec.cluster_name)) {
-        world.put(o.as_ref().clone());
+        world.put(without_owners(o));
     }
     for (_, o) in dump.checks.iter().filter(|(k, o)| here(&k.namespace, &o.spec.cluster_name)) {
-        world.put(o.as_ref().clone());
+        world.put(without_owners(o));
     }
     let pools = dump.machine_pools.iter().filter(|(k, o)| here(&k.namespace, &o.spec.cluster_name));
     world.machine_pools = pools.map(|(key, pool)| (key.clone(), pool.clone())).collect();
@@ -137,6 +137,13 @@ fn take_workers(dump: &Dump, begun: &mut Beginning) {
         decoded(dump, CORE_GROUP, "MachineDrainRule", &key.namespace).into_iter().map(Arc::new).collect();
 }
 
+/// Who owns which field is recorded by a server, and there is none here: objects are compared by their values.
+fn without_owners<K: Kept>(object: &Arc<K>) -> K {
+    let mut taken = object.as_ref().clone();
+    taken.meta_mut().managed_fields = None;
+    taken
+}
+
 fn take_control_planes(dump: &Dump, cluster: &Cluster, begun: &mut Beginning) {
     let key = begun.world.key.clone();
     let named = cluster.spec.control_plane_ref.as_ref().map(|r| r.name.as_str());
@@ -152,7 +159,7 @@ fn take_control_planes(dump: &Dump, cluster: &Cluster, begun: &mut Beginning) {
             |read| Keys { certificates: read.certificates, kubeconfig: read.kubeconfig },
         );
         begun.world.keys.insert(at.name.clone(), keys);
-        begun.world.put(object.as_ref().clone());
+        begun.world.put(without_owners(object));
     }
 }
 
@@ -248,7 +255,7 @@ fn take_machines(dump: &Dump, begun: &mut Beginning, now: Timestamp) {
         take_drain(machine, usual.drain, begun, now);
         let host = HostState { next, is_stuck: late.is_some() };
         begun.hosts.insert(name_of(machine.as_ref()).to_owned(), host);
-        begun.world.put(machine.as_ref().clone());
+        begun.world.put(without_owners(machine));
     }
 }
 

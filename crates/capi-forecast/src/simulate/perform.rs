@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use super::change::{ActorKind, ObjectChange};
 use super::world::{Kept, World};
 use capi_rules::plan::keys::KeyCall;
+use capi_rules::plan::machine_deployment::in_place::OWN_ANNOTATIONS;
 use capi_rules::plan::{WorkloadCall, Write};
 use capi_rules::status::conditions::setter;
 use capi_rules::status::control_plane::Kubeconfig;
@@ -20,7 +21,7 @@ use capi_rules::status::control_plane::certificates::Certificates;
 use capi_rules::status::drain::Evictions;
 use capi_types::cluster::Cluster;
 use capi_types::control_plane::KubeadmControlPlane;
-use capi_types::key::{ObjectKey, ObjectRef};
+use capi_types::key::{ObjectKey, ObjectRef, annotation};
 use capi_types::machine::Machine;
 use capi_types::machine_deployment::MachineDeployment;
 use capi_types::machine_health_check::MachineHealthCheck;
@@ -53,11 +54,11 @@ impl World {
     pub(super) fn perform(&mut self, write: &Write, outcome: &mut Performed) {
         match write {
             Write::Create { object, content, .. } => self.create(object, content, outcome),
-            Write::Apply { object, body, .. }
-            | Write::Patch { object, body }
-            | Write::PatchStatus { object, body } => {
+            Write::Apply { object, intent, body, .. } => {
                 self.patch(object, body);
+                self.let_go(object, intent);
             }
+            Write::Patch { object, body } | Write::PatchStatus { object, body } => self.patch(object, body),
             Write::MachineCondition { machine, type_, condition } => {
                 let Some(found) = self.get::<Machine>(&machine.key.name) else { return };
                 let (mut after, now) = (found.as_ref().clone(), self.now);
@@ -157,6 +158,23 @@ impl World {
                     self.learn_config(&content);
                 }
             }
+        }
+    }
+
+    /// What left the intent of a MachineDeployment leaves its MachineSet: a server knows by its record of owners, and here
+    /// the annotations are known that nobody else writes.
+    fn let_go(&mut self, object: &ObjectRef, intent: &Value) {
+        let wanted = &intent["metadata"]["annotations"];
+        let set = self
+            .get::<MachineSet>(&object.key.name)
+            .filter(|_| kind_of(object) == Some(ActorKind::MachineSet));
+        let Some(set) = set else { return };
+        let is_left = |key: &&str| annotation(set.as_ref(), key).is_some() && wanted.get(key).is_none();
+        let left: Vec<&str> = OWN_ANNOTATIONS.into_iter().filter(is_left).collect();
+        if !left.is_empty() {
+            let mut after = set.as_ref().clone();
+            after.metadata.annotations.get_or_insert_default().retain(|key, _| !left.contains(&key.as_str()));
+            self.store(after);
         }
     }
 

@@ -71,6 +71,8 @@ fn one_machine_of_the_surge_lets_the_others_be_updated() {
     assert_eq!(ending, Ending::Settled, "{}", report(&course));
     let (made, gone) = (count(&course, "create Machine "), count(&course, "delete Machine "));
     assert_eq!((made, gone), (1, 1), "{:#?}", sequence(&course));
+    let updated = count(&course, "it is updated in place");
+    assert_eq!(updated, 2, "the one that goes stays as it is: {:#?}", sequence(&course));
     assert_eq!(lowest(&course, "MachineDeployment/md"), (3, 4));
 }
 

@@ -24,6 +24,10 @@ use capi_types::machine_set::MachineSet;
 use capi_types::names::annotation as keys;
 use capstan_base::time::Timestamp;
 
+/// Annotations of MachineSets that only their MachineDeployment writes.
+pub const OWN_ANNOTATIONS: [&str; 3] =
+    [keys::MOVE_MACHINES_TO, keys::RECEIVE_MACHINES_FROM, keys::ACKNOWLEDGED_MOVE];
+
 /// A MachineSet whose Machines another one should take over; both as they will be stored, with the replicas that they
 /// have now, as upstream sends them: 0 of one that is to be created.
 #[derive(Clone, Debug, PartialEq)]
