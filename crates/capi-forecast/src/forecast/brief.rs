@@ -1,7 +1,7 @@
 //! A plan in one or two lines, for a preview and for the line under a tree. Owns the words and what is left out;
 //! must not judge.
 
-use super::course::NAMES;
+use super::ahead::NAMES;
 use super::{Held, NextStep, ObjectPlan, State};
 use capi_rules::plan::StepAction;
 use capi_rules::status::conditions::wording::plural;

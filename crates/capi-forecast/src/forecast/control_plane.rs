@@ -1,11 +1,12 @@
 //! The plan of a KubeadmControlPlane from outside. Must not decide it.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use chrono::TimeDelta;
 use serde_json::json;
 
-use super::course::Course;
+use super::ahead::{self, Ahead, AssumedAnswers};
 use super::evidence::About;
 use super::half_read::Parts;
 use super::in_place::{
@@ -13,7 +14,8 @@ use super::in_place::{
 };
 use super::next_steps;
 use super::paused::paused;
-use super::{Held, Look, NextStep, ObjectPlan, State, course};
+use super::{Held, Look, NextStep, ObjectPlan, State};
+use crate::simulate::Following;
 use capi_rules::observe::dump::Dump;
 use capi_rules::plan::control_plane::{Decision, Observed, Template, Workload, decide, in_place as updates};
 use capi_rules::plan::evidence::{Evidence, Subject};
@@ -31,7 +33,7 @@ const KIND: &str = "KubeadmControlPlane";
 
 pub(super) fn plan(
     dump: &Dump,
-    known: &Known,
+    (known, ahead): (&Known, &Ahead<'_>),
     key: &ObjectKey,
     object: &Arc<KubeadmControlPlane>,
     now: Timestamp,
@@ -56,7 +58,7 @@ pub(super) fn plan(
     if let Some(why) = parts.unread(dump) {
         return plan.unknown(&why);
     }
-    observed.name_suffix = course::placeholder(1);
+    observed.name_suffix = ahead::placeholder(1);
     plan.has_members = observed.etcd_is_managed();
     plan.assumptions = assumptions(dump, key, &observed);
     parts.assume(dump, &mut plan);
@@ -65,10 +67,10 @@ pub(super) fn plan(
     }
     let candidates = updates::candidates(&observed, now);
     observed.in_place = known.of("Machine", &key.namespace, &candidates);
-    let updates = Outlook { dump, known, before: observed.clone() };
+    let updates = Outlook { dump, known, ahead, before: observed.clone() };
     let decision = decide(observed, now);
-    let mut plan = fill(plan, &about, &decision, now);
-    updates.fill(&mut plan, &decision, now);
+    let mut plan = fill(plan, &about, &decision, ahead, now);
+    updates.fill(&mut plan, now);
     plan
 }
 
@@ -96,11 +98,12 @@ pub(super) fn questions(
 struct Outlook<'a> {
     dump: &'a Dump,
     known: &'a Known,
+    ahead: &'a Ahead<'a>,
     before: Observed,
 }
 
 impl Outlook<'_> {
-    fn fill(&self, plan: &mut ObjectPlan, decision: &Decision, now: Timestamp) {
+    fn fill(&self, plan: &mut ObjectPlan, now: Timestamp) {
         let handlers = offered(self.dump, Hook::CanUpdateMachine);
         let names = updates::candidates(&self.before, now);
         // Machines that are updated already show that updates in place are on.
@@ -109,21 +112,22 @@ impl Outlook<'_> {
             return;
         }
         let is_asked = self.before.in_place.is_on();
-        let course = course::of_control_plane(decision, now);
+        let is_its = |name: &str| self.before.machines.iter().any(|machine| machine.name() == name);
+        let changes = self.run(plan, AssumedAnswers::Known).changes(is_its);
         let answer = |name: &String| self.before.in_place.of(name);
-        let update = |(machine, way, reason): &(String, Way, String)| {
+        let update = |(machine, step): &(String, NextStep)| {
             let is_candidate = names.contains(machine);
-            let (mut covered, mut reason) = (Vec::new(), reason.clone());
+            let (way, mut covered, mut reason) = (Way::of(&step.does), Vec::new(), step.reason.clone());
             match answer(machine) {
-                Some(Ok(Verdict::InPlace { covered: by })) if *way == Way::InPlace => covered = by.clone(),
+                Some(Ok(Verdict::InPlace { covered: by })) if way == Way::InPlace => covered = by.clone(),
                 Some(Ok(Verdict::InPlace { .. })) => SURGE.clone_into(&mut reason),
                 _ => {}
             }
-            let way = if is_candidate && !is_asked { Way::Unknown } else { *way };
+            let way = if is_candidate && !is_asked { Way::Unknown } else { way };
             MachineUpdate { machine: machine.clone(), way, reason, covered }
         };
-        let mut machines: Vec<MachineUpdate> = course.ways.iter().map(update).collect();
-        for name in names.iter().filter(|name| course.ways.iter().all(|(known, ..)| known != *name)) {
+        let mut machines: Vec<MachineUpdate> = changes.iter().map(update).collect();
+        for name in names.iter().filter(|name| changes.iter().all(|(known, _)| known != *name)) {
             let reason = match answer(name) {
                 Some(Err(why)) => why.clone(),
                 _ => "the plan does not come to it".to_owned(),
@@ -136,12 +140,8 @@ impl Outlook<'_> {
             });
         }
         let is_known = is_asked && machines.iter().all(|update| update.way != Way::Unknown);
-        let updates = Updates {
-            availability: self.cost(&course, &names, is_known, now),
-            machines,
-            handlers,
-            asked: is_asked,
-        };
+        let updates =
+            Updates { availability: self.cost(plan, is_known), machines, handlers, asked: is_asked };
         plan.assumptions.extend(self.known.assumptions(&updates));
         if !is_asked {
             self.leave_open(plan, &updates, now);
@@ -154,7 +154,8 @@ impl Outlook<'_> {
         let names: Vec<String> = updates.machines.iter().map(|update| update.machine.clone()).collect();
         let decision = decide(Observed { in_place: all_covered(&names), ..self.before.clone() }, now);
         let mut in_place = next_steps(&decision.plan.steps, &|_| None);
-        in_place.extend(course::of_control_plane(&decision, now).steps);
+        let all = self.run(plan, AssumedAnswers::Covered).of(KIND, &plan.name);
+        in_place.extend(ahead::after(&in_place, all));
         let mut in_place = in_place.into_iter();
         let mut is_common = |step: &NextStep| in_place.next().is_some_and(|other| other.does == step.does);
         let next = plan.next.iter().take_while(|step| is_common(step)).count();
@@ -175,17 +176,21 @@ impl Outlook<'_> {
     }
 
     /// Of what is expected, beside what it would be otherwise.
-    fn cost(&self, course: &Course, names: &[String], is_known: bool, now: Timestamp) -> String {
-        let cost = |course: &Course| Cost {
+    fn cost(&self, plan: &ObjectPlan, is_known: bool) -> String {
+        let cost = |assumed: AssumedAnswers| Cost {
             wanted: self.before.desired(),
-            lowest: course.lowest,
+            lowest: self.run(plan, assumed).lowest(KIND, &plan.name),
             has_members: self.before.etcd_is_managed(),
         };
-        let other = |in_place: InPlace| {
-            let decision = decide(Observed { in_place, ..self.before.clone() }, now);
-            cost(&course::of_control_plane(&decision, now))
-        };
-        cost(course).sentence(other(all_covered(names)), other(InPlace::Off), is_known)
+        cost(AssumedAnswers::Known).sentence(
+            cost(AssumedAnswers::Covered),
+            cost(AssumedAnswers::Refused),
+            is_known,
+        )
+    }
+
+    fn run(&self, plan: &ObjectPlan, assumed: AssumedAnswers) -> Rc<Following> {
+        self.ahead.of(&ObjectKey::new(&plan.namespace, &plan.cluster), assumed)
     }
 }
 
@@ -233,19 +238,28 @@ fn held(blocker: &Blocker, about: &About<'_>, now: Timestamp) -> Held {
     held
 }
 
-fn fill(mut plan: ObjectPlan, about: &About<'_>, decision: &Decision, now: Timestamp) -> ObjectPlan {
+fn fill(
+    mut plan: ObjectPlan,
+    about: &About<'_>,
+    decision: &Decision,
+    ahead: &Ahead<'_>,
+    now: Timestamp,
+) -> ObjectPlan {
     plan.next = next_steps(&decision.plan.steps, &|_| None);
     plan.blockers = decision.plan.blockers.iter().map(|b| held(b, about, now)).collect();
     plan.next_look = Look::of(&decision.plan, now);
     let mut plan = plan.judged();
     if matches!(plan.state, State::Acting | State::Waiting) && !decision.observed.is_deleting() {
-        plan.then = course::of_control_plane(decision, now).steps;
+        let all = ahead
+            .of(&ObjectKey::new(&plan.namespace, &plan.cluster), AssumedAnswers::Known)
+            .of(KIND, &plan.name);
+        plan.then = ahead::after(&plan.next, all);
     }
     if plan.next.iter().chain(&plan.then).any(|step| step.does.created_machine().is_some()) {
-        plan.assumptions.push(course::NAMES.to_owned());
+        plan.assumptions.push(ahead::NAMES.to_owned());
     }
     if !plan.then.is_empty() {
-        plan.assumptions.push(course::ALL_GOES_WELL.to_owned());
+        plan.assumptions.push(ahead::ALL_GOES_WELL.to_owned());
     }
     let deletes = plan.next.iter().chain(&plan.then).any(|step| step.does.deleted_machine().is_some());
     if deletes && decision.observed.etcd_is_managed() {

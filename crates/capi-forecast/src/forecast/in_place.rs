@@ -9,6 +9,7 @@ use serde_json::Value;
 pub use crate::simulate::{InPlaceAnswer, InPlaceAnswers, Whom};
 use capi_rules::etcd::quorum;
 use capi_rules::observe::dump::Dump;
+use capi_rules::plan::StepAction;
 use capi_rules::plan::control_plane::in_place as control_plane_updates;
 
 use crate::simulate::agreed_move;
@@ -89,6 +90,11 @@ pub enum Way {
 }
 
 impl Way {
+    /// How a Machine changes by a step that changes it.
+    pub(super) fn of(does: &StepAction) -> Self {
+        if matches!(does, StepAction::UpdateInPlace { .. }) { Self::InPlace } else { Self::Replacement }
+    }
+
     pub fn word(self) -> &'static str {
         match self {
             Self::InPlace => "in place",

@@ -5,11 +5,11 @@
 //! What cannot be seen from outside (the leader of etcd, the state of a Node) is never guessed: it is among the
 //! assumptions of the object whose plan depends on it.
 
+mod ahead;
 mod brief;
 mod clean;
 mod cluster;
 mod control_plane;
-mod course;
 mod evidence;
 mod half_read;
 mod health_check;
@@ -21,6 +21,7 @@ mod workers;
 
 use serde::Serialize;
 
+use ahead::Ahead;
 use in_place::{InPlaceQuestion, Known, Updates};
 
 use capi_rules::observe::dump::Dump;
@@ -224,9 +225,10 @@ pub fn forecast_knowing(dump: &Dump, known: &Known, now: Timestamp) -> Forecast 
     let mut objects: Vec<ObjectPlan> = Vec::new();
     objects.extend(dump.clusters.iter().map(|(key, object)| cluster::plan(dump, key, object, now)));
     let planes = dump.control_planes.iter();
-    objects.extend(planes.map(|(key, object)| control_plane::plan(dump, known, key, object, now)));
+    let ahead = Ahead::new(dump, known, now);
+    objects.extend(planes.map(|(key, object)| control_plane::plan(dump, (known, &ahead), key, object, now)));
     let deployments = dump.machine_deployments.iter();
-    objects.extend(deployments.map(|(key, o)| workers::deployment(dump, known, key, o, now)));
+    objects.extend(deployments.map(|(key, o)| workers::deployment(dump, (known, &ahead), key, o, now)));
     objects.extend(dump.machine_sets.iter().map(|(key, object)| workers::set(dump, known, key, object, now)));
     objects.extend(dump.machines.iter().map(|(key, object)| machine::plan(dump, key, object, now)));
     objects.extend(dump.checks.iter().map(|(key, object)| health_check::plan(dump, key, object, now)));

@@ -3,21 +3,31 @@
 
 use std::collections::BTreeMap;
 
-use super::course::{self, Course, Leaving};
+use super::ahead::{Ahead, AssumedAnswers};
 use super::in_place::{Cost, Known, MachineUpdate, SURGE, Updates, Way, offered};
-use super::{ObjectPlan, State};
+use super::{NextStep, ObjectPlan, State};
 use crate::simulate::agreed_move;
 use capi_rules::observe::dump::Dump;
 use capi_rules::observe::{self, Member};
 use capi_rules::plan::machine_deployment::{self as planned, Observed};
 use capi_rules::plan::machine_set::in_order;
-use capi_rules::status::in_place::{Covered, InPlace, Verdict};
+use capi_rules::status::in_place::{InPlace, Verdict};
 use capi_rules::status::machines::name;
 use capi_types::hook::Hook;
+use capi_types::key::ObjectKey;
 use capstan_base::time::Timestamp;
 
+/// The Machines of each MachineSet that is there now, in the order in which they go.
+type Leaving = BTreeMap<String, Vec<String>>;
+
 /// Adds what is expected of its Machines, where an extension is registered and Machines change.
-pub(super) fn fill(plan: &mut ObjectPlan, dump: &Dump, known: &Known, observed: &Observed, now: Timestamp) {
+pub(super) fn fill(
+    plan: &mut ObjectPlan,
+    dump: &Dump,
+    (known, ahead): (&Known, &Ahead<'_>),
+    observed: &Observed,
+    now: Timestamp,
+) {
     let handlers = offered(dump, Hook::CanUpdateMachineSet);
     let is_held = observed.deployment.metadata.deletion_timestamp.is_some()
         || observed.deployment.spec.paused == Some(true);
@@ -33,23 +43,17 @@ pub(super) fn fill(plan: &mut ObjectPlan, dump: &Dump, known: &Known, observed: 
         return;
     }
     let leaving = leaving(dump, observed, now);
-    let go = |in_place: InPlace| {
-        let observed = Observed { in_place, ..observed.clone() };
-        let steps = planned::plan(&observed, now).steps;
-        course::of_deployment(&observed, &steps, leaving.clone(), now)
-    };
-    let can = |set: &String| (set.clone(), Ok(Verdict::InPlace { covered: Vec::new() }));
-    let in_place = go(InPlace::On(candidates.iter().map(can).collect()));
-    let replaced = go(InPlace::Off);
-    let expected = go(observed.in_place.clone());
+    let cluster = ObjectKey::new(&plan.namespace, &plan.cluster);
+    let is_its = |machine: &str| leaving.values().flatten().any(|known| known == machine);
+    let changes = ahead.of(&cluster, AssumedAnswers::Known).changes(is_its);
     let is_asked = known.is_asked() && observed.in_place.is_on();
     let is_decided = |set: &String| is_asked || is_agreed(observed, set);
     let is_known = plan.state != State::Blocked && candidates.iter().all(is_decided);
     let machines = if plan.state != State::Blocked {
         let undecided = candidates.iter().filter(|set| !is_decided(set));
         let open: Vec<&String> = undecided.filter_map(|set| leaving.get(set)).flatten().collect();
-        let decided = expected.ways.iter().filter(|(name, ..)| !open.contains(&name));
-        let mut all: Vec<MachineUpdate> = decided.map(|way| update(way, observed, &leaving)).collect();
+        let decided = changes.iter().filter(|(name, _)| !open.contains(&name));
+        let mut all: Vec<MachineUpdate> = decided.map(|change| update(change, observed, &leaving)).collect();
         let left = unknown(&candidates, observed, &leaving);
         let is_left = |update: &MachineUpdate| all.iter().all(|known| known.machine != update.machine);
         let left: Vec<MachineUpdate> = left.into_iter().filter(is_left).collect();
@@ -58,12 +62,16 @@ pub(super) fn fill(plan: &mut ObjectPlan, dump: &Dump, known: &Known, observed: 
     } else {
         unknown(&candidates, observed, &leaving)
     };
-    let cost = |course: &Course| Cost {
+    let cost = |assumed: AssumedAnswers| Cost {
         wanted: usize::try_from(observed.deployment.spec.replicas.unwrap_or(1)).unwrap_or(0),
-        lowest: course.lowest,
+        lowest: ahead.of(&cluster, assumed).lowest(plan.kind, &plan.name),
         has_members: false,
     };
-    let availability = cost(&expected).sentence(cost(&in_place), cost(&replaced), is_known);
+    let availability = cost(AssumedAnswers::Known).sentence(
+        cost(AssumedAnswers::Covered),
+        cost(AssumedAnswers::Refused),
+        is_known,
+    );
     let updates = Updates { machines, handlers, asked: is_asked, availability };
     plan.assumptions.extend(known.assumptions(&updates));
     plan.updates = Some(updates);
@@ -76,17 +84,16 @@ fn is_agreed(observed: &Observed, set: &str) -> bool {
     covers && live.is_some_and(|live| agreed_move(live).is_some())
 }
 
-fn update(way_of: &(String, Way, String), observed: &Observed, leaving: &Leaving) -> MachineUpdate {
-    let (machine, way, reason) = way_of;
+fn update((machine, step): &(String, NextStep), observed: &Observed, leaving: &Leaving) -> MachineUpdate {
+    let (way, mut covered, mut reason) = (Way::of(&step.does), Vec::new(), step.reason.clone());
     let set = leaving.iter().find(|(_, machines)| machines.contains(machine)).map(|(set, _)| set.as_str());
-    let (mut covered, mut reason): (Vec<Covered>, String) = (Vec::new(), reason.clone());
     match set.and_then(|set| observed.in_place.of(set)) {
-        Some(Ok(Verdict::InPlace { covered: by })) if *way == Way::InPlace => covered = by.clone(),
+        Some(Ok(Verdict::InPlace { covered: by })) if way == Way::InPlace => covered = by.clone(),
         Some(Ok(Verdict::InPlace { .. })) => SURGE.clone_into(&mut reason),
         Some(Ok(Verdict::Replace(why))) => reason = why.to_string(),
         Some(Err(_)) | None => {}
     }
-    MachineUpdate { machine: machine.clone(), way: *way, reason, covered }
+    MachineUpdate { machine: machine.clone(), way, reason, covered }
 }
 
 fn unknown(candidates: &[String], observed: &Observed, leaving: &Leaving) -> Vec<MachineUpdate> {

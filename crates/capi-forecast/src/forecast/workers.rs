@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::course::Leaving;
+use super::ahead::{self, Ahead, AssumedAnswers};
 use super::evidence::About;
 use super::half_read::Parts;
 use super::in_place::{InPlaceQuestion, Known, Sides, Whom, is_moving};
 use super::next_steps;
 use super::paused::paused;
-use super::{Held, Look, ObjectPlan, State, course, moves};
+use super::{Held, Look, ObjectPlan, State, moves};
 use crate::simulate::agreed_move;
 use capi_rules::observe::dump::Dump;
 use capi_rules::observe::{self, Member, Templates};
@@ -26,7 +26,7 @@ use k8s_machinery::merge;
 
 pub(super) fn deployment(
     dump: &Dump,
-    known: &Known,
+    (known, ahead): (&Known, &Ahead<'_>),
     key: &ObjectKey,
     object: &Arc<MachineDeployment>,
     now: Timestamp,
@@ -50,18 +50,30 @@ pub(super) fn deployment(
         return plan.unknown(&why);
     }
     let decided = planned_deployment::plan(&observed, now);
-    plan.next = next_steps(&decided.steps, &|name| course::replicas_of(&observed.sets, name));
+    plan.next = next_steps(&decided.steps, &|name| replicas_of(&observed.sets, name));
     let mut plan = filled(plan, &about, &decided, now);
     let deleting = object.metadata.deletion_timestamp.is_some();
-    if !deleting && object.spec.paused != Some(true) && plan.state != State::Blocked {
-        plan.then = course::of_deployment(&observed, &decided.steps, Leaving::new(), now).steps;
+    let goes_on = match plan.state {
+        State::Acting | State::Waiting => true,
+        State::Settled => observed.sets.iter().filter(|set| set.spec.replicas.unwrap_or(0) > 0).count() > 1,
+        State::Blocked | State::Paused | State::Unknown => false,
+    };
+    if goes_on && !deleting && object.spec.paused != Some(true) {
+        let all =
+            ahead.of(&ObjectKey::new(&key.namespace, cluster), AssumedAnswers::Known).of(KIND, &key.name);
+        plan.then = ahead::after(&plan.next, all);
     }
     if !plan.then.is_empty() {
-        plan.assumptions.push(course::ALL_GOES_WELL.to_owned());
+        plan.assumptions.push(ahead::ALL_GOES_WELL.to_owned());
     }
     assume_templates(dump, [spec.bootstrap.config_ref.as_ref(), Some(&spec.infrastructure_ref)], &mut plan);
-    moves::fill(&mut plan, dump, known, &observed, now);
+    moves::fill(&mut plan, dump, (known, ahead), &observed, now);
     plan
+}
+
+/// How many replicas a MachineSet has, by name.
+fn replicas_of(sets: &[Arc<MachineSet>], name: &str) -> Option<i32> {
+    sets.iter().find(|set| set.metadata.name.as_deref() == Some(name))?.spec.replicas
 }
 
 fn observed(
@@ -76,7 +88,7 @@ fn observed(
         deployment: object.clone(),
         sets,
         missing_templates: templates.missing,
-        suffix: course::placeholder(1),
+        suffix: ahead::placeholder(1),
         machines: Vec::new(),
         in_place: InPlace::Off,
     };
@@ -224,7 +236,7 @@ pub(super) fn set(
     }
     parts.assume(dump, &mut plan);
     let names = planned_set::names_wanted(object, machines.len());
-    let suffixes = (1..=names).map(course::placeholder).collect();
+    let suffixes = (1..=names).map(ahead::placeholder).collect();
     let clones = observe::clones(dump, &machines);
     let mut observed = observe::machine_set(dump, object, of, machines, &templates, suffixes);
     observed.clones = clones;
@@ -239,7 +251,7 @@ pub(super) fn set(
     let decided = planned_set::plan(&observed, now);
     plan.next = next_steps(&decided.steps, &|_| None);
     if plan.next.iter().any(|step| step.does.created_machine().is_some()) {
-        plan.assumptions.push(course::NAMES.to_owned());
+        plan.assumptions.push(ahead::NAMES.to_owned());
     }
     assume_templates(dump, [spec.bootstrap.config_ref.as_ref(), Some(&spec.infrastructure_ref)], &mut plan);
     filled(plan, &about, &decided, now)

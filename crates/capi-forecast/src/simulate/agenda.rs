@@ -43,6 +43,8 @@ pub(super) enum Timer {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Agenda {
     due: BTreeSet<Actor>,
+    /// Those of them that run before the others in a fixed order.
+    first: BTreeSet<Actor>,
     timers: BTreeMap<(Timestamp, u64), Timer>,
     /// The next look of each controller; a look at another moment does not count any more.
     looks: FxHashMap<Actor, Timestamp>,
@@ -64,10 +66,19 @@ impl Agenda {
         }
     }
 
+    /// `actor` runs before everybody else who is due.
+    pub(super) fn wake_first(&mut self, actor: Actor) {
+        self.first.insert(actor.clone());
+        self.due.insert(actor);
+    }
+
     /// The next to run.
     pub(super) fn next(&mut self, order: &Order) -> Option<Actor> {
         match order {
-            Order::Fixed => self.due.pop_first(),
+            Order::Fixed => {
+                let first = self.first.pop_first().filter(|actor| self.due.remove(actor));
+                first.or_else(|| self.due.pop_first())
+            }
             Order::Random(rng) => {
                 let at = usize::try_from(rng.below(self.due.len() as u64)).unwrap_or(0);
                 let actor = self.due.iter().nth(at).cloned()?;

@@ -109,7 +109,13 @@ impl Course {
     fn prepare(&mut self) {
         let now = self.world.now;
         for actor in self.everybody() {
-            self.agenda.wake(actor, now);
+            // What the plans of pools say of the objects as they are is done before anything has changed.
+            match actor.kind {
+                ActorKind::MachineDeployment | ActorKind::KubeadmControlPlane => {
+                    self.agenda.wake_first(actor);
+                }
+                _ => self.agenda.wake(actor, now),
+            }
         }
         for name in self.hosts.keys().cloned().collect::<Vec<_>>() {
             let next = self.hosts[&name].next;
@@ -198,7 +204,12 @@ impl Course {
             return self.go_in_rounds();
         }
         let mut acted = 0;
-        let runs_max = RUNS_MAX + RUNS_PER_MACHINE_MAX * self.world.machines.len() as u64;
+        let runs_max = match self.way.until {
+            Until::Runs(more) => self.everybody().len() as u64 + more,
+            Until::Settled | Until::Steps(_) => {
+                RUNS_MAX + RUNS_PER_MACHINE_MAX * self.world.machines.len() as u64
+            }
+        };
         loop {
             while let Some(actor) = self.agenda.next(&self.way.order) {
                 acted += usize::from(self.run(&actor));

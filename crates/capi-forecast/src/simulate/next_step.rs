@@ -27,6 +27,14 @@ impl NextStep {
         Self { does, count: 1, rule, reason, is_bookkeeping: false }
     }
 
+    /// The Machine that goes, or is updated where it stands.
+    pub(super) fn changed_machine(&self) -> Option<&str> {
+        match &self.does {
+            StepAction::UpdateInPlace { machine } => Some(machine),
+            does => does.deleted_machine(),
+        }
+    }
+
     /// Whether extensions can update the Machine is not known.
     pub(crate) fn either(machine: &str, reason: &str) -> Self {
         let does = StepAction::UpdateOrReplace { machine: machine.to_owned() };

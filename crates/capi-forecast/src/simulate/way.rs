@@ -38,6 +38,8 @@ pub enum Until {
     Settled,
     /// So many runs of controllers that did something.
     Steps(usize),
+    /// So many runs of controllers beyond the first of each.
+    Runs(u64),
 }
 
 /// What goes wrong.

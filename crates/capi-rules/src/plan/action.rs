@@ -241,15 +241,28 @@ impl StepAction {
         )
     }
 
-    /// Does a Machine or what owns Machines come, go or change by it, or a member of etcd: what a rollout is followed by?
-    pub fn is_of_rollout(&self) -> bool {
+    /// Does a Machine, or an owner of Machines, come, go or change by it?
+    pub fn is_of_pool(&self) -> bool {
         match self {
             Self::Create { kind, .. } | Self::Delete { kind, .. } => POOLS.contains(&kind.as_str()),
             Self::CreateControlPlaneMachine { .. }
             | Self::Scale { .. }
             | Self::UpdateInPlace { .. }
-            | Self::UpdateOrReplace { .. }
-            | Self::Release { .. }
+            | Self::UpdateOrReplace { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// Does a Machine or what owns Machines come, go or change by it, or a member of etcd: what a rollout is followed by?
+    pub fn is_of_rollout(&self) -> bool {
+        match self {
+            Self::Create { .. }
+            | Self::Delete { .. }
+            | Self::CreateControlPlaneMachine { .. }
+            | Self::Scale { .. }
+            | Self::UpdateInPlace { .. }
+            | Self::UpdateOrReplace { .. } => self.is_of_pool(),
+            Self::Release { .. }
             | Self::SetCondition { .. }
             | Self::MarkUnhealthy { .. }
             | Self::RemoveEtcdMember { .. }

@@ -3,9 +3,7 @@
 
 use super::{Reason, Rule, StepAction, Write};
 use crate::status::machine::Failed;
-use capi_types::hook::Hook;
 use capi_types::key::ObjectRef;
-use capi_types::names::annotation;
 
 /// One thing to do and why. Every planner answers with these; `controllers::apply` performs them.
 #[derive(Clone, Debug, PartialEq)]
@@ -87,22 +85,6 @@ impl Step {
         let is_machine =
             |write: &Write| matches!(write, Write::Create { object, .. } if object.gvk.kind == "Machine");
         self.writes.iter().any(is_machine)
-    }
-
-    /// Does it create, delete or update a Machine?
-    pub fn is_about_machines(&self) -> bool {
-        self.makes_machine() || self.deleted_machine().is_some() || self.updated_machine().is_some()
-    }
-
-    /// The Machine that it hands to its controller, to be updated where it stands.
-    pub fn updated_machine(&self) -> Option<&str> {
-        self.writes.iter().find_map(|write| match write {
-            Write::Patch { object, body } if object.gvk.kind == "Machine" => {
-                let hooks = body["metadata"]["annotations"][annotation::PENDING_HOOKS].as_str()?;
-                hooks.contains(Hook::UpdateMachine.as_str()).then_some(object.key.name.as_str())
-            }
-            _ => None,
-        })
     }
 
     /// By name; `None` when the step deletes something else, or nothing.

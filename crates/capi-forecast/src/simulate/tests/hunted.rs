@@ -21,7 +21,7 @@ const POOL: &str = "MachineDeployment/md";
 
 /// Something that people change, after so many steps of what was wanted before.
 #[derive(Clone, Debug, PartialEq)]
-enum Change {
+pub(super) enum Change {
     Scale(usize),
     Limits(usize, usize),
     UpgradePlane,
@@ -30,11 +30,11 @@ enum Change {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-struct Drawn {
+pub(super) struct Drawn {
     seed: u64,
     planes: u32,
     workers: usize,
-    changes: Vec<(usize, Change)>,
+    pub changes: Vec<(usize, Change)>,
     /// A Machine that is there, by its place among all of them.
     failing: Option<u64>,
     /// One that is made, by its number.
@@ -43,7 +43,7 @@ struct Drawn {
     is_random: bool,
 }
 
-fn drawn(seed: u64) -> Drawn {
+pub(super) fn drawn(seed: u64) -> Drawn {
     let rng = Rng::seeded(seed).stream("scenario");
     let number = |below: u64| usize::try_from(rng.below(below)).expect("few");
     let change = || match rng.below(8) {
@@ -123,7 +123,7 @@ impl Drawn {
     }
 }
 
-fn patch(change: &Change) -> (ActorKind, String, Value) {
+pub(super) fn patch(change: &Change) -> (ActorKind, String, Value) {
     let rolling = |surge: usize, unavailable: usize| {
         let limits = json!({"maxSurge": surge, "maxUnavailable": unavailable});
         json!({"rollout": {"strategy": {"type": "RollingUpdate", "rollingUpdate": limits}}})
@@ -143,10 +143,10 @@ fn patch(change: &Change) -> (ActorKind, String, Value) {
 
 /// Grown clusters by size, since growing one costs more than a run.
 #[derive(Default)]
-struct Nursery(BTreeMap<(u32, usize), World>);
+pub(super) struct Nursery(BTreeMap<(u32, usize), World>);
 
 impl Nursery {
-    fn world(&mut self, drawn: &Drawn) -> World {
+    pub(super) fn world(&mut self, drawn: &Drawn) -> World {
         let size = (drawn.planes, drawn.workers);
         let workers = u32::try_from(drawn.workers).expect("few");
         self.0.entry(size).or_insert_with(|| grown(drawn.planes, workers)).clone()

@@ -118,10 +118,15 @@ fn in_the_middle(world: &World, way: &Way) -> World {
 }
 
 /// What a server would list of it, and `more`.
-fn dump_of(world: &World, more: &[Value]) -> Dump {
+pub(super) fn dump_of(world: &World, more: &[Value]) -> Dump {
     fn of<K: serde::Serialize>(table: &BTreeMap<ObjectKey, Arc<K>>) -> impl Iterator<Item = Value> {
         table.values().map(|object| serde_json::to_value(object.as_ref()).expect("an object"))
     }
+    // Names of new Machines begin anew in a plan: those that are there have others.
+    let named = |value: Value| {
+        let text = value.to_string().replace("-new", "-old");
+        serde_json::from_str::<Value>(&text).expect("an object")
+    };
     let objects = of(&world.clusters)
         .chain(of(&world.control_planes))
         .chain(of(&world.machine_deployments))
@@ -129,7 +134,7 @@ fn dump_of(world: &World, more: &[Value]) -> Dump {
         .chain(of(&world.machines))
         .chain(world.externals.all().cloned())
         .chain(more.iter().cloned());
-    Dump::new(objects.map(Into::into).collect())
+    Dump::new(objects.map(named).map(Into::into).collect())
 }
 
 /// Everything that the plans of a world say is done next, or after that; nobody is asked.

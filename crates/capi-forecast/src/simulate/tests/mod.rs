@@ -1,5 +1,6 @@
 //! Worlds grown from manifests, and what becomes of them.
 
+mod following;
 mod hunted;
 mod in_place;
 mod rollouts;
