@@ -81,6 +81,7 @@ mod screens;
 mod shared_files;
 mod sharing;
 mod simulate;
+mod simulated_handovers;
 mod simulation;
 mod simulation_screen;
 mod stand_alone_machines;

@@ -16,11 +16,11 @@ pub trait Controller: Send + Sync + 'static {
     /// Short and stable: `machine`, `kubeadm-control-plane`. Names the queue and the trace.
     fn name(&self) -> &'static str;
 
-    /// Called once, when every cache is complete and before any controller runs: the place to rebuild
-    /// what lives in memory only.
+    /// Called at every win of the right that it runs under (once without a lease), when every cache is complete and before any
+    /// controller of that right runs: the place to begin anew what lives in memory only. Must not wait.
     fn prepare(&self) {}
 
-    /// What wakes it up. Asked once, after [`Controller::prepare`] of all.
+    /// What wakes it up. Asked once.
     fn triggers(&self) -> Vec<Trigger>;
 
     /// One run for one key; never two at a time for the same key. An object that is gone is not an

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 pub mod controller;
 pub mod echo;
 pub mod lease;
+pub mod preparation;
 pub mod queue;
 pub mod runner;
 pub mod sharing;
@@ -34,6 +35,7 @@ use capstan_base::rng::Rng;
 use capstan_base::time::Clock;
 use echo::{Echoes, Listening};
 use lease::{Elector, Leadership, LeaseOptions};
+use preparation::Preparation;
 use queue::Pace;
 use runner::{Runner, WorkQueue};
 use sharing::{Locks, Sharing};
@@ -254,24 +256,28 @@ impl Engine {
             biased;
             () = stop.cancelled() => {}
             () = all_settled(self.awaited) => {
-                for (controller, _) in &self.controllers {
-                    controller.prepare();
-                }
+                let preparation = Arc::new(Preparation::default());
+                let mut runners = Vec::new();
                 for (controller, queue) in self.controllers {
                     let primary = || Some(self.leadership.clone());
                     let right = locks.as_ref().map_or_else(primary, |l| l.right_of(controller.name(), &self.leadership));
                     let Some(leadership) = right else { continue };
+                    preparation.add(Arc::clone(&controller), leadership.clone());
                     for trigger in controller.triggers() {
                         (trigger.0)(queue.enqueue());
                     }
-                    let runner = Runner {
+                    runners.push(Runner {
                         controller,
                         queue,
                         echoes: self.echoes.clone(),
                         leadership,
+                        preparation: Arc::clone(&preparation),
                         trace: self.trace.clone(),
                         clock: self.clock.clone(),
-                    };
+                    });
+                }
+                // Not before all are known to the preparation.
+                for runner in runners {
                     workers.spawn(runner.run(stop.clone()));
                 }
                 stop.cancelled().await;

@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::controller::{Controller, Enqueue, Outcome, ReconcileError};
 use super::echo::Echoes;
 use super::lease::{Leadership, Term};
+use super::preparation::Preparation;
 use super::queue::{Pace, Queue};
 use super::trace::{Ending, Entry, Trace};
 use crate::client::write::{WriteLog, Written};
@@ -69,6 +70,7 @@ pub struct Runner {
     pub queue: WorkQueue,
     pub echoes: Echoes,
     pub leadership: Leadership,
+    pub preparation: Arc<Preparation>,
     pub trace: Trace,
     pub clock: Clock,
 }
@@ -89,7 +91,9 @@ impl Runner {
         let mut active = 0_usize;
         loop {
             if self.leadership.leads() {
-                self.start_due(&mut tasks, &mut active);
+                let term = Term::begin(&self.leadership);
+                self.preparation.begin(&term);
+                self.start_due(&term, &mut tasks, &mut active);
             }
             let next_start = self.next_start();
             let woken = self.queue.0.wake.notified();
@@ -111,14 +115,14 @@ impl Runner {
         self.leadership.leads().then(|| self.queue.0.started + start)
     }
 
-    fn start_due(&self, tasks: &mut JoinSet<Report>, active: &mut usize) {
+    fn start_due(&self, term: &Term, tasks: &mut JoinSet<Report>, active: &mut usize) {
         while *active < self.controller.concurrency() {
             let now = self.queue.now();
             let Some(key) = self.queue.0.queue.lock().next(now) else { return };
             *active += 1;
             let (controller, trace, clock) =
                 (Arc::clone(&self.controller), self.trace.clone(), self.clock.clone());
-            tasks.spawn(Term::begin(&self.leadership).scope(run_once(controller, key, trace, clock)));
+            tasks.spawn(term.clone().scope(run_once(controller, key, trace, clock)));
         }
     }
 

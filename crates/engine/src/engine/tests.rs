@@ -82,6 +82,7 @@ fn harness(
         queue: queue.clone(),
         echoes: Echoes::default(),
         leadership: Leadership::alone(Clock::fixed(chrono::DateTime::UNIX_EPOCH)),
+        preparation: Arc::default(),
         trace: trace.clone(),
         clock: Clock::fixed(chrono::DateTime::UNIX_EPOCH),
     };

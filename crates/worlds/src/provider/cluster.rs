@@ -219,6 +219,12 @@ impl Controller for DevClusters {
         super::NAMES[0]
     }
 
+    /// Ports that were found free while this process led before may be given out by another one since.
+    fn prepare(&self) {
+        *self.given.lock() = Given::default();
+        self.reserved.lock().clear();
+    }
+
     fn triggers(&self) -> Vec<Trigger> {
         let by_cluster = |cluster: &Cluster| {
             let reference = cluster.spec.infrastructure_ref.as_ref().filter(|r| r.kind == "DevCluster")?;

@@ -55,6 +55,11 @@ impl Clusters {
         true
     }
 
+    /// Removes every cluster, and gives their keys.
+    pub(super) fn take_all(&mut self) -> Vec<ObjectKey> {
+        std::mem::take(self).all.into_keys().collect()
+    }
+
     /// The clusters of a namespace, by name.
     pub(super) fn in_namespace<'a>(
         &'a self,

@@ -2,6 +2,7 @@
 //! fields and the order of prerequisites; when something comes up is the world's business.
 //! Source: `internal/controllers/backends/inmemory/devmachine_backend.go`, v1.14.0.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -433,8 +434,11 @@ impl Controller for DevMachines {
         super::NAMES[1]
     }
 
-    /// Rebuilds the world from the objects' statuses: after a restart, machines that were up are up.
+    /// Rebuilds the world from the objects' statuses: machines that were up are up, also those that another process
+    /// simulated until now. An etcd elects while nobody looks: which member led may be noted nowhere.
     fn prepare(&self) {
+        self.world.begin_anew();
+        let mut clusters = BTreeSet::new();
         for dev in self.dev_machines.list() {
             let gone_or_new = dev.metadata.deletion_timestamp.is_some() || stages_up(&dev).is_empty();
             if !gone_or_new
@@ -442,7 +446,11 @@ impl Controller for DevMachines {
                 && let Some(scope) = self.scope(&ObjectKey::of(dev.as_ref()), &dev)
             {
                 self.restore(&scope, spec);
+                clusters.insert(scope.cluster_key);
             }
+        }
+        for cluster in clusters {
+            self.world.change(&cluster, |sim| sim.etcd.elect());
         }
     }
 

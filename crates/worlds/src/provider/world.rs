@@ -168,6 +168,13 @@ impl World {
         self.announce(cluster, changes.unwrap_or_default());
     }
 
+    /// Forgets every cluster. Whoever held the right to simulate them meanwhile noted in their objects what became of them.
+    pub fn begin_anew(&self) {
+        self.served.send_if_modified(|served| !std::mem::take(served).is_empty());
+        let gone = self.clusters.lock().take_all();
+        self.send(gone.into_iter().map(Announcement::Cluster).collect());
+    }
+
     pub fn remove_cluster(&self, cluster: &ObjectKey) {
         self.served.send_if_modified(|served| served.remove(cluster));
         if self.clusters.lock().remove(cluster) {

@@ -172,6 +172,11 @@ impl Term {
         Self { leadership: leadership.clone(), tokens: leadership.tokens() }
     }
 
+    /// The holdings that it rests on.
+    pub fn tokens(&self) -> &[FencingToken] {
+        &self.tokens
+    }
+
     /// May this run write now?
     pub fn holds(&self) -> bool {
         self.leadership.leads() && self.leadership.tokens() == self.tokens
