@@ -61,6 +61,10 @@ impl NodeExecutor for Hosts {
             output: answer.stderr,
         })
     }
+
+    async fn look(&self, target: &CommandTarget, line: &CommandLine) -> Result<String, ExecutorError> {
+        self.run(target, line, "").await
+    }
 }
 
 /// A fleet of one cluster, and a person who changes it.

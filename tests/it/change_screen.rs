@@ -133,6 +133,8 @@ fn underway() -> ConfigurationReading {
         begun: "2026-11-20T11:58:00Z".to_owned(),
         completed: None,
         takes_back: None,
+        as_stored: None,
+        patches: None,
         changes: Vec::new(),
         evidence: Vec::new(),
         history: Vec::new(),

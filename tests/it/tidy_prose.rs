@@ -27,6 +27,7 @@ const PARSERS: &[(&str, &str)] = &[
     ("apiserver/schema/pattern.rs", "what the regex crate says"),
     ("apiserver/schema/rules/mod.rs", "what the CEL interpreter says"),
     ("change/host_lock.rs", "a command line"),
+    ("change/preflight.rs", "what commands print on a host, and command lines"),
     ("change/plan/sequence.rs", "lines of a difference, which has no other form"),
     ("change/rules/condition.rs", "the language of the rules' files"),
     ("change/yaml.rs", "what the YAML parser says"),

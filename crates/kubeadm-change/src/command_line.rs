@@ -32,6 +32,32 @@ impl CommandLine {
         Self(format!("{text}{}", self.0))
     }
 
+    /// The same, and fixed text for when it fails.
+    pub fn or(self, text: &'static str) -> Self {
+        Self(format!("{} || {text}", self.0))
+    }
+
+    /// The same with more words.
+    pub fn with(self, words: &Self) -> Self {
+        Self(format!("{} {}", self.0, words.0))
+    }
+
+    /// The same, only where `test` fails.
+    pub fn unless(self, test: &Self) -> Self {
+        Self(format!("{} || {}", test.0, self.0))
+    }
+
+    /// The same, which prints words when it fails.
+    pub fn or_echo(self, words: &str) -> Self {
+        Self(format!("{} || echo {}", self.0, quoted(words)))
+    }
+
+    /// Lines of which each is run, whatever became of those before.
+    pub fn one_after_the_other(lines: &[Self]) -> Self {
+        let lines: Vec<&str> = lines.iter().map(Self::as_str).collect();
+        Self(lines.join("; "))
+    }
+
     /// The line as it is typed, its words quoted.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -15,6 +15,8 @@ pub enum NextMove {
     Finished,
     /// Carry out the step at this place of the plan.
     Do(usize),
+    /// Everything else is done: only a person can do the step at this place, and has to say so.
+    Confirm(usize),
     /// Look again later.
     Wait(String),
     /// Something failed: no further step is begun.
@@ -39,6 +41,8 @@ pub struct Doing {
     pub performed: Vec<(StepId, Vec<String>)>,
     /// People do what is done on nodes: steps that no API shows are passed over.
     pub by_people: bool,
+    /// Steps that only people do, and that somebody said are done.
+    pub confirmed: Vec<StepId>,
     /// Another change is taken back: what does not answer may be its doing, and is mended before what works.
     pub mends: bool,
     /// That one was half done: what runs may not be what stands on the host, so manifests are written once in any case.
@@ -50,12 +54,7 @@ impl Doing {
     pub fn begin(record: &ChangeRecord, by_people: bool) -> Self {
         let taken = record.takes_back.as_ref();
         let rewrites = !by_people && taken.is_some_and(|taken| taken.was_open);
-        Self { performed: Vec::new(), by_people, mends: taken.is_some(), rewrites }
-    }
-
-    /// Nothing was carried out yet.
-    pub fn is_at_the_beginning(&self) -> bool {
-        self.performed.is_empty()
+        Self { by_people, mends: taken.is_some(), rewrites, ..Self::default() }
     }
 
     /// The step was carried out.
@@ -72,6 +71,7 @@ impl Doing {
 pub fn next(plan: &ChangePlan, items: &[ProgressItem], running: &Running, doing: &Doing) -> NextMove {
     let (performed, others): (Vec<_>, Vec<_>) =
         plan.steps.iter().enumerate().partition(|(_, step)| doing.has_performed(step));
+    let mut unconfirmed = None;
     // What was carried out comes first, wherever its step is in the plan of now: one at a time.
     for (at, step) in performed.into_iter().chain(others) {
         let is_performed = doing.has_performed(step);
@@ -88,14 +88,20 @@ pub fn next(plan: &ChangePlan, items: &[ProgressItem], running: &Running, doing:
                 begin(plan, items, running, (doing, at))
             }
             ItemState::Unknown if is_unseen => NextMove::Wait(words),
-            ItemState::Manual if is_performed || doing.by_people || step.id.is_for_people() => continue,
+            ItemState::Manual if step.id.is_for_people() => {
+                if !doing.confirmed.contains(&step.id) {
+                    unconfirmed.get_or_insert(at);
+                }
+                continue;
+            }
+            ItemState::Manual if is_performed || doing.by_people => continue,
             ItemState::Failed | ItemState::Unknown if !is_settling => NextMove::Stop(words),
             ItemState::Failed | ItemState::Unknown | ItemState::InProgress => NextMove::Wait(words),
             ItemState::Pending if step.id == StepId::X || is_performed => NextMove::Wait(words),
             ItemState::Manual | ItemState::Pending => begin(plan, items, running, (doing, at)),
         };
     }
-    NextMove::Finished
+    unconfirmed.map_or(NextMove::Finished, NextMove::Confirm)
 }
 
 /// Does the step, unless another node has to be well before. When a change is taken back that broke that one, its turn
@@ -154,7 +160,13 @@ fn held(step: &PlannedStep, running: &Running) -> Option<Held> {
             let endpoint = (running.is_endpoint_ready == Some(false)).then_some(Held { why, by: None });
             on(API_SERVER).or(endpoint)
         }
-        StepId::C2 | StepId::E1 => on(ETCD).or_else(|| on(API_SERVER)),
+        StepId::C2 | StepId::E1 => {
+            let member = running.member_to_wait_for(node).map(|(other, why)| Held {
+                why: format!("etcd on {other} has to be well first: {why}"),
+                by: Some(other.to_owned()),
+            });
+            on(ETCD).or(member).or_else(|| on(API_SERVER))
+        }
         _ => None,
     }
 }

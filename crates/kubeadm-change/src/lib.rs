@@ -19,16 +19,20 @@ pub mod document;
 pub mod facts;
 pub mod gate;
 mod go_url;
+pub mod host_folder;
 pub mod host_lock;
 pub mod image;
 pub mod kind;
+pub mod kubelet_drift;
 pub mod live;
+pub mod manifest_texts;
 pub mod merge;
 pub mod migrate;
 pub mod network;
 pub mod node_file;
 pub mod path;
 pub mod plan;
+pub mod preflight;
 pub mod progress;
 pub mod record;
 pub mod render;
@@ -40,6 +44,7 @@ pub mod running;
 pub mod schema;
 pub mod steps;
 pub mod units;
+pub mod way_back;
 pub mod yaml;
 
 #[cfg(test)]

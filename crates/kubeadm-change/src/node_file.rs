@@ -6,9 +6,10 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::convert::{ConvertError, to_stored};
+use super::host_folder::folder;
 use super::render::{ClusterSettings, HostFacts};
 use super::request::WantedDocument;
-use super::yaml;
+use super::{way_back, yaml};
 
 /// Which configuration kubeadm is given on a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -18,6 +19,10 @@ pub enum NodeFileKind {
     Cluster,
     /// The same, with the folder of new certificates in the place of that of the certificates in use.
     Certificates,
+    /// The configuration as it was before the change, the same on every node.
+    Before,
+    /// What puts back, on a host alone, what stood there before the change.
+    WayBack,
 }
 
 /// A file that the commands of a step name.
@@ -35,14 +40,16 @@ impl NodeFile {
     /// Its path has plan and node in it, so that two changes never share a file.
     pub fn of(kind: NodeFileKind, plan: &str, node: &str) -> Self {
         let end = match kind {
-            NodeFileKind::Cluster => "",
-            NodeFileKind::Certificates => "-pki",
+            NodeFileKind::Cluster => ".yaml",
+            NodeFileKind::Certificates => "-pki.yaml",
+            NodeFileKind::Before => return Self::of_all(kind, plan, "before.yaml"),
+            NodeFileKind::WayBack => return Self::of_all(kind, plan, "back.sh"),
         };
-        Self {
-            kind,
-            path: format!("{}/{node}{end}.yaml", folder(plan)),
-            name: format!("{plan}-{node}{end}.yaml"),
-        }
+        Self { kind, path: format!("{}/{node}{end}", folder(plan)), name: format!("{plan}-{node}{end}") }
+    }
+
+    fn of_all(kind: NodeFileKind, plan: &str, name: &str) -> Self {
+        Self { kind, path: format!("{}/{name}", folder(plan)), name: format!("{plan}-{name}") }
     }
 
     /// Its text. Without its name and address kubeadm would guess those of the node.
@@ -55,6 +62,14 @@ impl NodeFile {
         host: &HostFacts,
         cluster: &WantedDocument,
     ) -> Result<String, ConvertError> {
+        match self.kind {
+            NodeFileKind::WayBack => return Ok(way_back::script(plan)),
+            NodeFileKind::Before => {
+                return to_stored(cluster.kind, &cluster.version, &cluster.old)
+                    .map(|before| yaml::write(&before));
+            }
+            NodeFileKind::Cluster | NodeFileKind::Certificates => {}
+        }
         let mut node = json!({"name": host.name});
         if let Some(socket) = &host.cri_socket {
             node["criSocket"] = socket.as_str().into();
@@ -86,11 +101,6 @@ fn keep_etcd_tag(configuration: &mut Value, host: &HostFacts, cluster: &WantedDo
     if sides.iter().all(is_free) {
         configuration["etcd"]["local"]["imageTag"] = tag.as_str().into();
     }
-}
-
-/// The folder on a node for files of a plan, and for what it moves away.
-pub fn folder(plan: &str) -> String {
-    format!("/etc/kubernetes/tmp/capstan-{plan}")
 }
 
 /// The folder in which certificates are made before they take the place of those in use: beside them, so that a move is one

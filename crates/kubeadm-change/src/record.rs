@@ -10,7 +10,7 @@ use super::change_id::ChangeId;
 use super::difference::FieldChange;
 use super::document::{DocumentKind, InputError, Inputs, read_inputs};
 use super::facts::ManagedBy;
-use super::plan::ChangePlan;
+use super::plan::{AsStored, ChangePlan};
 use super::request::{WantedDocument, WantedDocuments};
 use super::{convert, yaml};
 
@@ -81,6 +81,13 @@ pub struct ChangeRecord {
     /// The change that this one takes back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub takes_back: Option<TakenBack>,
+    /// Nothing was asked for but what is stored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub as_stored: Option<AsStored>,
+    /// The folder on the nodes with patches that kubeadm applies. It stands in commands that root runs: whoever goes on has to
+    /// name it again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub patches: Option<String>,
     /// `PATH: OLD → NEW`, without secrets.
     pub changes: Vec<String>,
     /// What was seen when it was complete, a line for each node and component.
@@ -180,6 +187,8 @@ impl ChangeRecord {
             takes_back: beginning
                 .takes_back
                 .map(|taken| TakenBack { id: taken.id.clone(), was_open: taken.is_open() }),
+            as_stored: plan.as_stored,
+            patches: plan.patches.clone(),
             changes: plan.changes.iter().map(|judged| line(&judged.change)).collect(),
             evidence: Vec::new(),
             history: last.map(Self::history_with_this).unwrap_or_default(),
@@ -222,7 +231,8 @@ impl ChangeRecord {
 
     /// Does it ask for the same as another one? Who began it, and what was seen, do not count.
     pub fn asks_for_the_same(&self, other: &Self) -> bool {
-        (&self.id, &self.before, &self.after) == (&other.id, &other.before, &other.after)
+        (&self.id, &self.before, &self.after, &self.patches)
+            == (&other.id, &other.before, &other.after, &other.patches)
     }
 
     /// Is it carried out, or half done?
@@ -317,6 +327,8 @@ mod tests {
             begun: "2026-01-01T00:00:00Z".to_owned(),
             completed: None,
             takes_back: None,
+            as_stored: None,
+            patches: None,
             changes: vec!["maxPods: 110 → 60".to_owned()],
             evidence: Vec::new(),
             history: Vec::new(),

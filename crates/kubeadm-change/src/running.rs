@@ -53,9 +53,25 @@ pub struct RunningNode {
     pub kubelet: Sighting<Value>,
     /// `/livez` and `/readyz` of its own API server, asked through its kubelet.
     pub api_server: Sighting<()>,
+    /// Its member of etcd, by the metrics of that member.
+    pub member: Sighting<EtcdProgress>,
     /// When its kubelet last renewed its Lease, by the clock of its host.
     pub heartbeat: Option<String>,
 }
+
+/// What a member of etcd says of itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EtcdProgress {
+    /// It knows a leader.
+    pub has_leader: bool,
+    /// Proposals that it knows to be committed.
+    pub committed: u64,
+    /// Proposals of these that are in its database.
+    pub applied: u64,
+}
+
+/// Proposals that a member may be behind the others: they are read one after the other, and a busy cluster commits meanwhile.
+const BEHIND_MAX: u64 = 2_000;
 
 /// A DaemonSet or a Deployment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -144,6 +160,33 @@ impl Running {
             let Some(node) = self.nodes.get(*name) else { return false };
             let is_silent = component == API_SERVER && matches!(node.api_server, Sighting::Unknown(_));
             is_silent || node.pods.get(component).is_some_and(|pod| !pod.ready)
+        })
+    }
+
+    /// A member of etcd other than that of `except` that is not well or has not caught up, and why.
+    pub fn member_to_wait_for(&self, except: &str) -> Option<(&str, String)> {
+        let members = || {
+            let nodes = self.nodes.iter().filter(|(name, _)| *name != except);
+            nodes.map(|(name, node)| (name.as_str(), &node.member))
+        };
+        let known = || {
+            self.nodes.values().filter_map(|node| match &node.member {
+                Sighting::Known(member) => Some(member),
+                _ => None,
+            })
+        };
+        let most = known().map(|member| member.committed).max().unwrap_or_default();
+        members().find_map(|(name, member)| {
+            let why = match member {
+                Sighting::NotAsked | Sighting::Hidden(_) => return None,
+                Sighting::Unknown(why) => why.clone(),
+                Sighting::Known(member) if !member.has_leader => "it knows no leader".to_owned(),
+                Sighting::Known(member) if member.applied + BEHIND_MAX < most => {
+                    format!("it has applied {} of {most} proposals", member.applied)
+                }
+                Sighting::Known(_) => return None,
+            };
+            Some((name, why))
         })
     }
 
@@ -318,6 +361,32 @@ mod tests {
                 && coredns.restarted_at == "2026-01-01T00:00:00Z"
                 && coredns.image == "c:1"
         );
+    }
+
+    #[test]
+    fn a_member_is_waited_for_until_it_has_caught_up() {
+        let member =
+            |has_leader, applied| Sighting::Known(EtcdProgress { has_leader, committed: 10_000, applied });
+        for (seen, words) in [
+            (member(true, 9_990), None),
+            (member(true, 7_000), Some("it has applied 7000 of 10000 proposals")),
+            (member(false, 10_000), Some("it knows no leader")),
+            (Sighting::Unknown("no page came".to_owned()), Some("no page came")),
+            (Sighting::Hidden("no right".to_owned()), None),
+            (Sighting::NotAsked, None),
+        ] {
+            let mut running = Running::default();
+            running.nodes.insert(
+                "cp-0".to_owned(),
+                RunningNode { member: member(true, 10_000), ..RunningNode::default() },
+            );
+            running
+                .nodes
+                .insert("cp-1".to_owned(), RunningNode { member: seen.clone(), ..RunningNode::default() });
+            let waits = running.member_to_wait_for("cp-0");
+            assert_eq!(waits, words.map(|words| ("cp-1", words.to_owned())), "{seen:?}");
+            assert_eq!(running.member_to_wait_for("cp-1"), None, "its own turn");
+        }
     }
 
     #[test]

@@ -53,10 +53,10 @@ macro_rules! steps {
 }
 
 steps! {
-    B0, Once, "keep the stored documents", "the file exists", "nothing to take back";
+    B0, EachControlPlane, "keep what stands there: documents, manifests, the kubelet's file", "the files exist", "nothing to take back";
     B1, EachControlPlane, "take a snapshot of etcd", "the file exists and `etcdutl snapshot status` reads it", "remove the file";
     H1, EachControlPlane, "put the files in place that the change names, the same on every node", "the checksums are equal on all nodes", "remove the files";
-    I1, EachControlPlane, "fetch the images", "the runtime lists them", "nothing to take back";
+    I1, EachControlPlane, "fetch the images that are not there", "the runtime lists them", "nothing to take back";
     G1, Once, "write ClusterConfiguration into ConfigMap kubeadm-config", "read again, it equals the target", "write the kept document";
     G2, Once, "write KubeletConfiguration into ConfigMap kubelet-config", "read again, it equals the target", "write the kept document";
     G3, Once, "write KubeProxyConfiguration into ConfigMap kube-proxy", "read again, it equals the target", "write the kept document";
@@ -87,7 +87,7 @@ impl StepId {
 
     /// Only a person does it: it is never run on a host from here.
     pub fn is_for_people(self) -> bool {
-        matches!(self, Self::B0 | Self::P2 | Self::R1)
+        matches!(self, Self::P2 | Self::R1)
     }
 
     /// The step of that name.

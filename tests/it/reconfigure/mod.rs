@@ -1,7 +1,10 @@
 //! `capstan change` on a running cluster: read, planned, carried out, interrupted, gone on with, taken back.
 
+mod as_stored;
 mod hostile;
+mod offline;
 mod site;
+mod trouble;
 
 use std::sync::Arc;
 
@@ -150,7 +153,7 @@ async fn a_change_is_taken_back() {
     let person = Person::at(1, 1).await;
     assert_eq!(
         person
-            .applies(&["apply", "--set", "maxPods=60", "--set", "mode=ipvs", "--acknowledge"])
+            .applies(&["apply", "--set", "maxPods=60", "--set", "mode=ipvs", "--acknowledge", "--done", "P2"])
             .await
             .exit_code,
         0
@@ -163,6 +166,8 @@ async fn a_change_is_taken_back() {
     let plan = person.says(&["rollback", "--plan", "--acknowledge"]).await;
     golden("reconfigure/rollback_plan", &plan.text);
     let back = person.applies(&["rollback", "--acknowledge"]).await;
+    assert!(back.exit_code == 10 && back.text.contains("the same command with --done P2"), "{}", back.text);
+    let back = person.applies(&["rollback", "--acknowledge", "--done", "P2"]).await;
     golden("reconfigure/rollback", &back.text);
     assert_eq!(back.exit_code, 0);
     assert_eq!(person.site.beside.lock().kubelets["w-000"]["maxPods"], 110);

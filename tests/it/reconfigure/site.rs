@@ -46,8 +46,18 @@ pub struct Beside {
     pub denied: BTreeSet<String>,
     /// Lines that were run, as `node line`.
     pub lines: Vec<String>,
+    /// Lines that have ended.
+    pub ended: Vec<String>,
     /// The first line that begins like this on that node fails, once.
     pub fault: Option<(String, &'static str)>,
+    /// What a node answers before a change, where it lacks something.
+    pub answers: BTreeMap<String, Result<String, String>>,
+    /// Nodes whose kubelet does not answer.
+    pub dead_kubelets: BTreeSet<String>,
+    /// The line that starts such a kubelet again.
+    pub revived_by: Option<&'static str>,
+    /// After a line that begins like the first, requests like the second are answered with a status, so often.
+    pub troubled: Option<(&'static str, &'static str, u16, u32)>,
     /// How often a kubelet has renewed its Lease.
     pub heartbeats: u32,
 }
@@ -217,6 +227,22 @@ async fn answer(
 }
 
 impl Beside {
+    /// An API server that has just come back: not ready, and wrong answers for a while.
+    fn trouble(&mut self, line: &str, path: &str) -> Option<Answer> {
+        let (after, begin, status, left) = self.troubled?;
+        if !self.ended.iter().any(|line| line.starts_with(after)) {
+            return None;
+        }
+        if path == "/readyz" {
+            return Some(failure(500, "InternalError"));
+        }
+        if !line.starts_with(begin) {
+            return None;
+        }
+        self.troubled = (left > 1).then_some((after, begin, status, left - 1));
+        Some(failure(status, if status == 403 { "Forbidden" } else { "ServiceUnavailable" }))
+    }
+
     fn answer(&mut self, method: &Method, path: &str, query: &str, body: &[u8]) -> Option<Answer> {
         let line = format!("{method} {path}");
         self.requests.push(line.clone());
@@ -224,6 +250,9 @@ impl Beside {
         if let Some((_, status)) = self.refused.iter().find(|(begin, _)| line.starts_with(begin) && !is_dry) {
             let reason = if *status == 409 { "Conflict" } else { "Forbidden" };
             return Some(failure(*status, reason));
+        }
+        if let Some(answer) = self.trouble(&line, path) {
+            return Some(answer);
         }
         let body: Value = serde_json::from_slice(body).unwrap_or_default();
         if path.ends_with("/selfsubjectaccessreviews") {
@@ -238,6 +267,9 @@ impl Beside {
         if let Some(name) =
             path.strip_prefix("/api/v1/nodes/").and_then(|rest| rest.strip_suffix("/proxy/configz"))
         {
+            if self.dead_kubelets.contains(name) {
+                return Some(failure(503, "ServiceUnavailable"));
+            }
             return Some(answered(200, &json!({"kubeletconfig": self.kubelets.get(name)?})));
         }
         if let Some(name) =
@@ -295,6 +327,9 @@ impl NodeExecutor for Site {
                 output: "connection closed".to_owned(),
             });
         }
+        if self.beside.lock().revived_by.is_some_and(|begin| line.starts_with(begin)) {
+            self.beside.lock().dead_kubelets.remove(node);
+        }
         if line.starts_with("kubeadm upgrade node phase control-plane") {
             let text = self.stored("kubeadm-config", "ClusterConfiguration").await;
             self.beside.lock().render(node, &text);
@@ -305,10 +340,22 @@ impl NodeExecutor for Site {
             let value = inputs.document(DocumentKind::Kubelet).expect("there").value.clone();
             json_patch::merge(self.beside.lock().kubelets.get_mut(node).expect("a kubelet"), &value);
         }
+        self.beside.lock().ended.push(line.to_owned());
         if let Some(path) = line.strip_prefix("sha256sum -- ") {
             let sum = self.beside.lock().sums.get(&(node.to_owned(), path.to_owned())).cloned();
             return Ok(format!("{}  {path}\n", sum.unwrap_or_else(|| "e3b0".to_owned())));
         }
         Ok(String::new())
+    }
+
+    async fn look(&self, target: &CommandTarget, line: &CommandLine) -> Result<String, ExecutorError> {
+        let answer =
+            self.beside.lock().answers.get(&target.node).cloned().unwrap_or_else(|| Ok(String::new()));
+        answer.map_err(|output| ExecutorError::Failed {
+            node: target.node.clone(),
+            line: line.to_string(),
+            status: "exit status: 255".to_owned(),
+            output,
+        })
     }
 }

@@ -9,15 +9,15 @@ use anyhow::Context as _;
 use super::args::{CarryOutArgs, ExecutorArg, RequestArgs, RollbackArgs, SshHostArg};
 use super::forecast::forecast;
 use super::plan::{exit_code, shown};
-use super::{ChangeAnswer, Session, changes, runbook, status, target};
+use super::{ChangeAnswer, Session, changes, offline, runbook, status, target};
 use crate::confirmation::LinePrompt;
 use crate::exit_code::{ExitCode, WrongUsage};
 use capstan_base::private_file;
 use capstan_base::text;
 use capstan_base::time;
-use capstan_dashboard::operations::change::source::{LiveCluster, SourceReading, machine_hosts};
+use capstan_dashboard::operations::change::source::{LiveCluster, SourceError, SourceReading, machine_hosts};
 use capstan_dashboard::operations::change::{
-    Aim, Carrying, ChangeError, ChangeEvent, ChangeWrite, ChangeWritten, ConfirmedChange, Judged,
+    Aim, Carrying, ChangeError, ChangeEvent, ChangeWrite, ChangeWritten, ConfirmedChange, HOST, Judged,
     ProposedChange, planned,
 };
 use capstan_dashboard::operations::{Finding, blocked};
@@ -25,13 +25,12 @@ use capstan_engine::reconfigure::apply::{Applied, ApplyEvent};
 use capstan_engine::reconfigure::drain::DrainTimes;
 use capstan_engine::reconfigure::executor::Ssh;
 use capstan_engine::reconfigure::judge::Consent;
+use capstan_engine::reconfigure::preflight::Hands;
 use capstan_engine::reconfigure::way::HostWay;
 use kubeadm_change::change_id::ChangeId;
-use kubeadm_change::plan::{PlanOptions, PlanState};
-use kubeadm_change::progress::ProgressItem;
+use kubeadm_change::plan::{AsStored, PlanOptions, PlanState};
 use kubeadm_change::record::ChangeRecord;
 use kubeadm_change::request::WantedDocuments;
-use kubeadm_change::steps::StepId;
 
 /// Said where nothing can be carried out.
 const FILES: &str = "files cannot be changed: leave --from-dir out to carry it out on the cluster of the kubeconfig, or use \
@@ -45,7 +44,7 @@ pub(super) struct Doing<'d, O, A> {
     pub answers: &'d mut A,
 }
 
-impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
+impl<'d, O: Write + Send, A: BufRead + Send> Doing<'d, O, A> {
     /// Carries a request out, or goes on with what was begun.
     ///
     /// # Errors
@@ -57,7 +56,7 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
     ) -> anyhow::Result<ChangeAnswer> {
         self.writable(&found)?;
         let wanted = target(&found.reading.inputs, request)?;
-        self.begin_or_go_on(found, wanted, "change apply").await
+        self.begin_or_go_on(found, (wanted, request.as_stored), "change apply").await
     }
 
     /// `action`: the command's name, for the journal.
@@ -67,7 +66,7 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
     pub(super) async fn begin_or_go_on(
         &mut self,
         found: SourceReading,
-        wanted: WantedDocuments,
+        (wanted, as_stored): (WantedDocuments, bool),
         action: &str,
     ) -> anyhow::Result<ChangeAnswer> {
         let live = self.writable(&found)?;
@@ -82,7 +81,7 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
             self.say(&format!("going on with change {} of {}, begun {}", open.id, open.by, open.begun))?;
             return self.go_on(found, live, open, action).await;
         }
-        self.begin(found, live, (Aim::Begin, wanted), action).await
+        self.begin(found, live, (Aim::Begin, wanted), (self.options(Aim::Begin, as_stored), action)).await
     }
 
     /// Takes the last change back.
@@ -105,7 +104,13 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
             return self.only_planned(&found, &mut wanted).await;
         }
         let live = self.writable(&found)?;
-        self.begin(found, live, (Aim::TakeBack, wanted), "change rollback").await
+        self.begin(
+            found,
+            live,
+            (Aim::TakeBack, wanted),
+            (self.options(Aim::TakeBack, false), "change rollback"),
+        )
+        .await
     }
 
     async fn only_planned(
@@ -113,7 +118,7 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
         found: &SourceReading,
         wanted: &mut WantedDocuments,
     ) -> anyhow::Result<ChangeAnswer> {
-        let plan = planned(found, wanted, self.options()).await?;
+        let plan = planned(found, wanted, self.options(Aim::TakeBack, false)).await?;
         let document = self.session.style.block(shown(&plan, &found.reading.inputs));
         Ok(ChangeAnswer::of(document, exit_code(plan.state)))
     }
@@ -154,9 +159,12 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
         Ok(Some(ChangeAnswer::of(self.session.style.block(text), exit_code(PlanState::Blocked))))
     }
 
-    fn options(&self) -> PlanOptions {
+    fn options(&self, aim: Aim, as_stored: bool) -> PlanOptions {
         PlanOptions {
             force: self.args.force,
+            takes_back: aim == Aim::TakeBack,
+            as_stored: as_stored.then(AsStored::default),
+            patches: self.args.patch_folder.clone(),
             acknowledged: self.args.acknowledge,
             files: ".".to_owned(),
             ..PlanOptions::default()
@@ -168,9 +176,9 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
         found: SourceReading,
         live: LiveCluster,
         documents: (Aim, WantedDocuments),
-        action: &str,
+        (options, action): (PlanOptions, &str),
     ) -> anyhow::Result<ChangeAnswer> {
-        let judged = Judged::of_documents(found, live, documents, self.options()).await?;
+        let judged = Judged::of_documents(found, live, documents, options).await?;
         match judged.plan.state {
             PlanState::Ready => self.carry_out(&judged, action).await,
             PlanState::Nothing => self.without_work(&judged, action).await,
@@ -197,7 +205,7 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
         }
         let write = judged.write(&self.session.guard).map_err(anyhow::Error::msg)?;
         if let ChangeWrite::Close(open) = write {
-            self.write(judged, (action, write), &[], None).await?;
+            self.write(judged, (action, write, None), &[], None).await?;
             let closed =
                 format!("change {} was begun and nothing of it is stored: its record is closed\n", open.id);
             answer.document.push_str(&closed);
@@ -213,6 +221,15 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
         open: ChangeRecord,
         action: &str,
     ) -> anyhow::Result<ChangeAnswer> {
+        if open.patches != self.args.patch_folder {
+            let given = open
+                .patches
+                .as_ref()
+                .map_or("without --patches".to_owned(), |folder| format!("with --patches {folder}"));
+            let words =
+                format!("change {} was begun {given}: what is carried out has to be the same\n", open.id);
+            return Ok(ChangeAnswer::of(self.session.style.block(words), exit_code(PlanState::Blocked)));
+        }
         let judged = Judged::of_record(found, live, open, self.consent()).await?;
         match judged.plan.state {
             PlanState::Ready | PlanState::Nothing => self.carry_out(&judged, action).await,
@@ -226,8 +243,13 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
     async fn carry_out(&mut self, judged: &Judged, action: &str) -> anyhow::Result<ChangeAnswer> {
         let write = judged.write(&self.session.guard).map_err(anyhow::Error::msg)?;
         let guard = self.session.guard.over(judged.live.read_only);
-        let looked = guard.look(&mut ProposedChange::new(judged, self.is_by_ssh())).await?;
+        let ssh = offline::ssh_of(self.args);
+        let hands = self.hands(&judged.live, &ssh).await?;
+        let looked = guard.look(&mut ProposedChange::new(judged, hands.clone())).await?;
         let mut document = self.document(judged);
+        for finding in looked.findings.iter().filter(|finding| finding.rule == HOST) {
+            document.push_str(&format!("\non hosts: {}\n", text::sanitize_line(&finding.text)));
+        }
         if let Some(why) = blocked(&looked.findings) {
             document
                 .push_str(&format!("\nonly planned, nothing was written: {}\n", text::sanitize_line(&why)));
@@ -242,12 +264,26 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
             Some(record) if self.is_by_ssh() => Some(self.log(&record.id)?),
             Some(_) | None => None,
         };
-        let written = self.write(judged, (action, write), &looked.findings, log).await;
-        self.report(record.as_ref(), written)
+        let written = self.write(judged, (action, write, hands), &looked.findings, log).await;
+        let offline = record.as_ref().map(|record| offline::command(record, &judged.found.reading.running));
+        self.report(record.as_ref(), written, offline.filter(|_| self.is_by_ssh()).as_deref())
     }
 
     fn is_by_ssh(&self) -> bool {
         self.args.executor == ExecutorArg::Ssh
+    }
+
+    /// Who runs commands on nodes; `None`: people do.
+    async fn hands<'h>(&self, live: &LiveCluster, ssh: &'h Ssh) -> Result<Option<Hands<'h>>, SourceError>
+    where
+        'd: 'h,
+    {
+        if !self.is_by_ssh() {
+            return Ok(None);
+        }
+        let machines = machine_hosts(live).await?;
+        let way = HostWay { by_name: self.args.ssh_host == SshHostArg::Name, machines };
+        Ok(Some(Hands { executor: self.session.executor.as_deref().unwrap_or(ssh), way }))
     }
 
     fn consent(&self) -> Consent {
@@ -258,18 +294,11 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
     async fn write(
         &mut self,
         judged: &Judged,
-        (action, write): (&str, ChangeWrite<'_>),
+        (action, write, hands): (&str, ChangeWrite<'_>, Option<Hands<'_>>),
         findings: &[Finding],
         mut log: Option<File>,
     ) -> Result<ChangeWritten, ChangeError> {
         let live = &judged.live;
-        let is_ssh = self.is_by_ssh();
-        let ssh = Ssh {
-            program: self.args.ssh_program.clone(),
-            user: self.args.ssh_user.clone(),
-            sudo: self.args.sudo,
-        };
-        let machines = if is_ssh { machine_hosts(live).await? } else { None };
         let guard = self.session.guard.over(live.read_only);
         let clock = guard.clock.clone();
         let is_terminal = self.session.style.terminal;
@@ -290,9 +319,9 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
         let carrying = Carrying {
             clock: guard.clock.clone(),
             consent,
+            confirmed: self.args.done.clone(),
             pace: DrainTimes { poll: self.args.poll, patience: self.args.timeout },
-            executor: is_ssh.then_some(self.session.executor.as_deref().unwrap_or(&ssh)),
-            way: HostWay { by_name: self.args.ssh_host == SshHostArg::Name, machines },
+            hands,
             tell: &mut tell,
         };
         guard.write(&mut ConfirmedChange { live, action, write, carrying }, findings).await
@@ -302,13 +331,13 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
         &mut self,
         record: Option<&ChangeRecord>,
         written: Result<ChangeWritten, ChangeError>,
+        offline: Option<&str>,
     ) -> anyhow::Result<ChangeAnswer> {
         let style = self.session.style;
         let id = record.map_or("", |record| record.id.as_str());
         match written {
             Ok(ChangeWritten::Applied(Applied::Complete(items))) => {
-                let mut text = status::table(&items) + &format!("\nchange {id} is complete\n");
-                text.push_str(&left_for_people(&items));
+                let text = status::table(&items) + &format!("\nchange {id} is complete\n");
                 Ok(ChangeAnswer::of(style.block(text), ExitCode::Success))
             }
             Ok(ChangeWritten::Applied(Applied::ForPeople { plan, items, next, texts })) => {
@@ -322,7 +351,10 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
             }
             Err(ChangeError::Apply(error)) => {
                 let ways = record.map_or_else(String::new, ways_on);
-                let text = format!("{error}\nwhat was done stays; {ways}\n");
+                let mut text = format!("{error}\nwhat was done stays; {ways}\n");
+                if let Some(offline) = offline.filter(|_| error.may_be_for_long()) {
+                    text.push_str(&format!("if no API server comes back: {offline}\n"));
+                }
                 Ok(ChangeAnswer::of(style.block(text), ExitCode::FailedCheck))
             }
             Err(error @ (ChangeError::Refusal(_) | ChangeError::Source(_))) => Err(error.into()),
@@ -373,17 +405,6 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
     fn say(&mut self, line: &str) -> std::io::Result<()> {
         writeln!(self.out, "{}", text::sanitize_line(line))
     }
-}
-
-/// What no program does and no API shows. The record itself keeps the documents.
-fn left_for_people(items: &[ProgressItem]) -> String {
-    let mut text = String::new();
-    let is_left = |step: StepId| step.is_for_people() && step != StepId::B0;
-    for item in items.iter().filter(|item| is_left(item.step)) {
-        let node = if item.node.is_empty() { String::new() } else { format!(" on {}", item.node) };
-        text.push_str(&format!("left for you{node}: {}\n", item.step.title()));
-    }
-    text
 }
 
 /// What a person can do now.

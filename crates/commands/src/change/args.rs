@@ -14,6 +14,7 @@ use kubeadm_change::document::DocumentKind;
 use kubeadm_change::path::FieldPath;
 use kubeadm_change::render::Release;
 use kubeadm_change::schema::Schema;
+use kubeadm_change::steps::StepId;
 
 #[derive(Debug, Subcommand)]
 pub enum ChangeCommand {
@@ -77,6 +78,9 @@ pub struct RequestArgs {
     /// A whole document that takes the place of the stored one; what it leaves out goes back to its default
     #[arg(long = "to", value_name = "FILE")]
     pub to: Vec<PathBuf>,
+    /// Roll out what is stored as it stands, where it runs otherwise: somebody stored it by hand
+    #[arg(long, conflicts_with_all = ["patches", "to", "set"])]
+    pub as_stored: bool,
     /// One value, such as maxPods=50 or apiServer.extraArgs[audit-log-maxage]=30; null takes it away
     #[arg(long = "set", value_name = "PATH=VALUE", value_parser = assignment)]
     pub set: Vec<String>,
@@ -158,6 +162,8 @@ pub enum PlanFormatArg {
     Json,
     /// A runbook in Markdown
     Md,
+    /// The manifests of each node line by line, as they run and as they are going to be
+    Diff,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -172,6 +178,9 @@ pub struct PlanChangeArgs {
     /// Pass blocks of rules that allow it; never one that can lose data
     #[arg(long)]
     pub force: bool,
+    /// A folder on the nodes with patches that kubeadm applies to the manifests and kubelet files that it writes
+    #[arg(long = "patches", value_name = "DIR", value_parser = folder)]
+    pub patch_folder: Option<String>,
     /// Write the files that the commands of the plan name into this folder (mode 0600)
     #[arg(long, value_name = "DIR")]
     pub files: Option<PathBuf>,
@@ -232,6 +241,22 @@ pub struct CarryOutArgs {
     /// Pass blocks of rules that allow it; never one that can lose data
     #[arg(long)]
     pub force: bool,
+    /// A folder on the nodes with patches that kubeadm applies to the manifests and kubelet files that it writes; who goes on with
+    /// a change, or takes it back, names it again
+    #[arg(long = "patches", value_name = "DIR", value_parser = folder)]
+    pub patch_folder: Option<String>,
+    /// A step that only people do and that is done, such as R1: without it the change is not complete
+    #[arg(long = "done", value_name = "STEP", value_parser = step_for_people)]
+    pub done: Vec<StepId>,
+}
+
+fn folder(text: &str) -> Result<String, &'static str> {
+    if text.starts_with('/') { Ok(text.to_owned()) } else { Err("expected the path of a folder, from / on") }
+}
+
+fn step_for_people(text: &str) -> Result<StepId, &'static str> {
+    let step = StepId::named(text).filter(|step| step.is_for_people());
+    step.ok_or("expected a step that only people do: P2 or R1")
 }
 
 fn assignment(text: &str) -> Result<String, &'static str> {
@@ -262,6 +287,13 @@ pub struct RollbackArgs {
     /// The change that is meant, where the last one took another one back: that one is then stored again
     #[arg(long, value_name = "ID", value_parser = change_id)]
     pub change: Option<ChangeId>,
+    /// While no API server answers: put back on hosts what stood there before the change, by ssh, and write nothing through the
+    /// API. When it answers again, `change rollback` takes back what is stored
+    #[arg(long, requires = "nodes", conflicts_with_all = ["plan", "from_dir", "cluster"])]
+    pub offline: bool,
+    /// A node for --offline and the address of its host
+    #[arg(long = "node", value_name = "NAME=ADDRESS", requires = "offline")]
+    pub nodes: Vec<NodeAddress>,
     #[command(flatten)]
     pub carry_out: CarryOutArgs,
 }
@@ -270,6 +302,9 @@ pub struct RollbackArgs {
 pub struct ChangeStatusArgs {
     #[command(flatten)]
     pub source: SourceArgs,
+    /// Ask every kubelet, too, whether it runs with what is stored: a request for each node
+    #[arg(long)]
+    pub kubelets: bool,
     #[arg(short, long, default_value = "text")]
     pub output: ChangeOutputArg,
 }

@@ -5,6 +5,7 @@ mod apply;
 pub mod args;
 mod forecast;
 mod migrate;
+mod offline;
 mod plan;
 mod render;
 mod runbook;
@@ -79,6 +80,9 @@ pub async fn run(
     let style = session.style;
     let found = match command {
         ChangeCommand::Rules(args) => return Ok(plan::rules(args, style)),
+        ChangeCommand::Rollback(args) if args.offline => {
+            return offline::put_back(args, session, out, answers).await;
+        }
         ChangeCommand::Validate(ValidateArgs { source, .. })
         | ChangeCommand::Diff(DiffArgs { source, .. })
         | ChangeCommand::Plan(PlanChangeArgs { source, .. })
@@ -125,7 +129,7 @@ pub async fn carry_out_patch(
     let part = RequestPart::Patch(action.to_owned(), patch.to_owned());
     let wanted = request::apply(&found.reading.inputs, &[part], PatchKind::Merge);
     let wanted = wanted.map_err(|errors| all(&errors))?;
-    apply::Doing { session, args, out, answers }.begin_or_go_on(found, wanted, action).await
+    apply::Doing { session, args, out, answers }.begin_or_go_on(found, (wanted, false), action).await
 }
 
 fn validate(args: &ValidateArgs, inputs: &Inputs, style: Style) -> anyhow::Result<ChangeAnswer> {

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use serde_json::json;
 
 use super::args::{PlanChangeArgs, PlanFormatArg, RULED, RulesArgs};
-use super::{ChangeAnswer, Session, forecast::forecast, target};
+use super::{ChangeAnswer, Session, forecast::forecast, target, text};
 use crate::exit_code::ExitCode;
 use crate::output::{self, Style};
 use capstan_base::private_file;
@@ -16,8 +16,9 @@ use capstan_dashboard::operations::change::planned;
 use capstan_dashboard::operations::change::source::SourceReading;
 use kubeadm_change::document::{DocumentKind, Inputs};
 use kubeadm_change::facts::{ClusterFacts, ManagedBy};
+use kubeadm_change::manifest_texts;
 use kubeadm_change::path::{FieldPath, PathStep};
-use kubeadm_change::plan::{ChangePlan, PlanOptions, PlanState};
+use kubeadm_change::plan::{AsStored, ChangePlan, PlanOptions, PlanState, name_open_change};
 use kubeadm_change::report::{self, verdict_word};
 use kubeadm_change::request::WantedDocuments;
 use kubeadm_change::rules;
@@ -32,10 +33,17 @@ pub(super) async fn run(
     let inputs = &found.reading.inputs;
     let mut target = target(inputs, &args.request)?;
     let files = args.files.as_ref().map_or_else(|| "FILES".to_owned(), |folder| folder.display().to_string());
-    let options =
-        PlanOptions { force: args.force, acknowledged: args.acknowledge, files, ..PlanOptions::default() };
+    let options = PlanOptions {
+        force: args.force,
+        acknowledged: args.acknowledge,
+        files,
+        patches: args.patch_folder.clone(),
+        as_stored: args.request.as_stored.then(AsStored::default),
+        ..PlanOptions::default()
+    };
     let mut plan = planned(found, &mut target, options).await?;
     if let Some(open) = found.reading.record.as_ref().filter(|record| record.is_open()) {
+        name_open_change(&mut plan.drift, open, &ClusterFacts::read(inputs))?;
         plan.notes.push(format!(
             "change {} of {} is not over: `capstan change status` shows it, `apply` without a request goes on with it, `rollback` takes it back",
             open.id, open.by
@@ -48,6 +56,7 @@ pub(super) async fn run(
     let document = match args.output {
         PlanFormatArg::Text => session.style.block(shown(&plan, inputs) + &forecast),
         PlanFormatArg::Md => session.style.block(report::as_markdown(&plan, &ClusterFacts::read(inputs))),
+        PlanFormatArg::Diff => session.style.block(text::manifests(&manifest_texts::of(inputs, &target)?)),
         PlanFormatArg::Json => output::json(&report::as_json(&plan))?,
     };
     Ok(ChangeAnswer::of(document, exit_code(plan.state)))

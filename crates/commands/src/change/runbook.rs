@@ -23,8 +23,14 @@ pub(super) fn text(
     }
     let step = &plan.steps[next];
     text.push_str(&format!("\nnext: step {}, {} {}\n", next + 1, step.title, step.nodes.join(", ")));
+    if step.id.is_for_people() {
+        text.push_str(&format!(
+            "no program does it; when it is done everywhere: the same command with --done {}\n",
+            step.id.name()
+        ));
+    }
     for (at, step) in plan.steps.iter().enumerate().take(next + 1) {
-        if is_open(step, items) {
+        if is_open(step, items) && !is_passed(&plan.steps[at..], items) {
             text.push_str(&block(at, step, texts));
         }
     }
@@ -35,6 +41,14 @@ pub(super) fn text(
 fn is_open(step: &PlannedStep, items: &[ProgressItem]) -> bool {
     let is_on_hosts = !step.nodes.is_empty() && !step.id.is_by_api() && !step.id.is_for_people();
     is_on_hosts && state_of(items_of(step, items)).0 != ItemState::Done
+}
+
+/// No API shows it, and something after it is done.
+fn is_passed(steps: &[PlannedStep], items: &[ProgressItem]) -> bool {
+    let state = |step: &PlannedStep| state_of(items_of(step, items)).0;
+    let [this, after @ ..] = steps else { return false };
+    let shows = |step: &&PlannedStep| !step.nodes.is_empty() && state(step) == ItemState::Done;
+    state(this) == ItemState::Manual && after.iter().any(|step| shows(&step))
 }
 
 /// One step for a shell of its node, with the files that it needs.

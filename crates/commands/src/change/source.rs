@@ -26,6 +26,15 @@ pub enum Reach {
     Connected(Connection),
 }
 
+impl Reach {
+    pub(super) fn is_read_only(&self) -> bool {
+        match self {
+            Self::Options(options) => options.read_only,
+            Self::Connected(connection) => connection.read_only,
+        }
+    }
+}
+
 /// Reads what the arguments name.
 ///
 /// # Errors

@@ -13,6 +13,7 @@ use crate::output::{self, Style};
 use capstan_dashboard::operations::change::managed;
 use capstan_dashboard::operations::change::source::SourceReading;
 use capstan_engine::reconfigure::judge::{Consent, judge, permitted};
+use capstan_engine::reconfigure::look;
 use kubeadm_change::document::DocumentKind;
 use kubeadm_change::facts::ClusterFacts;
 use kubeadm_change::plan::{Drift, find_drift};
@@ -40,10 +41,17 @@ pub(super) async fn status(
         _ => Vec::new(),
     };
     let drift = if open.is_some() { Vec::new() } else { drift(&reading.inputs)? };
+    let stored = reading.inputs.document(DocumentKind::Kubelet).map(|kubelet| kubelet.value.clone());
+    let kubelets = match (&live, stored) {
+        (Some(live), Some(stored)) if args.kubelets && open.is_none() => {
+            look::stale_kubelets(&live.client, &stored, &mut reading.running).await
+        }
+        _ => BTreeMap::new(),
+    };
     let control_plane = live.as_ref().and_then(|live| live.managed.as_ref()).map(managed::state_words);
     let document = match args.output {
         ChangeOutputArg::Json => output::json(&json!({
-            "record": record, "items": items, "drift": drift, "controlPlane": control_plane,
+            "record": record, "items": items, "drift": drift, "kubelets": kubelets, "controlPlane": control_plane,
         }))?,
         ChangeOutputArg::Text => {
             let mut text = record.as_ref().map_or_else(
@@ -59,16 +67,20 @@ pub(super) async fn status(
                 text.push_str(&table(&items));
             }
             text.push_str(&drift_text(&drift, open.is_some()));
+            text.push_str(&kubelet_text(&kubelets));
             style.block(text)
         }
     };
-    let mut answer = ChangeAnswer::of(document, exit_code(&items, &drift, open.is_some()));
+    let mut answer = ChangeAnswer::of(
+        document,
+        exit_code(&items, !drift.is_empty() || !kubelets.is_empty(), open.is_some()),
+    );
     answer.remarks = reading.running.gaps;
     Ok(answer)
 }
 
-fn exit_code(items: &[ProgressItem], drift: &[Drift], is_open: bool) -> ExitCode {
-    if items.iter().any(|item| item.state == ItemState::Failed) || !drift.is_empty() {
+fn exit_code(items: &[ProgressItem], has_drift: bool, is_open: bool) -> ExitCode {
+    if items.iter().any(|item| item.state == ItemState::Failed) || has_drift {
         ExitCode::FailedCheck
     } else if is_open {
         ExitCode::Pending
@@ -98,6 +110,20 @@ fn drift_text(drift: &[Drift], is_open: bool) -> String {
         });
     }
     text
+}
+
+fn kubelet_text(kubelets: &BTreeMap<String, Vec<String>>) -> String {
+    let mut text = String::new();
+    for (node, lines) in kubelets {
+        let _ = writeln!(
+            text,
+            "  kubelet on {node}: its file was not written anew, or was edited; from what it has to what is stored"
+        );
+        lines.iter().for_each(|line| {
+            let _ = writeln!(text, "      {line}");
+        });
+    }
+    if text.is_empty() { text } else { format!("\nDRIFT of kubelets\n{text}") }
 }
 
 fn head(record: &ChangeRecord) -> String {

@@ -8,6 +8,7 @@ use super::StoredTexts;
 use kubeadm_change::check::{DocumentFinding, FindingSeverity};
 use kubeadm_change::difference::FieldChange;
 use kubeadm_change::document::Inputs;
+use kubeadm_change::manifest_texts::ManifestTexts;
 
 /// Findings, worst first, then what was read.
 pub(super) fn findings(inputs: &Inputs, findings: &[DocumentFinding]) -> String {
@@ -41,6 +42,18 @@ pub(super) fn diff(changes: &[FieldChange], stored: &[StoredTexts]) -> String {
         );
     }
     text
+}
+
+/// Manifests line by line, those that differ.
+pub(super) fn manifests(manifests: &[ManifestTexts]) -> String {
+    let mut text = String::new();
+    for ManifestTexts { node, component, before, after } in manifests {
+        let place = format!("{node}/etc/kubernetes/manifests/{component}.yaml");
+        let diff = TextDiff::from_lines(before.as_str(), after.as_str());
+        let mut lines = diff.unified_diff();
+        let _ = write!(text, "{}", lines.header(&format!("a/{place}"), &format!("b/{place}")));
+    }
+    if text.is_empty() { "no manifest differs\n".to_owned() } else { text }
 }
 
 /// One line per field, under the name of its document.

@@ -14,6 +14,7 @@ use super::errors::explain;
 use super::json_lines::JsonLinesLayer;
 use super::pulse::{Pulse, PulseLayer};
 use super::read_only::ReadOnlyLayer;
+use super::retry;
 
 /// How long one attempt to open a connection may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -115,6 +116,7 @@ async fn finish(
     read_only: bool,
 ) -> Result<Connection, ConnectError> {
     config.connect_timeout = Some(CONNECT_TIMEOUT);
+    config.default_retry = false;
     if let Some(namespace) = namespace {
         namespace.clone_into(&mut config.default_namespace);
     }
@@ -279,7 +281,9 @@ async fn build(config: Config, read_only: bool, pulse: &Pulse, server: &str) -> 
     let runtime = tokio::runtime::Handle::current();
     let built = tokio::task::spawn_blocking(move || {
         let _inside = runtime.enter();
-        let builder = ClientBuilder::try_from(config)?.with_layer(&layer).with_layer(&JsonLinesLayer);
+        let again = retry::when_asked().map_err(|error| kube::Error::Service(error.into()))?;
+        let builder = ClientBuilder::try_from(config)?.with_layer(&again);
+        let builder = builder.with_layer(&layer).with_layer(&JsonLinesLayer);
         Ok(if read_only { builder.with_layer(&ReadOnlyLayer).build() } else { builder.build() })
     })
     .await;

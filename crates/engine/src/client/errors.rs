@@ -69,13 +69,15 @@ fn classify_text(text: &str) -> Cause {
         ),
         (&["invalid peer certificate", "CertificateUnknown", "UnknownCA"], Cause::WrongAuthority),
         (&["dns error", "failed to lookup address", "Name or service not known"], Cause::UnknownHost),
-        (&["deadline has elapsed", "timed out", "TimedOut"], Cause::TimedOut),
+        (&["deadline has elapsed", "timed out", "TimedOut", "no whole answer within"], Cause::TimedOut),
         (
             &[
                 "Connection refused",
                 "No route to host",
                 "Network is unreachable",
                 "Connection reset",
+                "connection closed before message completed",
+                "client error (SendRequest)",
                 "os error",
             ],
             Cause::Unreachable,
@@ -193,6 +195,8 @@ mod tests {
             ),
             (service("dns error: failed to lookup address information"), Cause::UnknownHost),
             (service("deadline has elapsed"), Cause::TimedOut),
+            (service("no whole answer within 30 s"), Cause::TimedOut),
+            (service("client error (SendRequest)"), Cause::Unreachable),
             (Error::Service(super::super::read_only::Refused::new("POST", "/x").into()), Cause::ReadOnly),
         ] {
             assert_eq!(classify(&error), cause, "{error}");

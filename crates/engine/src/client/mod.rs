@@ -18,6 +18,7 @@ pub mod pulse;
 pub mod read;
 pub mod read_only;
 mod received;
+mod retry;
 mod short_watch;
 pub mod snapshot;
 mod strict;

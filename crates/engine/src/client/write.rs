@@ -9,6 +9,7 @@ use kube::core::{Request, Status};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
+use super::errors::{Cause, classify};
 use super::strict::strictly;
 use super::{Object, path_of};
 use capi_types::key::{Gvk, ObjectKey, ObjectRef};
@@ -79,6 +80,12 @@ impl WriteError {
     /// The client's identity may not do it.
     pub fn is_forbidden(&self) -> bool {
         self.status().is_some_and(|s| s.code == 403)
+    }
+
+    /// No server took it, for now.
+    pub fn is_unanswered(&self) -> bool {
+        let Self::Refused { source, .. } = self else { return false };
+        matches!(classify(source), Cause::Unreachable | Cause::TimedOut | Cause::ServerTrouble)
     }
 
     pub fn already_exists(&self) -> bool {

@@ -2,17 +2,18 @@
 //! read from the cluster each time, so that it can be interrupted anywhere; what is next is `change::gate`'s.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::addons;
 use super::drain::{self, DrainTimes};
-use super::executor::{CommandTarget, ExecutorError, NodeExecutor};
+use super::executor::{CommandTarget, ExecutorError};
 pub use super::failure::ApplyError;
 use super::judge::{Consent, Judged, judge, permitted};
 use super::look;
-use super::read::{ClusterReading, ReadError, read};
-use super::way::HostWay;
+use super::preflight::Hands;
+use super::read::{ClusterReading, read};
 use super::write::{self, ChangeWriteError};
 use crate::client::Writer;
 use capstan_base::time::{self, Clock};
@@ -59,16 +60,20 @@ pub enum Applied {
     },
 }
 
+/// How often is said that a command still runs.
+const STILL_RUNS: Duration = Duration::from_secs(30);
+
 /// One run.
 pub struct Application<'a> {
     pub writer: Writer,
     pub server: String,
     /// `None`: people do what is done on nodes.
-    pub executor: Option<&'a dyn NodeExecutor>,
-    pub way: HostWay,
+    pub hands: Option<Hands<'a>>,
     /// The change that was shown and confirmed: what stands in the cluster must ask for the same.
     pub change: ChangeRecord,
     pub consent: Consent,
+    /// Steps that only people do, and that the person says are done.
+    pub confirmed: Vec<StepId>,
     pub clock: Clock,
     pub pace: DrainTimes,
     pub tell: &'a mut (dyn FnMut(&ApplyEvent) + Send),
@@ -91,6 +96,11 @@ impl Look {
             return Ok(None);
         };
         file.text(self.plan.id.as_str(), &live.host, cluster).map(Some)
+    }
+
+    fn for_people(self, next: usize) -> Result<Applied, ApplyError> {
+        let texts = self.texts()?;
+        Ok(Applied::ForPeople { plan: Box::new(self.plan), items: self.items, next, texts })
     }
 
     /// All of them, by their paths.
@@ -118,36 +128,42 @@ impl Application<'_> {
     /// # Errors
     /// [`ApplyError`]: the first thing that does not work stops it.
     pub async fn carry_out(&mut self) -> Result<Applied, ApplyError> {
-        let mut doing = Doing::begin(&self.change, self.executor.is_none());
+        let mut doing = Doing::begin(&self.change, self.hands.is_none());
+        doing.confirmed.clone_from(&self.confirmed);
         let (mut sums, mut before) = (BTreeMap::new(), None);
         let mut waiting: Option<(String, Instant)> = None;
         loop {
             let (step, look) = match self.look(&mut before).await {
                 Ok(look) => (next(&look.plan, &look.items, &look.reading.running, &doing), Some(look)),
-                // The only API server restarts.
-                Err(ApplyError::Read(ReadError::Server(why))) if !doing.is_at_the_beginning() => {
-                    (NextMove::Wait(why), None)
-                }
+                // It was read a moment ago: the only API server restarts.
+                Err(error) if error.may_pass() => (NextMove::Wait(error.to_string()), None),
                 Err(error) => return Err(error),
             };
             match (step, look) {
-                (NextMove::Finished, Some(look)) => return self.complete(look).await,
+                (NextMove::Finished, Some(look)) => match self.complete(look).await {
+                    Err(error) if error.may_pass() => self.wait(error.to_string(), &mut waiting).await?,
+                    ended => return ended,
+                },
+                (NextMove::Confirm(at), Some(look)) => return look.for_people(at),
                 (NextMove::Do(at), Some(look)) => {
                     if doing.by_people && !look.plan.steps[at].id.is_by_api() {
-                        let texts = look.texts()?;
-                        let Look { plan, items, .. } = look;
-                        return Ok(Applied::ForPeople { plan: Box::new(plan), items, next: at, texts });
+                        return look.for_people(at);
                     }
-                    waiting = None;
-                    self.perform(&look, at, &mut sums).await?;
-                    doing.note(&look.plan.steps[at]);
-                    if let Some(before) = &mut before {
-                        self.note_heartbeats(&look, at, before).await;
+                    match self.perform(&look, at, &mut sums).await {
+                        Err(error) if error.may_pass() => self.wait(error.to_string(), &mut waiting).await?,
+                        performed => {
+                            performed?;
+                            waiting = None;
+                            doing.note(&look.plan.steps[at]);
+                            if let Some(before) = &mut before {
+                                self.note_heartbeats(&look, at, before).await;
+                            }
+                        }
                     }
                 }
                 (NextMove::Stop(why), _) => return Err(ApplyError::Check(why)),
                 (NextMove::Wait(why), _) => self.wait(why, &mut waiting).await?,
-                (NextMove::Finished | NextMove::Do(_), None) => {}
+                (NextMove::Finished | NextMove::Confirm(_) | NextMove::Do(_), None) => {}
             }
         }
     }
@@ -257,7 +273,7 @@ impl Application<'_> {
         node: &str,
         sums: &mut BTreeMap<String, (String, String)>,
     ) -> Result<(), ApplyError> {
-        let target = self.target(look, node)?;
+        let Some(target) = self.target(look, node)? else { return Ok(()) };
         let was_cordoned =
             look.reading.running.nodes.get(node).is_some_and(|n| n.cordoned && !n.drained_by_us);
         if step.id == StepId::K2 {
@@ -280,10 +296,12 @@ impl Application<'_> {
         Ok(())
     }
 
-    fn target(&self, look: &Look, node: &str) -> Result<CommandTarget, ApplyError> {
+    /// `None`: people do what is done on nodes.
+    fn target(&self, look: &Look, node: &str) -> Result<Option<CommandTarget>, ApplyError> {
+        let Some(hands) = &self.hands else { return Ok(None) };
         let seen = look.reading.running.nodes.get(node);
-        let host = self.way.host(node, seen.and_then(|seen| seen.address.as_deref()))?;
-        Ok(CommandTarget { node: node.to_owned(), host })
+        let host = hands.way.host(node, seen.and_then(|seen| seen.address.as_deref()))?;
+        Ok(Some(CommandTarget { node: node.to_owned(), host }))
     }
 
     async fn upload(
@@ -303,16 +321,30 @@ impl Application<'_> {
         input: &str,
     ) -> Result<String, ApplyError> {
         self.told_command(&target.node, line.as_str());
-        let Some(executor) = self.executor else { return Ok(String::new()) };
+        let Some(executor) = self.hands.as_ref().map(|hands| hands.executor) else {
+            return Ok(String::new());
+        };
         let mut waiting = None;
         let output = loop {
-            match executor.run(target, line, input).await {
+            match self.ended(&target.node, executor.run(target, line, input)).await {
                 Err(busy @ ExecutorError::Busy { .. }) => self.wait(busy.to_string(), &mut waiting).await?,
                 other => break other?,
             }
         };
         (self.tell)(&ApplyEvent::Output { node: target.node.clone(), text: output.clone() });
         Ok(output)
+    }
+
+    /// Waits for the end of a command, and says from time to time that it still runs: kubeadm may take minutes.
+    async fn ended<T>(&mut self, node: &str, run: impl Future<Output = T>) -> T {
+        let (begun, mut run) = (Instant::now(), std::pin::pin!(run));
+        loop {
+            if let Ok(ended) = tokio::time::timeout(STILL_RUNS, &mut run).await {
+                return ended;
+            }
+            let seconds = begun.elapsed().as_secs();
+            (self.tell)(&ApplyEvent::Waiting(format!("the command on {node} runs for {seconds} s")));
+        }
     }
 
     fn told_command(&mut self, node: &str, line: &str) {
@@ -325,6 +357,9 @@ impl Application<'_> {
         record.completed = Some(time::rfc3339(self.clock.now()));
         record.evidence =
             look.items.iter().filter(|item| item.state == ItemState::Done).map(evidence).collect();
+        let said =
+            self.confirmed.iter().map(|step| format!("{}: done, says the person who went on", step.name()));
+        record.evidence.extend(said);
         write::keep(&self.writer, &record, Some(&look.record)).await?;
         (self.tell)(&ApplyEvent::Wrote("the record kube-system/capstan-change".to_owned()));
         Ok(Applied::Complete(look.items))

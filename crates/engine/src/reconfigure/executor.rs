@@ -35,6 +35,19 @@ fn last_lines(output: &str) -> String {
     if last.is_empty() { String::new() } else { format!(": {}", last[from..].join("; ")) }
 }
 
+impl ExecutorError {
+    /// The last words of what did not work, without the line.
+    pub fn words(&self) -> String {
+        match self {
+            Self::Failed { status, output, .. } => {
+                let last = last_lines(output);
+                last.strip_prefix(": ").map_or_else(|| status.clone(), str::to_owned)
+            }
+            other => other.to_string(),
+        }
+    }
+}
+
 /// The process of kubeadm, where it is one.
 fn process(kubeadm: &str) -> String {
     let numbers: Vec<&str> = kubeadm.split_whitespace().collect();
@@ -52,6 +65,9 @@ pub trait NodeExecutor: Send + Sync {
         line: &CommandLine,
         input: &str,
     ) -> Result<String, ExecutorError>;
+
+    /// Runs one line that only reads, beside whatever is at work on the host.
+    async fn look(&self, target: &CommandTarget, line: &CommandLine) -> Result<String, ExecutorError>;
 }
 
 /// The system's ssh, or a program that is called in the same way.
@@ -72,23 +88,21 @@ impl Ssh {
         if let Some(user) = &self.user {
             command.args(["-l", user]);
         }
-        let alone = host_lock::alone(line);
-        let line = if self.sudo { CommandLine::of("sudo -n sh -c {}", [alone.as_str()]) } else { alone };
+        let line =
+            if self.sudo { CommandLine::of("sudo -n sh -c {}", [line.as_str()]) } else { line.clone() };
         command.args(["--", &target.host, line.as_str()]).env("CAPSTAN_NODE", &target.node);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
-}
 
-#[async_trait]
-impl NodeExecutor for Ssh {
-    async fn run(
+    /// Runs `sent` for `line`, which is the one that is named when it fails.
+    async fn send(
         &self,
         target: &CommandTarget,
-        line: &CommandLine,
+        (line, sent): (&CommandLine, &CommandLine),
         input: &str,
     ) -> Result<String, ExecutorError> {
-        let (mut command, input) = (self.command(target, line), input.to_owned());
+        let (mut command, input) = (self.command(target, sent), input.to_owned());
         let program = |reason: String| ExecutorError::Program { program: self.program.clone(), reason };
         let run = tokio::task::spawn_blocking(move || run_to_end(&mut command, &input)).await;
         let output =
@@ -106,6 +120,22 @@ impl NodeExecutor for Ssh {
             status: output.status.to_string(),
             output: text(&output.stderr) + &text(&output.stdout),
         })
+    }
+}
+
+#[async_trait]
+impl NodeExecutor for Ssh {
+    async fn run(
+        &self,
+        target: &CommandTarget,
+        line: &CommandLine,
+        input: &str,
+    ) -> Result<String, ExecutorError> {
+        self.send(target, (line, &host_lock::alone(line)), input).await
+    }
+
+    async fn look(&self, target: &CommandTarget, line: &CommandLine) -> Result<String, ExecutorError> {
+        self.send(target, (line, line), "").await
     }
 }
 
@@ -132,8 +162,7 @@ mod tests {
         let command = ssh.command(&target(), &CommandLine::of("test -e {}", ["a b"]));
         let arguments: Vec<_> = command.get_args().map(|word| word.to_string_lossy().into_owned()).collect();
         assert_eq!(arguments[..4], ["-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes"]);
-        let alone = host_lock::alone(&CommandLine::of("test -e {}", ["a b"]));
-        let line = CommandLine::of("sudo -n sh -c {}", [alone.as_str()]);
+        let line = CommandLine::of("sudo -n sh -c {}", ["test -e 'a b'"]);
         assert_eq!(arguments[8..], ["-l", "admin", "--", "10.0.0.1", line.as_str()]);
     }
 
@@ -152,6 +181,9 @@ mod tests {
         let error =
             ExecutorError::Busy { node: "cp-0".to_owned(), kubeadm: "71\n72\n".to_owned() }.to_string();
         assert!(error.ends_with("runs there (kubeadm, process 71, 72)"), "{error}");
+        let error =
+            ssh.look(&target(), &CommandLine::of("echo no key >&2; exit 255", [])).await.expect_err("255");
+        assert_eq!(error.words(), "no key");
         let missing = Ssh { program: "/nowhere/ssh".to_owned(), user: None, sudo: false };
         let error = missing
             .run(&target(), &CommandLine::of("true", []), "")

@@ -41,3 +41,23 @@ pub enum ApplyError {
     #[error("{path} is not the same on all nodes: {first} has {one}, {node} has {other}")]
     FilesDiffer { path: String, first: String, one: String, node: String, other: String },
 }
+
+impl ApplyError {
+    /// The only API server may not come back by itself.
+    pub fn may_be_for_long(&self) -> bool {
+        matches!(self, Self::Late { .. } | Self::Read(_) | Self::Command(_))
+    }
+
+    /// It may be different in a moment: an API server that has just restarted does not answer yet, or does not know yet who may
+    /// do what.
+    pub(super) fn may_pass(&self) -> bool {
+        match self {
+            Self::Read(ReadError::Server(_) | ReadError::MissingRight { .. }) => true,
+            Self::Write(ChangeWriteError::Refused(error))
+            | Self::Addon(AddonError::Refused(error))
+            | Self::Drain(DrainError::Refused(error)) => error.is_unanswered(),
+            Self::Addon(AddonError::Unreadable(..)) | Self::Drain(DrainError::Unreadable { .. }) => true,
+            _ => false,
+        }
+    }
+}

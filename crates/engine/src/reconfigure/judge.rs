@@ -52,6 +52,9 @@ pub async fn judge(
         acknowledged: consent.acknowledged,
         files: ".".to_owned(),
         id: Some(record.id.clone()),
+        as_stored: record.as_stored,
+        patches: record.patches.clone(),
+        takes_back: record.takes_back.is_some(),
         ..PlanOptions::default()
     };
     let mut plan = plan_of(reading, &mut target, &options)?;

@@ -1,18 +1,22 @@
 //! What is looked at node by node, only where a change reaches it: certificates that are served, kubelets, etcd's leader, the
 //! endpoint. Owns which look a plan needs; must not judge what is seen.
 
+use std::collections::BTreeMap;
+
 use futures::StreamExt as _;
 use futures::stream::iter;
 use serde_json::Value;
 
 use super::node_lease;
+use super::read::is_ready;
 use crate::client::read::get_value;
 use crate::client::{Client, Error, explain};
 use crate::workload::WorkloadError;
 use crate::workload::static_pods::{page, secure_page, served_names};
+use kubeadm_change::kubelet_drift;
 use kubeadm_change::plan::{ChangePlan, PlanOptions};
 use kubeadm_change::render::{API_SERVER, ETCD};
-use kubeadm_change::running::{Running, Sighting};
+use kubeadm_change::running::{EtcdProgress, Running, Sighting};
 use kubeadm_change::steps::StepId;
 
 /// Looks that are made at once.
@@ -30,6 +34,42 @@ pub async fn look(client: &Client, plan: &ChangePlan, running: &mut Running) {
     certificates(client, plan, running, StepId::C1, "apiserver").await;
     certificates(client, plan, running, StepId::C2, "etcd-server").await;
     kubelets(client, plan, running).await;
+    members(client, plan, running).await;
+}
+
+/// Asks each member of etcd, where members take their turns.
+async fn members(client: &Client, plan: &ChangePlan, running: &mut Running) {
+    if !plan.steps.iter().any(|step| matches!(step.id, StepId::C2 | StepId::E1)) {
+        return;
+    }
+    let nodes: Vec<String> = running.control_plane.iter().map(|node| node.host.name.clone()).collect();
+    let asked = iter(nodes).map(|name| async move {
+        let metrics = page(client.clone(), &format!("{ETCD}-{name}"), ETCD_METRICS_PORT, "/metrics").await;
+        (name, metrics.map_or_else(|error| not_seen(&error), |metrics| member(&metrics)))
+    });
+    let seen = asked.buffer_unordered(AT_ONCE).collect::<Vec<_>>().await;
+    // Where none of them shows its metrics, somebody has moved these elsewhere.
+    if !seen.iter().any(|(_, member)| matches!(member, Sighting::Known(_))) {
+        return;
+    }
+    for (name, member) in seen {
+        if let Some(node) = running.nodes.get_mut(&name) {
+            node.member = member;
+        }
+    }
+}
+
+/// Of a member that serves no such metrics nothing is known.
+fn member(metrics: &str) -> Sighting<EtcdProgress> {
+    let (committed, applied) = (
+        number(metrics, "etcd_server_proposals_committed_total"),
+        number(metrics, "etcd_server_proposals_applied_total"),
+    );
+    let (Some(committed), Some(applied)) = (committed, applied) else {
+        return Sighting::Hidden("its metrics do not say how far it is".to_owned());
+    };
+    let has_leader = value(metrics, "etcd_server_has_leader").is_some_and(|value| value == "1");
+    Sighting::Known(EtcdProgress { has_leader, committed, applied })
 }
 
 /// Asks each API server by itself, and its kubelet for a sign of life.
@@ -62,11 +102,6 @@ async fn api_server(client: &Client, node: &str, port: u16) -> Sighting<()> {
 pub async fn heartbeat(client: &Client, node: &str) -> Option<String> {
     let lease = get_value(client, &node_lease(node)).await.ok().flatten()?;
     lease["spec"]["renewTime"].as_str().map(str::to_owned)
-}
-
-async fn is_ready(client: &Client) -> bool {
-    let Ok(request) = http::Request::get("/readyz").body(Vec::new()) else { return false };
-    client.request_text(request).await.is_ok_and(|answer| answer.trim() == "ok")
 }
 
 async fn certificates(
@@ -106,8 +141,25 @@ fn not_seen<T>(error: &WorkloadError) -> Sighting<T> {
 }
 
 async fn kubelets(client: &Client, plan: &ChangePlan, running: &mut Running) {
-    let names: Vec<String> =
-        plan.steps_of(StepId::K1).chain(plan.steps_of(StepId::K2)).map(str::to_owned).collect();
+    let names = plan.steps_of(StepId::K1).chain(plan.steps_of(StepId::K2)).map(str::to_owned).collect();
+    ask_kubelets(client, names, running).await;
+}
+
+/// The nodes whose kubelet runs otherwise than `stored`, with what differs. Every kubelet is asked.
+pub async fn stale_kubelets(
+    client: &Client,
+    stored: &Value,
+    running: &mut Running,
+) -> BTreeMap<String, Vec<String>> {
+    ask_kubelets(client, running.nodes.keys().cloned().collect(), running).await;
+    let differences = running.nodes.iter().filter_map(|(name, node)| {
+        let Sighting::Known(live) = &node.kubelet else { return None };
+        Some((name.clone(), kubelet_drift::find(stored, live)))
+    });
+    differences.filter(|(_, lines)| !lines.is_empty()).collect()
+}
+
+async fn ask_kubelets(client: &Client, names: Vec<String>, running: &mut Running) {
     let seen = iter(names).map(|name| async move {
         let seen = kubelet(client, &name).await;
         (name, seen)
@@ -133,6 +185,11 @@ async fn kubelet(client: &Client, node: &str) -> Sighting<Value> {
         Err(error @ Error::Api(_)) if is_refusal(&error) => Sighting::Hidden(format!(
             "{} (it needs the right: get nodes/proxy)",
             explain(&error, "the cluster")
+        )),
+        // Of the API server, which did not get an answer itself.
+        Err(Error::Api(status)) if matches!(status.code, 500..=599) => Sighting::Unknown(format!(
+            "the kubelet of {node} does not answer ({}): {}",
+            status.code, status.message
         )),
         Err(error) => Sighting::Unknown(explain(&error, &format!("the kubelet of {node}"))),
     }
@@ -179,11 +236,16 @@ fn leads(metrics: &str) -> bool {
     value(metrics, "etcd_server_is_leader").is_some_and(|value| value == "1")
 }
 
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // of a database, in bytes
 fn database_bytes(metrics: &str) -> Option<u64> {
+    number(metrics, "etcd_mvcc_db_total_size_in_bytes")
+}
+
+/// A metric that counts something.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // counts, and bytes of a database
+fn number(metrics: &str, name: &str) -> Option<u64> {
     // Prometheus writes large numbers as 2.5e+07.
-    let bytes: f64 = value(metrics, "etcd_mvcc_db_total_size_in_bytes")?.parse().ok()?;
-    (bytes >= 0.0).then_some(bytes as u64)
+    let number: f64 = value(metrics, name)?.parse().ok()?;
+    (number >= 0.0).then_some(number as u64)
 }
 
 /// The value of a metric without labels.
@@ -214,6 +276,14 @@ mod tests {
             "# HELP etcd_server_is_leader Whether\netcd_server_has_leader 1\netcd_server_is_leader 1\n"
         ));
         assert!(!leads("etcd_server_has_leader 1\netcd_server_is_leader 0\n") && !leads(""));
+    }
+
+    #[test]
+    fn metrics_say_how_far_a_member_is() {
+        let page = "etcd_server_has_leader 1\netcd_server_proposals_applied_total 1.2e+03\netcd_server_proposals_committed_total 1201\n";
+        let known = EtcdProgress { has_leader: true, committed: 1_201, applied: 1_200 };
+        assert_eq!(member(page), Sighting::Known(known));
+        assert!(matches!(member("etcd_server_has_leader 1\n"), Sighting::Hidden(_)));
     }
 
     #[test]

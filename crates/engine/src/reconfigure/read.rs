@@ -3,8 +3,10 @@
 //! something is missing; must not judge.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde_json::Value;
+use tokio::time::Instant;
 
 use super::{KUBE_SYSTEM, config_map, coredns, kube_proxy};
 use crate::client::errors::{Cause, classify};
@@ -50,11 +52,34 @@ fn lines(errors: &[InputError]) -> String {
     errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
-/// Reads a workload cluster; `server` is its address for messages.
+/// How long a right that is missing at a server that is not ready is asked for again.
+const SETTLING: Duration = Duration::from_secs(15);
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Reads a workload cluster; `server` is its address for messages. An API server that has just started refuses everything for
+/// some seconds, until it has read who may do what: a right is missing only where the server is ready.
 ///
 /// # Errors
 /// [`ReadError`]. What is only useful and cannot be read is a gap of [`Running`].
 pub async fn read(client: &Client, server: &str) -> Result<ClusterReading, ReadError> {
+    let begun = Instant::now();
+    loop {
+        match read_once(client, server).await {
+            Err(ReadError::MissingRight { .. }) if begun.elapsed() < SETTLING && !is_ready(client).await => {
+                tokio::time::sleep(AGAIN).await;
+            }
+            read => return read,
+        }
+    }
+}
+
+/// Does `/readyz` of the endpoint answer with ok?
+pub(super) async fn is_ready(client: &Client) -> bool {
+    let Ok(request) = http::Request::get("/readyz").body(Vec::new()) else { return false };
+    client.request_text(request).await.is_ok_and(|answer| answer.trim() == "ok")
+}
+
+async fn read_once(client: &Client, server: &str) -> Result<ClusterReading, ReadError> {
     let of_record = config_map(RECORD);
     let (cluster, kubelet, proxy, record) = tokio::join!(
         document(client, server, DocumentKind::Cluster),

@@ -28,7 +28,7 @@ mod token;
 mod without_etcd;
 
 pub use nodes::NodeIdentity;
-pub use probe::{Dial, connect_to};
+pub use probe::{Dial, REQUEST_TIMEOUT, connect_to};
 pub use router::Router;
 
 /// Everything the controllers ask of workload clusters. `cluster` is the key of the Cluster object.

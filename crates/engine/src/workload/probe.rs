@@ -23,7 +23,7 @@ use capstan_base::time::{Clock, Timestamp};
 const PROBE_INTERVAL: Duration = Duration::from_secs(10);
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 /// For any other request. Source: cluster-api `controllers/clustercache`, v1.14.0.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 const CONNECT_RETRY: Duration = Duration::from_secs(30);
 /// A little after the moments at which judgements change (50 s and 5 min without a success).
 const GRACE_ENDS: [Duration; 2] = [Duration::from_secs(51), Duration::from_secs(301)];

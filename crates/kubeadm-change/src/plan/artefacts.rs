@@ -12,7 +12,7 @@ use super::super::render::{
 };
 use super::super::rules::Component;
 use super::super::steps::StepId;
-use super::JudgedChange;
+use super::{AsStored, Drift, JudgedChange};
 
 /// One component, the nodes on which it is reached, and what differs there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -88,6 +88,25 @@ pub(super) fn reach(
         judged.iter().filter(|judged| judged.finding.steps.iter().any(|step| step == StepId::F1.name()));
     once(Component::Kubeconfigs, rewritten.map(|judged| format!("by {}", judged.change.path)).collect());
     Ok(found.into_values().collect())
+}
+
+/// What is rolled out where only what is stored is asked for: whatever runs otherwise.
+pub(super) fn reach_of_drift(drift: &[Drift], as_stored: AsStored) -> Vec<Reach> {
+    let mut found: BTreeMap<Component, Reach> = BTreeMap::new();
+    let reach = |component| Reach { component, nodes: Vec::new(), differences: Vec::new() };
+    for (name, component) in PODS.into_iter().filter(|(name, _)| *name != ETCD || as_stored.etcd) {
+        for drift in drift.iter().filter(|drift| drift.component == name) {
+            let reach = found.entry(component).or_insert_with(|| reach(component));
+            if reach.nodes.is_empty() {
+                reach.differences.clone_from(&drift.differences);
+            }
+            reach.nodes.push(drift.node.clone());
+        }
+    }
+    if as_stored.kubelets {
+        found.insert(Component::Kubelet, reach(Component::Kubelet));
+    }
+    found.into_values().collect()
 }
 
 fn image_line(before: &str, after: &str) -> Vec<String> {

@@ -1,9 +1,13 @@
 //! What runs otherwise than the stored configuration says: writing manifests anew would take it back. Owns the
 //! comparison and the likely reasons; must not know a request.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 
+use super::super::document::DocumentKind;
 use super::super::facts::ClusterFacts;
+use super::super::record::ChangeRecord;
 use super::super::render::{self, ClusterSettings, RenderError, StaticPod};
 use super::artefacts::pod_differences;
 
@@ -17,7 +21,28 @@ pub struct Drift {
     /// From what is rendered to what runs.
     pub differences: Vec<String>,
     /// Where it probably comes from.
-    pub likely: &'static str,
+    pub likely: Cow<'static, str>,
+}
+
+/// Names the change that is not over as the reason where it has not come yet: what runs there is what was stored before it.
+///
+/// # Errors
+/// What was stored before cannot be rendered.
+pub fn name_open_change(
+    drift: &mut [Drift],
+    record: &ChangeRecord,
+    facts: &ClusterFacts,
+) -> Result<(), RenderError> {
+    let documents = record.documents().unwrap_or_default();
+    let Some(cluster) = documents.document(DocumentKind::Cluster) else { return Ok(()) };
+    let before = ClusterSettings::new(&cluster.old, None)?;
+    let others = find(&before, &before, facts)?;
+    let is_other =
+        |drift: &Drift| others.iter().any(|o| (&o.node, &o.component) == (&drift.node, &drift.component));
+    for drift in drift.iter_mut().filter(|drift| !is_other(drift)) {
+        drift.likely = format!("change {} is not over, and has not come to this node", record.id).into();
+    }
+    Ok(())
 }
 
 /// Every pod that runs otherwise, in the order of nodes. What is already as it is going to be does not count: a change
@@ -43,7 +68,7 @@ pub fn find(
             differences
                 .extend(beyond.filter(|line| !is_rootless || !line.contains("securityContext")).cloned());
             if !differences.is_empty() {
-                let likely = if is_beyond { BY_HAND } else { likely(&differences) };
+                let likely = if is_beyond { BY_HAND } else { likely(&differences) }.into();
                 found.push(Drift {
                     node: node.host.name.clone(),
                     component: (*component).to_owned(),

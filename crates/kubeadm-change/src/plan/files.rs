@@ -1,21 +1,34 @@
 //! Commands that keep, check and re-issue files on a node; each may be run twice. Must not know order.
 
+use serde_json::Value;
+
 use super::super::command_line::CommandLine;
 use super::super::document::DocumentKind;
 use super::super::network::parse_ip;
-use super::super::node_file;
 use super::super::path::PathStep;
 use super::super::render::ClusterSettings;
+use super::super::{host_folder, node_file};
 use super::JudgedChange;
 
-/// A snapshot of etcd beside its data, taken once for a plan.
-pub(super) fn snapshot(settings: &ClusterSettings<'_>, id: &str) -> CommandLine {
-    let file = format!("{}/capstan-{id}.db", settings.etcd_data_dir());
+/// A snapshot of etcd, taken once for a plan. The container reaches no other folder than that of the data, where it must not
+/// stay: kubeadm copies that folder whole.
+pub(super) fn snapshot(settings: &ClusterSettings<'_>, id: &str) -> Vec<CommandLine> {
+    let data = settings.etcd_data_dir();
+    let (taken, kept) = (format!("{data}/capstan-{id}.db"), host_folder::folder(id));
+    let (snapshot, half) = (format!("{kept}/etcd.db"), format!("{kept}/etcd.db.part"));
     let pki = |name: &str| format!("{}/etcd/{name}", settings.certificates_dir());
-    CommandLine::of(
-        "test -s {} || crictl exec $(crictl ps -q --name '^etcd$') etcdctl --cacert {} --cert {} --key {} snapshot save {}",
-        [&file, &pki("ca.crt"), &pki("server.crt"), &pki("server.key"), &file],
-    )
+    let etcdctl = CommandLine::of(
+        "crictl exec $(crictl ps -q --name '^etcd$') etcdctl --cacert {} --cert {} --key {} snapshot save {}",
+        [&pki("ca.crt"), &pki("server.crt"), &pki("server.key"), &taken],
+    );
+    vec![
+        folder(&kept),
+        etcdctl.unless(&CommandLine::of("test -s {}", [&snapshot])),
+        CommandLine::of(
+            "test -s {} || { mv -f {} {} && mv -f {} {}; }",
+            [&snapshot, &taken, &half, &half, &snapshot],
+        ),
+    ]
 }
 
 /// Makes a folder that only root may read.
@@ -56,7 +69,8 @@ impl Reissue<'_> {
     /// Made in a new folder, looked at, and only then moved to where they are used: a line that fails leaves what was there.
     pub(super) fn lines(&self) -> Vec<CommandLine> {
         let new = node_file::new_certificates(self.settings.certificates_dir(), self.plan);
-        let mut lines = vec![can_sign(self.settings, self.authority)];
+        let kept = host_folder::folder(self.plan);
+        let mut lines = vec![put_back(self.component, &kept), can_sign(self.settings, self.authority)];
         lines.extend(self.prepared(&new));
         for (certificate, _) in &self.certificates {
             let phase = certificate.replace('/', "-");
@@ -65,8 +79,7 @@ impl Reissue<'_> {
         lines.extend(self.looked_at(&new));
         lines.extend(self.moved(&new));
         lines.push(CommandLine::of("rm -rf {}", [&new]));
-        let container = format!("^{}$", self.component);
-        lines.push(CommandLine::of("crictl stop $(crictl ps -q --name {})", [&container]));
+        lines.push(restarted(self.component, &kept));
         lines
     }
 
@@ -96,7 +109,7 @@ impl Reissue<'_> {
     }
 
     fn moved(&self, new: &str) -> Vec<CommandLine> {
-        let kept = node_file::folder(self.plan);
+        let kept = host_folder::folder(self.plan);
         let files: Vec<String> = self
             .certificates
             .iter()
@@ -115,6 +128,50 @@ impl Reissue<'_> {
     }
 }
 
+/// Ends a static pod and lets the kubelet start it again: its manifest is away until its container is gone, at most a minute.
+/// A container that is stopped counts as a crash: the kubelet waits longer each time (10, 20, 40 s and so on) before it
+/// starts it again.
+/// Source: kubernetes.io, "Certificate Management with kubeadm", manual renewal.
+fn restarted(component: &str, kept: &str) -> CommandLine {
+    let (manifest, away) = (manifest(component), moved_away(component, kept));
+    let runs = CommandLine::of(
+        "while crictl ps -q --name {} | grep -q .; do sleep 1; done",
+        [&format!("^{component}$")],
+    );
+    CommandLine::of(
+        "mv -f {} {} && { timeout 60 sh -c {}; mv -f {} {}; }",
+        [&manifest, &away, runs.as_str(), &away, &manifest],
+    )
+}
+
+/// The manifest is back where a restart that was interrupted left it away.
+fn put_back(component: &str, kept: &str) -> CommandLine {
+    let (manifest, away) = (manifest(component), moved_away(component, kept));
+    CommandLine::of("test ! -e {} || test -e {} || mv -f {} {}", [&away, &manifest, &away, &manifest])
+}
+
+fn manifest(component: &str) -> String {
+    format!("/etc/kubernetes/manifests/{component}.yaml")
+}
+
+fn moved_away(component: &str, kept: &str) -> String {
+    format!("{kept}/{component}-restarts.yaml")
+}
+
+/// Waits until the kubelet that was restarted is well, and otherwise shows its own last words: a value that it does not take
+/// ends it at once. `None` where its configuration has no health check; without curl on the host only the API shows it.
+pub(super) fn kubelet_is_well(configuration: &Value) -> Option<CommandLine> {
+    let port = configuration["healthzPort"].as_u64().unwrap_or(10_248);
+    let address = configuration["healthzBindAddress"].as_str().unwrap_or("127.0.0.1");
+    let address = if address.contains(':') { format!("[{address}]") } else { address.to_owned() };
+    let asked = CommandLine::of(
+        "command -v curl >/dev/null || exit 0; until curl -sf --noproxy '*' {} >/dev/null; do sleep 1; done",
+        [&format!("http://{address}:{port}/healthz")],
+    );
+    let words = "{ journalctl -u kubelet -n 3 -o cat --no-pager >&2; false; }";
+    (port != 0).then(|| CommandLine::of("timeout 30 sh -c {}", [asked.as_str()]).or(words))
+}
+
 /// The certificate is signed by the authority and holds the name.
 fn verified(authority: &str, name: &str, certificate: &str) -> CommandLine {
     if parse_ip(name).is_some() {
@@ -128,7 +185,7 @@ fn verified(authority: &str, name: &str, certificate: &str) -> CommandLine {
 /// Writes the kubeconfig of the kubelet beside the one in use, and moves it there when it is whole.
 pub(super) fn kubeconfig(settings: &ClusterSettings<'_>, plan: &str, file: &str) -> Vec<CommandLine> {
     const IN_USE: &str = "/etc/kubernetes/kubelet.conf";
-    let kept = node_file::folder(plan);
+    let kept = host_folder::folder(plan);
     let new = format!("{kept}/new");
     let made = format!("{new}/kubelet.conf");
     vec![

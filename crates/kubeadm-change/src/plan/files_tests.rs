@@ -36,7 +36,9 @@ fn what_is_in_use_stays_until_the_new_one_was_looked_at() {
         let lines = lines(plan, id);
         let first = |begin: &str| lines.iter().position(|line| line.starts_with(begin));
         let last = |begin: &str| lines.iter().rposition(|line| line.starts_with(begin));
-        assert!(lines[0].starts_with("test -s /etc/kubernetes/pki/"), "the key first: {lines:#?}");
+        let key = first("test -s /etc/kubernetes/pki/");
+        let is_back = |line: &str| line.starts_with("test ! -e /etc/kubernetes/tmp/");
+        assert!(key == Some(0) || key == Some(1) && is_back(lines[0]), "the key first: {lines:#?}");
         let moved = first("mv -f ").expect("a move");
         assert!(last("kubeadm init phase ") < Some(moved) && last("test -s ") < Some(moved), "{lines:#?}");
         assert!(last("openssl verify ") < Some(moved), "{lines:#?}");
@@ -45,10 +47,11 @@ fn what_is_in_use_stays_until_the_new_one_was_looked_at() {
         }
         let (restart, end) = (lines.last().expect("a line"), lines.len() - 1);
         assert!(
-            restart.starts_with("crictl stop ") || restart.starts_with("systemctl restart "),
+            restart.starts_with("mv -f /etc/kubernetes/manifests/")
+                || restart.starts_with("systemctl restart "),
             "{restart}"
         );
-        assert!(last("mv -f ") < Some(end), "{lines:#?}");
+        assert!(last("mv -f /etc/kubernetes/pki/") < Some(end), "{lines:#?}");
     }
     let script = certificates.steps.iter().find(|step| step.id == StepId::C1).expect("a step").script();
     let joined = script.lines().filter(|line| line.ends_with(" &&")).count();
@@ -105,7 +108,7 @@ fn new_certificates_are_looked_at_for_the_names_that_are_new() {
     );
     let authority = lines(&plan, StepId::C2);
     assert!(
-        authority[0].starts_with("test -s /etc/kubernetes/pki/etcd/ca.key "),
+        authority[1].starts_with("test -s /etc/kubernetes/pki/etcd/ca.key "),
         "etcd's own: {authority:#?}"
     );
 }
@@ -128,6 +131,8 @@ fn every_file_that_a_command_names_is_of_this_plan() {
                 || word.starts_with("FILES/")
                 || word.starts_with("/etc/kubernetes/tmp/")
         });
+        // All plans, of which those of long ago are removed.
+        let named = named.filter(|word| *word != "/etc/kubernetes/tmp/capstan-*");
         for word in named.chain(files) {
             assert!(word.contains(plan.id.as_str()), "{:?}: {word}", step.id);
         }
@@ -156,10 +161,70 @@ fn nothing_is_signed_where_the_key_is_not() {
     let options = PlanOptions { force: true, acknowledged: true, ..PlanOptions::default() };
     let forced = planned_with(&inputs, &["apiServer.certSANs=[x.example]"], &options);
     assert_eq!(forced.state, PlanState::Ready, "who has signed it by hand may store the name");
-    let first = lines(&forced, StepId::C1)[0];
-    assert!(first.contains("/etc/kubernetes/pki/ca.key is not on this host"), "{first}");
+    let lines_of_step = lines(&forced, StepId::C1);
+    let signs = lines_of_step.iter().position(|line| line.starts_with("kubeadm ")).expect("a signature");
+    let says = |line: &&str| line.contains("/etc/kubernetes/pki/ca.key is not on this host");
+    assert!(lines_of_step[..signs].iter().any(says), "{lines_of_step:#?}");
     assert!(
         !planned(&inputs, &["apiServer.extraArgs[event-ttl]=2h"]).steps.is_empty(),
         "nothing is signed for it"
     );
+}
+
+/// Runs a line in a shell, with `crictl` as a script says it, and folders of this test in place of those of the host.
+fn run(line: &str, folder: &std::path::Path, program: (&str, &str)) -> std::process::Output {
+    let programs = folder.join("bin");
+    std::fs::create_dir_all(&programs).expect("a folder");
+    let file = programs.join(program.0);
+    std::fs::write(&file, format!("#!/bin/sh\ncd {}\n{}\n", folder.display(), program.1)).expect("a script");
+    std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("it may run");
+    let line = line.replace("/etc/kubernetes/", &format!("{}/", folder.display()));
+    let path = format!("{}:/usr/bin:/bin", programs.display());
+    Command::new("sh").arg("-c").arg(line).env("PATH", path).output().expect("a shell")
+}
+
+#[test]
+fn a_restart_moves_the_manifest_away_until_the_container_is_gone() {
+    let plan = planned(&cluster(1, 0), &NAMES[..1]);
+    let lines = lines(&plan, StepId::C1);
+    let (back, restart) = (lines[0], *lines.last().expect("a line"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let kept = folder.path().join(format!("tmp/capstan-{}", plan.id));
+    let manifests = folder.path().join("manifests");
+    let manifest = manifests.join("kube-apiserver.yaml");
+    std::fs::create_dir_all(&kept).expect("a folder");
+    std::fs::create_dir_all(&manifests).expect("a folder");
+    std::fs::write(&manifest, "pod").expect("a manifest");
+    // The container runs while its manifest is there, and once more after that.
+    let crictl =
+        "[ -e manifests/kube-apiserver.yaml ] && touch was-there; [ -e seen ] || { touch seen; echo 0a; }";
+    let output = run(restart, folder.path(), ("crictl", crictl));
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(std::fs::read_to_string(&manifest).expect("it is back"), "pod");
+    let was = |name: &str| folder.path().join(name).exists();
+    assert!(was("seen") && !was("was-there"), "it is away while the container is looked at");
+
+    std::fs::rename(&manifest, kept.join("kube-apiserver-restarts.yaml")).expect("an interrupted restart");
+    assert!(run(back, folder.path(), ("crictl", "")).status.success());
+    assert_eq!(std::fs::read_to_string(&manifest).expect("it is back"), "pod");
+    std::fs::write(kept.join("kube-apiserver-restarts.yaml"), "old").expect("a copy that was left");
+    assert!(run(back, folder.path(), ("crictl", "")).status.success());
+    assert_eq!(std::fs::read_to_string(&manifest).expect("what is there stays"), "pod");
+}
+
+#[test]
+fn a_kubelet_that_does_not_come_up_has_the_last_word() {
+    let plan = planned(&cluster(1, 0), &["maxPods=60"]);
+    let line = *lines(&plan, StepId::K1).last().expect("a line");
+    let folder = tempfile::tempdir().expect("a folder");
+    assert!(run(line, folder.path(), ("curl", "exit 0")).status.success());
+    std::fs::write(folder.path().join("bin/journalctl"), "#!/bin/sh\necho maxPods is wrong\n")
+        .expect("a script");
+    let journal = folder.path().join("bin/journalctl");
+    std::fs::set_permissions(&journal, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .expect("it may run");
+    let output = run(&line.replace("timeout 30", "timeout 1"), folder.path(), ("curl", "exit 7"));
+    assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(1), b"maxPods is wrong\n".as_slice()));
+    let silent = planned(&cluster(1, 0), &["healthzPort=0"]);
+    assert_eq!(lines(&silent, StepId::K1).last(), Some(&"systemctl restart kubelet"));
 }

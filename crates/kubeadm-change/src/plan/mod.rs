@@ -17,7 +17,7 @@ mod validity;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
@@ -38,7 +38,7 @@ use super::steps::StepId;
 
 pub use artefacts::Reach;
 pub(super) use artefacts::pod_differences;
-pub use drift::{Drift, find as find_drift};
+pub use drift::{Drift, find as find_drift, name_open_change};
 
 /// What is to be done about a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -114,9 +114,25 @@ pub struct ChangePlan {
     pub disruption: Vec<String>,
     /// What a person should know, and what had to be assumed.
     pub notes: Vec<String>,
+    /// Nothing is asked for but what is stored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub as_stored: Option<AsStored>,
+    /// The folder on the nodes with patches that kubeadm applies to what it writes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub patches: Option<String>,
     /// The patch for the KubeadmControlPlane that looks after the cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub control_plane_patch: Option<Value>,
+}
+
+/// What is stored is rolled out as it stands: somebody stored it by hand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AsStored {
+    /// etcd's manifests, too: one of them runs otherwise.
+    pub etcd: bool,
+    /// Kubelets, too: one of them runs otherwise.
+    pub kubelets: bool,
 }
 
 /// How a plan is made.
@@ -132,6 +148,12 @@ pub struct PlanOptions {
     pub etcd_leader: Option<String>,
     /// Nodes whose own API server does not answer, where that is known: what kubeadm waits for there does not come.
     pub silent: BTreeSet<String>,
+    /// Nothing is asked for but what is stored.
+    pub as_stored: Option<AsStored>,
+    /// The folder on the nodes with patches that kubeadm applies to what it writes.
+    pub patches: Option<String>,
+    /// The plan takes a change back: what that one kept is still there.
+    pub takes_back: bool,
     /// The size of etcd's database, where that is known.
     pub etcd_database_bytes: Option<u64>,
     /// The id of a plan that is being carried out; without it one of the versions, the request and the rules.
@@ -172,32 +194,12 @@ pub fn plan(
         rollout,
         disruption: Vec::new(),
         notes,
+        as_stored: options.as_stored,
+        patches: options.patches.clone(),
         control_plane_patch,
     };
     plan.state = state(&plan, options);
-    if let Some(cluster) = target.document(DocumentKind::Cluster) {
-        let (old, new) = ClusterSettings::pair(&cluster.old, &cluster.new)?;
-        let stored = ClusterSettings::new(&cluster.old, None)?;
-        if matches!(plan.state, PlanState::Invalid | PlanState::Blocked) {
-            plan.drift = drift::find(&stored, &stored, &facts)?;
-        } else {
-            plan.drift = drift::find(&stored, &new, &facts)?;
-            plan.reach = artefacts::reach(&old, &new, &hosts, &plan.changes, facts.coredns_image.as_deref())?;
-            plan.steps = sequence::steps(&sequence::Inputs {
-                reach: &plan.reach,
-                judged: &plan.changes,
-                facts: &facts,
-                hosts: &hosts,
-                files: &options.files,
-                id: plan.id.as_str(),
-                silent: &options.silent,
-                old: &old,
-                etcd_leader: options.etcd_leader.as_deref(),
-                new: &new,
-                patch: plan.control_plane_patch.as_ref(),
-            });
-        }
-    }
+    add_steps(&mut plan, target, (&facts, &hosts), options)?;
     // Writing manifests anew takes back what was changed by hand: somebody has to know.
     if plan.state == PlanState::Ready && !options.acknowledged && plan.takes_back() {
         plan.state = PlanState::NeedsAcknowledgement;
@@ -206,6 +208,45 @@ pub fn plan(
     plan.notes.extend(note);
     plan.disruption = sequence::disruption(&plan, &facts);
     Ok(plan)
+}
+
+/// Adds what drifted, what the change reaches, and the steps in order.
+fn add_steps(
+    plan: &mut ChangePlan,
+    target: &WantedDocuments,
+    (facts, hosts): (&ClusterFacts, &[HostFacts]),
+    options: &PlanOptions,
+) -> Result<(), RenderError> {
+    let Some(cluster) = target.document(DocumentKind::Cluster) else { return Ok(()) };
+    let (old, new) = ClusterSettings::pair(&cluster.old, &cluster.new)?;
+    let stored = ClusterSettings::new(&cluster.old, None)?;
+    if matches!(plan.state, PlanState::Invalid | PlanState::Blocked) {
+        plan.drift = drift::find(&stored, &stored, facts)?;
+    } else {
+        plan.drift = drift::find(&stored, &new, facts)?;
+        plan.reach = artefacts::reach(&old, &new, hosts, &plan.changes, facts.coredns_image.as_deref())?;
+        if let Some(as_stored) = options.as_stored {
+            plan.reach.extend(artefacts::reach_of_drift(&plan.drift, as_stored));
+        }
+        plan.steps = sequence::steps(&sequence::Inputs {
+            reach: &plan.reach,
+            judged: &plan.changes,
+            facts,
+            hosts,
+            files: &options.files,
+            id: plan.id.as_str(),
+            silent: &options.silent,
+            takes_back: options.takes_back,
+            as_stored: options.as_stored,
+            patches: options.patches.as_deref(),
+            old: &old,
+            etcd_leader: options.etcd_leader.as_deref(),
+            new: &new,
+            kubelet: target.document(DocumentKind::Kubelet).map(|kubelet| &kubelet.new),
+            patch: plan.control_plane_patch.as_ref(),
+        });
+    }
+    Ok(())
 }
 
 /// Every change, those that follow from others included, with what the rules say.
@@ -260,7 +301,7 @@ fn state(plan: &ChangePlan, options: &PlanOptions) -> PlanState {
     if findings.iter().any(|finding| finding.severity == super::check::FindingSeverity::Error) {
         return PlanState::Invalid;
     }
-    if judged.is_empty() {
+    if judged.is_empty() && options.as_stored.is_none() {
         return PlanState::Nothing;
     }
     let advises = judged.iter().any(|judged| judged.finding.verdict != Judgement::Ok);

@@ -8,12 +8,14 @@ use serde_json::Value;
 use super::super::command_line::CommandLine;
 use super::super::document::DocumentKind;
 use super::super::facts::{ClusterFacts, ManagedBy};
-use super::super::node_file::{self, NodeFile, NodeFileKind};
+use super::super::host_folder;
+use super::super::node_file::{NodeFile, NodeFileKind};
 use super::super::render::{self, API_SERVER, AddonImages, ClusterSettings, ETCD, HostFacts};
 use super::super::rules::{Component, ControlPlaneEffect};
 use super::super::steps::{StepId, StepScope};
+use super::super::way_back;
 use super::files;
-use super::{ChangePlan, JudgedChange, PlannedStep, Reach};
+use super::{AsStored, ChangePlan, JudgedChange, PlannedStep, Reach};
 
 /// What the order is made from.
 pub(super) struct Inputs<'p> {
@@ -25,12 +27,20 @@ pub(super) struct Inputs<'p> {
     pub(super) files: &'p str,
     /// The plan's id: files have it in their names, and what is moved away is kept under it.
     pub(super) id: &'p str,
+    /// Nothing is asked for but what is stored.
+    pub(super) as_stored: Option<AsStored>,
+    /// The folder on the nodes with patches for what kubeadm writes.
+    pub(super) patches: Option<&'p str>,
+    /// The plan takes another one back.
+    pub(super) takes_back: bool,
     /// Nodes whose own API server does not answer.
     pub(super) silent: &'p BTreeSet<String>,
     /// The node of the etcd member that leads: its turn comes last.
     pub(super) etcd_leader: Option<&'p str>,
     pub(super) old: &'p ClusterSettings<'p>,
     pub(super) new: &'p ClusterSettings<'p>,
+    /// KubeletConfiguration as it is going to be.
+    pub(super) kubelet: Option<&'p Value>,
     pub(super) patch: Option<&'p Value>,
 }
 
@@ -62,10 +72,10 @@ const BATCH_PART: usize = 10;
 /// Every step, in order.
 pub(super) fn steps(plan: &Inputs<'_>) -> Vec<PlannedStep> {
     let mut steps = Vec::new();
-    if plan.judged.is_empty() {
+    if plan.judged.is_empty() && plan.as_stored.is_none() {
         return steps;
     }
-    once(plan, StepId::B0, &mut steps);
+    kept(plan, &mut steps);
     snapshot(plan, &mut steps);
     if plan.facts.managed_by == ManagedBy::ControlPlane {
         managed(plan, &mut steps);
@@ -111,7 +121,7 @@ fn is_changed(plan: &Inputs<'_>, kind: DocumentKind) -> bool {
 fn step(plan: &Inputs<'_>, id: StepId, nodes: Vec<String>) -> PlannedStep {
     let commands = commands(plan, id, nodes.first().map(String::as_str).unwrap_or_default());
     let (check, undo) = (id.check().to_owned(), id.undo().to_owned());
-    let files = named_files(plan, &nodes, &commands);
+    let files = named_files(plan, id, &nodes, &commands);
     PlannedStep { id, title: id.title().to_owned(), nodes, commands, files, check, undo }
 }
 
@@ -121,6 +131,17 @@ fn once(plan: &Inputs<'_>, id: StepId, steps: &mut Vec<PlannedStep>) {
 
 fn each_control_plane(plan: &Inputs<'_>, id: StepId, steps: &mut Vec<PlannedStep>) {
     steps.extend(plan.hosts.iter().map(|host| step(plan, id, vec![host.name.clone()])));
+}
+
+/// What stands there before: on hosts that are written to, else as documents. A change that takes another one back has what that
+/// one kept.
+fn kept(plan: &Inputs<'_>, steps: &mut Vec<PlannedStep>) {
+    if plan.facts.managed_by == ManagedBy::ControlPlane {
+        once(plan, StepId::B0, steps);
+    } else if !plan.takes_back {
+        let nodes = plan.hosts.iter().map(|host| host.name.clone()).collect();
+        steps.push(step(plan, StepId::B0, nodes));
+    }
 }
 
 /// Of one member: it has everything.
@@ -146,7 +167,7 @@ fn documents(plan: &Inputs<'_>, steps: &mut Vec<PlannedStep>) {
 /// One member after the other, the one that leads last.
 fn etcd(plan: &Inputs<'_>, steps: &mut Vec<PlannedStep>) {
     let certificates = reaches(plan, Component::EtcdCertificates);
-    let manifests = is_written(plan, &[Component::Etcd]);
+    let manifests = is_written(plan, &[Component::Etcd]) || plan.as_stored.is_some_and(|what| what.etcd);
     for host in plan.etcd_order() {
         for (id, wanted) in [(StepId::C2, certificates), (StepId::E1, manifests)] {
             if wanted {
@@ -158,8 +179,9 @@ fn etcd(plan: &Inputs<'_>, steps: &mut Vec<PlannedStep>) {
 
 /// Node after node: the certificate with the restart that makes it count, then the manifests.
 fn control_plane(plan: &Inputs<'_>, steps: &mut Vec<PlannedStep>) {
-    let manifests =
-        is_written(plan, &[Component::ApiServer, Component::ControllerManager, Component::Scheduler]);
+    // What is stored is written on every node: kubeadm leaves alone what it finds as it would write it.
+    let manifests = plan.as_stored.is_some()
+        || is_written(plan, &[Component::ApiServer, Component::ControllerManager, Component::Scheduler]);
     for host in plan.control_plane_order() {
         for (id, wanted) in [
             (StepId::C1, reaches(plan, Component::Certificates)),
@@ -235,26 +257,27 @@ fn managed(plan: &Inputs<'_>, steps: &mut Vec<PlannedStep>) {
 
 fn commands(plan: &Inputs<'_>, id: StepId, node: &str) -> Vec<CommandLine> {
     let file = NodeFile::of(NodeFileKind::Cluster, plan.id, node).path;
-    let kept = node_file::folder(plan.id);
+    let kept = host_folder::folder(plan.id);
     let local = |name: &str| format!("{}/{}-{name}", plan.files, plan.id);
     match id {
+        StepId::B0 if !node.is_empty() => way_back::keep(plan.id),
         StepId::B0 => vec![CommandLine::of(
             "kubectl -n kube-system get configmap kubeadm-config kubelet-config kube-proxy coredns -o yaml > {}",
             [&local("before.yaml")],
         )],
-        StepId::B1 => vec![files::snapshot(plan.new, plan.id)],
+        StepId::B1 => files::snapshot(plan.new, plan.id),
         StepId::G1 => vec![patch_map("kubeadm-config", &local("kubeadm-config.json"))],
         StepId::G2 => vec![patch_map("kubelet-config", &local("kubelet-config.json"))],
         StepId::G3 => vec![patch_map("kube-proxy", &local("kube-proxy.json"))],
         StepId::H1 => files::checks(plan.judged, plan.new),
-        StepId::I1 => vec![CommandLine::of("kubeadm config images pull --config {}", [&file])],
+        StepId::I1 => images(plan, node),
         StepId::C1 => reissued(plan, node, "ca", &["apiserver"], API_SERVER),
         StepId::C2 => reissued(plan, node, "etcd/ca", &["etcd/server", "etcd/peer"], ETCD),
         StepId::E1 => vec![
             CommandLine::of("test -d {}", [&format!("{}/member", plan.new.etcd_data_dir())]),
             files::folder(&kept),
             files::keep("/etc/kubernetes/manifests/etcd.yaml", &format!("{kept}/etcd.yaml")),
-            CommandLine::of("kubeadm init phase etcd local --config {}", [&file]),
+            patched(plan, CommandLine::of("kubeadm init phase etcd local --config {}", [&file])),
         ],
         StepId::M1 => vec![manifests(plan, node, &file)],
         StepId::F1 => files::kubeconfig(plan.new, plan.id, &file),
@@ -269,11 +292,24 @@ fn commands(plan: &Inputs<'_>, id: StepId, node: &str) -> Vec<CommandLine> {
             ),
             CommandLine::of("kubectl -n kube-system rollout status deployment/coredns", []),
         ],
-        StepId::K1 => kubelet(),
-        StepId::K2 => drained(node, kubelet()),
+        StepId::K1 => kubelet(plan),
+        StepId::K2 => drained(node, kubelet(plan)),
         StepId::R1 => vec![CommandLine::of("kubectl get secrets -A -o json | kubectl replace -f -", [])],
         StepId::X => vec![CommandLine::of("capstan change status", [])],
     }
+}
+
+/// Fetches the images that the manifests of a node are going to name, where its runtime does not have them: hosts whose images
+/// are loaded by hand have no registry to ask.
+fn images(plan: &Inputs<'_>, node: &str) -> Vec<CommandLine> {
+    let Some(host) = plan.hosts.iter().find(|host| host.name == node) else { return Vec::new() };
+    let images = |settings: &ClusterSettings<'_>| -> BTreeSet<String> {
+        let pods = render::node(settings, host).map(|node| node.static_pods).unwrap_or_default();
+        pods.into_values().map(|pod| pod.image).collect()
+    };
+    let before = images(plan.old);
+    let new = images(plan.new).into_iter().filter(|image| !before.contains(image));
+    new.map(|image| CommandLine::of("crictl inspecti -q {} || crictl pull {}", [&image, &image])).collect()
 }
 
 /// Writes the manifests of a node anew. etcd's is not touched: kubeadm would restart it with every API server, and on a node
@@ -282,10 +318,18 @@ fn commands(plan: &Inputs<'_>, id: StepId, node: &str) -> Vec<CommandLine> {
 /// Source: kubeadm `phases/upgrade/staticpods.go` (`upgradeComponent`), `util/apiclient/wait.go`, v1.36.
 fn manifests(plan: &Inputs<'_>, node: &str, file: &str) -> CommandLine {
     if plan.silent.contains(node) {
-        return CommandLine::of("kubeadm init phase control-plane all --config {}", [file]);
+        return patched(plan, CommandLine::of("kubeadm init phase control-plane all --config {}", [file]));
     }
     let upgrade = "kubeadm upgrade node phase control-plane --etcd-upgrade=false --certificate-renewal=false";
-    CommandLine::of(upgrade, [])
+    patched(plan, CommandLine::of(upgrade, []))
+}
+
+/// kubeadm remembers no folder of patches: without it, it writes what no patch has touched.
+fn patched(plan: &Inputs<'_>, line: CommandLine) -> CommandLine {
+    match plan.patches {
+        Some(folder) => line.with(&CommandLine::of("--patches {}", [folder])),
+        None => line,
+    }
 }
 
 fn reissued(
@@ -313,12 +357,18 @@ fn wanted_names(plan: &Inputs<'_>, node: &str, certificate: &str) -> Vec<String>
     [host.address.clone()].into_iter().chain(gained).collect()
 }
 
-fn named_files(plan: &Inputs<'_>, nodes: &[String], commands: &[CommandLine]) -> Vec<NodeFile> {
-    let [node] = nodes else { return Vec::new() };
-    let files =
-        [NodeFileKind::Cluster, NodeFileKind::Certificates].map(|kind| NodeFile::of(kind, plan.id, node));
-    let is_named = |file: &NodeFile| commands.iter().any(|line| line.as_str().contains(&file.path));
-    files.into_iter().filter(is_named).collect()
+/// The files that the commands name; those of what is kept stay there for a person.
+fn named_files(plan: &Inputs<'_>, id: StepId, nodes: &[String], commands: &[CommandLine]) -> Vec<NodeFile> {
+    let files = |kinds: [NodeFileKind; 2], node: &str| kinds.map(|kind| NodeFile::of(kind, plan.id, node));
+    match nodes {
+        [_, ..] if id == StepId::B0 => files([NodeFileKind::Before, NodeFileKind::WayBack], "").into(),
+        [node] => {
+            let is_named = |file: &NodeFile| commands.iter().any(|line| line.as_str().contains(&file.path));
+            let files = files([NodeFileKind::Cluster, NodeFileKind::Certificates], node);
+            files.into_iter().filter(is_named).collect()
+        }
+        _ => Vec::new(),
+    }
 }
 
 fn patch_map(name: &str, file: &str) -> CommandLine {
@@ -343,11 +393,12 @@ fn kube_proxy(plan: &Inputs<'_>) -> Vec<CommandLine> {
     lines
 }
 
-fn kubelet() -> Vec<CommandLine> {
-    vec![
-        CommandLine::of("kubeadm upgrade node phase kubelet-config", []),
-        CommandLine::of("systemctl restart kubelet", []),
-    ]
+fn kubelet(plan: &Inputs<'_>) -> Vec<CommandLine> {
+    let mut lines = way_back::keep_kubelet(plan.id);
+    lines.push(patched(plan, CommandLine::of("kubeadm upgrade node phase kubelet-config", [])));
+    lines.push(CommandLine::of("systemctl restart kubelet", []));
+    lines.extend(plan.kubelet.and_then(files::kubelet_is_well));
+    lines
 }
 
 /// The lines that restart a kubelet, on a node without pods: its managers of CPUs and memory begin anew.

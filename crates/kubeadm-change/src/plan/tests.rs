@@ -65,7 +65,7 @@ pub(super) fn planned_with(inputs: &Inputs, sets: &[&str], options: &PlanOptions
     plan(inputs, &mut target, options).expect("a plan")
 }
 
-pub(super) fn planned(inputs: &Inputs, sets: &[&str]) -> ChangePlan {
+pub(crate) fn planned(inputs: &Inputs, sets: &[&str]) -> ChangePlan {
     planned_with(inputs, sets, &PlanOptions { files: "FILES".to_owned(), ..PlanOptions::default() })
 }
 
@@ -98,9 +98,9 @@ fn five_plans() {
     let inputs = cluster(3, 4);
     let flag = golden("api_server_flag", &inputs, &["apiServer.extraArgs[event-ttl]=2h"]);
     assert_eq!((flag.state, flag.drift.len()), (PlanState::Ready, 0));
-    assert_eq!(steps(&flag), ["B0", "B1 cp-0", "G1", "M1 cp-0", "M1 cp-1", "M1 cp-2", "X"]);
+    assert_eq!(steps(&flag), ["B0 cp-0,cp-1,cp-2", "B1 cp-0", "G1", "M1 cp-0", "M1 cp-1", "M1 cp-2", "X"]);
     let name = golden("certificate_name", &inputs, &["apiServer.certSANs=[new.example]"]);
-    assert_eq!(steps(&name), ["B0", "B1 cp-0", "G1", "C1 cp-0", "C1 cp-1", "C1 cp-2", "X"]);
+    assert_eq!(steps(&name), ["B0 cp-0,cp-1,cp-2", "B1 cp-0", "G1", "C1 cp-0", "C1 cp-1", "C1 cp-2", "X"]);
     golden(
         "audit_policy",
         &cluster(1, 0),
@@ -114,8 +114,17 @@ fn five_plans() {
     assert_eq!(
         steps(&kubelet),
         [
-            "B0", "B1 cp-0", "G2", "K1 cp-0", "K1 cp-1", "K1 cp-2", "K1 w-000", "K1 w-001", "K1 w-002",
-            "K1 w-003", "X"
+            "B0 cp-0,cp-1,cp-2",
+            "B1 cp-0",
+            "G2",
+            "K1 cp-0",
+            "K1 cp-1",
+            "K1 cp-2",
+            "K1 w-000",
+            "K1 w-001",
+            "K1 w-002",
+            "K1 w-003",
+            "X"
         ]
     );
     assert_eq!(kubelet.components().keys().collect::<Vec<_>>(), [&Component::Kubelet], "no static pod");
@@ -296,8 +305,25 @@ fn etcd_comes_before_the_control_plane_and_kubelets_last() {
     assert_eq!(
         steps(&plan),
         [
-            "B0", "B1 cp-0", "G1", "G2", "G3", "C2 cp-0", "E1 cp-0", "C2 cp-1", "E1 cp-1", "M1 cp-0",
-            "M1 cp-1", "P1", "P2 cp-0", "P2 cp-1", "P2 w-000", "K2 cp-0", "K2 cp-1", "K2 w-000", "X",
+            "B0 cp-0,cp-1",
+            "B1 cp-0",
+            "G1",
+            "G2",
+            "G3",
+            "C2 cp-0",
+            "E1 cp-0",
+            "C2 cp-1",
+            "E1 cp-1",
+            "M1 cp-0",
+            "M1 cp-1",
+            "P1",
+            "P2 cp-0",
+            "P2 cp-1",
+            "P2 w-000",
+            "K2 cp-0",
+            "K2 cp-1",
+            "K2 w-000",
+            "X",
         ]
     );
     assert_eq!(plan.state, PlanState::NeedsAcknowledgement);

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::difference::{FieldChange, differences};
 use super::document::{DocumentKind, Inputs};
 use super::facts::{ClusterFacts, ManagedBy};
+use super::kubelet_drift;
 use super::plan::{ChangePlan, find_drift, pod_differences};
 use super::render::{
     self, API_SERVER, CONTROLLER_MANAGER, ClusterSettings, ETCD, HostFacts, NodeArtefacts, RenderError,
@@ -115,8 +116,9 @@ fn compared(situation: &Situation<'_>, is_over: bool) -> Result<(ItemState, Stri
     let facts = ClusterFacts { control_plane, ..ClusterFacts::default() };
     let settings = ClusterSettings::new(&cluster.new, None)?;
     // What was drift before, and no step of this plan writes, is not this plan's to mend.
+    let drift = situation.plan.drift.iter().filter(|_| situation.plan.as_stored.is_none());
     let known: BTreeSet<(&str, &str)> =
-        situation.plan.drift.iter().map(|drift| (drift.node.as_str(), drift.component.as_str())).collect();
+        drift.map(|drift| (drift.node.as_str(), drift.component.as_str())).collect();
     let left = find_drift(&settings, &settings, &facts)?;
     let new = left.iter().find(|drift| !known.contains(&(drift.node.as_str(), drift.component.as_str())));
     Ok(match new {
@@ -136,14 +138,10 @@ fn compared(situation: &Situation<'_>, is_over: bool) -> Result<(ItemState, Stri
     })
 }
 
-/// What does not run on nodes that were changed, and ran before: a restart may take its neighbours along.
+/// What does not run of any control plane node, and ran before: a restart may take its neighbours along, on other nodes, too.
 fn new_trouble(situation: &Situation<'_>) -> Option<String> {
-    let steps = situation.plan.steps.iter().filter(|step| step.id.restarts_control_plane());
-    let changed: BTreeSet<&str> = steps.flat_map(|step| &step.nodes).map(String::as_str).collect();
     let troubles = situation.running.troubles();
-    let (node, component) = troubles
-        .difference(&situation.running.before.troubles)
-        .find(|(node, _)| changed.contains(node.as_str()))?;
+    let (node, component) = troubles.difference(&situation.running.before.troubles).next()?;
     let pod = situation.running.nodes.get(node).and_then(|node| node.pods.get(component.as_str()));
     let why = pod.and_then(|pod| pod.trouble.as_deref()).unwrap_or("it is not Ready");
     Some(format!("{component} on {node}: {why}"))
@@ -298,15 +296,27 @@ fn pods(
         let (old, new) = (of(before), of(after));
         let wanted = pod_differences(&old, &new);
         // A certificate's restart shows in the certificate.
-        if wanted.is_empty() {
+        if wanted.is_empty() && situation.plan.as_stored.is_none() {
             continue;
         }
         let running = live.and_then(|live| live.static_pods.get(pod)).unwrap_or(&empty);
         let stale = situation.running.staleness(name);
-        let seen = manifest(&wanted, (running, &new), node, pod, stale);
+        let seen = match otherwise(situation, name, pod) {
+            Some(line) if node.ready && node.pods.contains_key(pod) => {
+                (ItemState::Pending, format!("it runs otherwise than stored: {line}"))
+            }
+            _ => manifest(&wanted, (running, &new), node, pod, stale),
+        };
         items.push(item(id, name, Some(*component), seen));
     }
     items
+}
+
+/// How a pod runs otherwise than stored, where what is stored is rolled out.
+fn otherwise<'s>(situation: &Situation<'s>, node: &str, pod: &str) -> Option<&'s String> {
+    situation.plan.as_stored?;
+    let drift = situation.plan.drift.iter().find(|drift| drift.node == node && drift.component == pod)?;
+    drift.differences.first()
 }
 
 /// One static pod: does it run with everything that the change makes different? Other differences are drift. One that lacks
@@ -409,7 +419,7 @@ fn kubelet(situation: &Situation<'_>, id: StepId, node: &RunningNode) -> (ItemSt
     }
     let live = match &node.kubelet {
         Sighting::Known(live) => live,
-        Sighting::Unknown(why) => return (ItemState::InProgress, why.clone()),
+        Sighting::Unknown(why) => return (ItemState::Unknown, why.clone()),
         Sighting::Hidden(why) => return (ItemState::Manual, why.clone()),
         Sighting::NotAsked => return (ItemState::Manual, "/configz was not asked for".to_owned()),
     };
@@ -426,6 +436,11 @@ fn kubelet(situation: &Situation<'_>, id: StepId, node: &RunningNode) -> (ItemSt
         // The default of a field that is taken away is the kubelet's own: it is only seen that the old value is gone.
         if change.new.is_null() { !has(&from_old, change) } else { has(&from_new, change) }
     };
+    if situation.plan.as_stored.is_some()
+        && let Some(line) = kubelet_drift::find(&wanted.new, live).first()
+    {
+        return (ItemState::Pending, format!("/configz differs from what is stored: {line}"));
+    }
     match ours.iter().find(is_left) {
         Some(left) => (ItemState::Pending, format!("/configz still has the old {}", left.path)),
         None if id == StepId::K2 && node.drained_by_us => {

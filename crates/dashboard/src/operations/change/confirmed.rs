@@ -12,12 +12,12 @@ use capstan_base::time::{Clock, rfc3339};
 use capstan_engine::client::Writer;
 use capstan_engine::reconfigure::apply::{Application, Applied, ApplyError, ApplyEvent};
 use capstan_engine::reconfigure::drain::DrainTimes;
-use capstan_engine::reconfigure::executor::NodeExecutor;
 use capstan_engine::reconfigure::judge::Consent;
+use capstan_engine::reconfigure::preflight::Hands;
 use capstan_engine::reconfigure::read::ClusterReading;
-use capstan_engine::reconfigure::way::HostWay;
 use capstan_engine::reconfigure::write::{self, ChangeWriteError};
 use kubeadm_change::record::ChangeRecord;
+use kubeadm_change::steps::StepId;
 
 /// What is written.
 pub enum ChangeWrite<'a> {
@@ -46,10 +46,11 @@ impl ChangeWrite<'_> {
 pub struct Carrying<'a> {
     pub clock: Clock,
     pub consent: Consent,
+    /// Steps that only people do, and that the person says are done.
+    pub confirmed: Vec<StepId>,
     pub pace: DrainTimes,
     /// `None`: people do what is done on nodes.
-    pub executor: Option<&'a dyn NodeExecutor>,
-    pub way: HostWay,
+    pub hands: Option<Hands<'a>>,
     pub tell: &'a mut (dyn FnMut(ChangeEvent<'_>) + Send),
 }
 
@@ -142,15 +143,15 @@ impl Confirmed for ConfirmedChange<'_> {
 impl ConfirmedChange<'_> {
     /// Goes through the steps as far as the API, or the executor, does them.
     async fn carry_out(&mut self, writer: Writer, record: ChangeRecord) -> Result<Applied, ApplyError> {
-        let Carrying { clock, consent, pace, executor, way, tell } = &mut self.carrying;
+        let Carrying { clock, consent, confirmed, pace, hands, tell } = &mut self.carrying;
         let mut applied = |event: &ApplyEvent| tell(ChangeEvent::Applied(event));
         let mut application = Application {
             writer,
             server: self.live.server.clone(),
-            executor: *executor,
-            way: way.clone(),
+            hands: hands.clone(),
             change: record,
             consent: *consent,
+            confirmed: confirmed.clone(),
             clock: clock.clone(),
             pace: *pace,
             tell: &mut applied,

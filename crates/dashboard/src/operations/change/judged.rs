@@ -1,6 +1,8 @@
 //! What somebody wants done with a configuration, judged from the cluster as it is. Owns what it comes to and what would be written of
 //! it; must not write.
 
+use serde_json::Value;
+
 use super::confirmed::ChangeWrite;
 use super::source::{LiveCluster, SourceReading};
 use crate::operations::guard::Guard;
@@ -9,12 +11,13 @@ use capstan_base::time::rfc3339;
 use capstan_engine::reconfigure::apply::ApplyError;
 use capstan_engine::reconfigure::judge::{self, Consent, judge};
 use capstan_engine::reconfigure::look;
+use kubeadm_change::document::DocumentKind;
 use kubeadm_change::document::InputError;
 use kubeadm_change::gate;
-use kubeadm_change::plan::{ChangePlan, PlanOptions, PlanState, PlannedStep, plan};
+use kubeadm_change::plan::{AsStored, ChangePlan, PlanOptions, PlanState, PlannedStep, plan};
 use kubeadm_change::progress::{ItemState, ProgressItem, state_of};
 use kubeadm_change::record::{Beginning, ChangeRecord};
-use kubeadm_change::render::RenderError;
+use kubeadm_change::render::{ETCD, RenderError};
 use kubeadm_change::request::{PatchKind, RequestPart, WantedDocuments, apply};
 
 /// What is done with a configuration.
@@ -148,7 +151,8 @@ impl Judged {
                 (Aim::TakeBack, last.taken_back(inputs).map_err(sentences)?)
             }
         };
-        let options = PlanOptions { files: ".".to_owned(), ..PlanOptions::default() };
+        let takes_back = documents.0 == Aim::TakeBack;
+        let options = PlanOptions { files: ".".to_owned(), takes_back, ..PlanOptions::default() };
         let judged = Self::of_documents(found, live, documents, options).await;
         let judged = judged.map_err(|error| error.to_string())?;
         if judged.plan.state == PlanState::Nothing && judged.open.is_none() {
@@ -174,8 +178,18 @@ pub async fn planned(
     mut options: PlanOptions,
 ) -> Result<ChangePlan, RenderError> {
     let inputs = &found.reading.inputs;
-    let first = plan(inputs, target, &options)?;
+    let mut first = plan(inputs, target, &options)?;
     let Some(live) = &found.live else { return Ok(first) };
+    if options.as_stored.is_some() {
+        let stored = inputs.document(DocumentKind::Kubelet).map_or(&Value::Null, |kubelet| &kubelet.value);
+        let stale = look::stale_kubelets(&live.client, stored, &mut found.reading.running.clone()).await;
+        let etcd = first.drift.iter().any(|drift| drift.component == ETCD);
+        options.as_stored = Some(AsStored { etcd, kubelets: !stale.is_empty() });
+        first = plan(inputs, target, &options)?;
+        if first.drift.is_empty() && stale.is_empty() {
+            return Ok(ChangePlan { state: PlanState::Nothing, steps: Vec::new(), ..first });
+        }
+    }
     if !look::etcd_members(&live.client, &first, &found.reading.running, &mut options).await {
         return Ok(first);
     }

@@ -13,7 +13,7 @@ use async_trait::async_trait;
 
 pub use self::confirmed::{Carrying, ChangeError, ChangeEvent, ChangeWrite, ChangeWritten, ConfirmedChange};
 pub use self::judged::{Aim, Judged, planned};
-pub use self::proposed::ProposedChange;
+pub use self::proposed::{HOST, ProposedChange};
 use self::proposed::{differences, steps, summary};
 use self::source::{SourceReading, of_fleet, reading_of};
 use super::guard::{Guard, Looked};
@@ -23,7 +23,6 @@ use capstan_engine::client::Connection;
 use capstan_engine::reconfigure::apply::Applied;
 use capstan_engine::reconfigure::drain::DrainTimes;
 use capstan_engine::reconfigure::judge::{self, Consent, judge, permitted};
-use capstan_engine::reconfigure::way::HostWay;
 use kubeadm_change::gate::{self, Doing};
 use kubeadm_change::record::ChangeRecord;
 
@@ -62,7 +61,7 @@ impl ConfigurationReader for ClusterConfigurations {
 
     async fn preview(&self, cluster: &ObjectKey, order: &ChangeOrder) -> Result<ChangePreview, String> {
         let judged = self.judged(cluster, order).await?;
-        let mut proposed = ProposedChange::new(&judged, false);
+        let mut proposed = ProposedChange::new(&judged, None);
         let looked = self.guard.look(&mut proposed).await;
         let Looked { findings, .. } = looked.map_err(|refusal| refusal.to_string())?;
         Ok(ChangePreview {
@@ -93,9 +92,9 @@ impl ConfigurationReader for ClusterConfigurations {
             clock: self.guard.clock.clone(),
             // What speaks against it stood in the dialog that was confirmed; a block cannot be.
             consent: Consent { force: false, acknowledged: true },
+            confirmed: Vec::new(),
             pace: PACE,
-            executor: None,
-            way: HostWay::default(),
+            hands: None,
             tell: &mut |_| {},
         };
         let mut confirmed = ConfirmedChange { live: &judged.live, action, write, carrying };
@@ -134,7 +133,12 @@ fn in_words(
             let step = &plan.steps[next];
             let nodes =
                 if step.nodes.is_empty() { String::new() } else { format!(" on {}", step.nodes.join(", ")) };
-            Ok(format!("change {id} was written; now for you: {}{nodes}", step.title))
+            let after = if step.id.is_for_people() {
+                format!("; when it is done: capstan change apply --done {}", step.id.name())
+            } else {
+                String::new()
+            };
+            Ok(format!("change {id} was written; now for you: {}{nodes}{after}", step.title))
         }
         Err(ChangeError::Apply(error)) => {
             let takes_back = record.is_some_and(|record| record.takes_back.is_some());

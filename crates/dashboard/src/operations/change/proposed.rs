@@ -11,24 +11,27 @@ use crate::operations::diff::{DiffLine, Sign, diff};
 use crate::operations::guard::{DryRun, Proposed, Refusal};
 use crate::operations::{Finding, PatchedObject, Severity};
 use capstan_base::text::counted;
+use capstan_engine::reconfigure::preflight::{self, Hands};
 use capstan_engine::reconfigure::rights;
 use kubeadm_change::difference::without_secrets;
+use kubeadm_change::document::DocumentKind;
 use kubeadm_change::plan::{PlanState, PlannedStep};
+use kubeadm_change::render::ClusterSettings;
 use kubeadm_change::rules::Judgement;
 use kubeadm_change::steps::StepId;
 
 /// What was judged, while it is being looked at.
 pub struct ProposedChange<'a> {
     judged: &'a Judged,
-    /// Commands on nodes are run from here, which empties nodes.
-    drains: bool,
+    /// Who runs commands on nodes; `None`: people do.
+    hands: Option<Hands<'a>>,
     patched: Option<PatchedObject>,
 }
 
 impl<'a> ProposedChange<'a> {
-    /// `drains`: commands on nodes are run from here, which empties nodes.
-    pub fn new(judged: &'a Judged, drains: bool) -> Self {
-        Self { judged, drains, patched: None }
+    /// `hands`: who runs commands on nodes; `None`: people do.
+    pub fn new(judged: &'a Judged, hands: Option<Hands<'a>>) -> Self {
+        Self { judged, hands, patched: None }
     }
 
     /// What the dry run made of the object that is patched.
@@ -50,14 +53,18 @@ impl Proposed for ProposedChange<'_> {
     async fn rights(&mut self) -> Result<Vec<Finding>, Refusal> {
         let missing = match self.patch() {
             Some((managed, _)) => managed::missing_right(managed).await.into_iter().collect(),
-            None => rights::missing(&self.judged.live.client, &self.judged.plan, self.drains).await,
+            None => rights::missing(&self.judged.live.client, &self.judged.plan, self.hands.is_some()).await,
         };
         let finding = |right| Finding::blocker("missing-right", format!("missing right: {right}"));
         Ok(missing.into_iter().map(finding).collect())
     }
 
     async fn preflight(&mut self) -> Result<Vec<Finding>, Refusal> {
-        Ok(findings(self.judged))
+        let mut found = findings(self.judged);
+        if let Some(hands) = &self.hands {
+            found.extend(hosts(self.judged, hands).await);
+        }
+        Ok(found)
     }
 
     /// Of a KubeadmControlPlane's patch. What a change writes into the cluster itself is tried right before it is written.
@@ -72,6 +79,20 @@ impl Proposed for ProposedChange<'_> {
         }
     }
 }
+
+/// What hosts lack. A change that was begun goes on, or is taken back, as far as hosts let it.
+async fn hosts(judged: &Judged, hands: &Hands<'_>) -> Vec<Finding> {
+    let cluster = judged.wanted.document(DocumentKind::Cluster);
+    let Some(Ok(settings)) = cluster.map(|cluster| ClusterSettings::new(&cluster.new, None)) else {
+        return Vec::new();
+    };
+    let missing = preflight::missing(hands, &judged.plan, &judged.found.reading.running, &settings).await;
+    let severity = if judged.aim == Aim::Begin { Severity::Blocker } else { Severity::Warning };
+    missing.into_iter().map(|text| Finding { severity, rule: HOST, text }).collect()
+}
+
+/// The rule of a finding about a host.
+pub const HOST: &str = "host";
 
 pub(super) fn summary(judged: &Judged) -> String {
     let fields = counted(judged.plan.changes.len(), "field");

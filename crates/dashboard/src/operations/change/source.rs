@@ -10,11 +10,12 @@ use capi_types::control_plane::KubeadmControlPlane;
 use capi_types::key::{ObjectKey, ObjectRef};
 use capi_types::machine::Machine;
 use capi_types::names::label::CLUSTER_NAME;
+use capstan_engine::client::deadline::within;
 use capstan_engine::client::read::{get_value, list_values};
 use capstan_engine::client::write::gvk_of;
 use capstan_engine::client::{Client, Connection, explain, get};
 use capstan_engine::reconfigure::read::{ClusterReading, ReadError, read};
-use capstan_engine::workload::connect_to;
+use capstan_engine::workload::{REQUEST_TIMEOUT, connect_to};
 use kubeadm_change::network::parse_ip;
 
 /// What was found.
@@ -42,7 +43,8 @@ impl LiveCluster {
     /// The cluster of the connection itself.
     pub fn of_connection(connection: Connection) -> Self {
         let Connection { client, server, read_only, .. } = connection;
-        Self { client, server, read_only, fleet: None, managed: None }
+        // A host whose power is pulled closes no connection.
+        Self { client: within(client, REQUEST_TIMEOUT), server, read_only, fleet: None, managed: None }
     }
 }
 

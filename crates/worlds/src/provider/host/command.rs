@@ -7,13 +7,17 @@ use chrono::TimeDelta;
 use sha2::{Digest as _, Sha256};
 
 use super::shell::{self, Joint, Simple};
-use super::{KubeadmHost, Surroundings, sed};
+use super::{KUBELET_FILE, KubeadmHost, MANIFESTS, Surroundings, sed};
 use kubeadm_change::render::API_SERVER;
 
 /// How long an ordinary command takes.
 const QUICK: Duration = Duration::from_millis(30);
 /// A command that is not there, as a shell answers.
 const NOT_FOUND: i32 = 127;
+
+/// What is installed on a host.
+const PROGRAMS: [&str; 8] =
+    ["crictl", "curl", "flock", "journalctl", "kubeadm", "openssl", "sha256sum", "systemctl"];
 
 /// What became of a line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -108,7 +112,26 @@ impl KubeadmHost {
         match without_sudo(words) {
             ["flock", rest @ ..] => self.flock(rest, input, around),
             ["pgrep", "-x", _] => Output { status: 1, ..Output::printed("") },
+            ["sh", "-c", line] if line.starts_with("ls -dt /etc/kubernetes/tmp/capstan-") => {
+                Output::printed("")
+            }
             ["sh" | "bash", "-c", line] => self.run(line, input, around),
+            ["sh", script, ..] if script.ends_with("/back.sh") => self.put_back(script, around),
+            // The kubelet of here ends a container as soon as its manifest is away.
+            ["timeout", _, "sh", "-c", line] if line.starts_with("while crictl ps -q --name ") => {
+                Output::printed("")
+            }
+            ["timeout", _, "sh", "-c", line] if line.contains("/healthz") => match self.kubelet_works() {
+                true => Output::printed(""),
+                false => Output::failed(124, ""),
+            },
+            ["journalctl", "-u", "kubelet", ..] => Output::printed("the kubelet does not start\n"),
+            ["command", "-v", program] if PROGRAMS.contains(program) => {
+                Output::printed(format!("/usr/bin/{program}\n"))
+            }
+            ["command", "-v", _] => Output { status: 1, ..Output::printed("") },
+            ["df", "-Pk", folders @ ..] => Output::printed(room(folders)),
+            ["du", "-sk", folder] => Output::printed(format!("20480\t{folder}\n")),
             ["true"] => Output::printed(""),
             ["false"] => Output::failed(1, ""),
             ["hostname"] => Output::printed(format!("{}\n", self.facts.name)),
@@ -118,6 +141,22 @@ impl KubeadmHost {
                 let output = self.test(flag, path);
                 Output { status: i32::from(output.status == 0), ..output }
             }
+            ["openssl", "verify", "-CAfile", authority, "-verify_hostname" | "-verify_ip", name, path] => {
+                self.verify(authority, name, path)
+            }
+            ["systemctl", "restart", "kubelet"] => self.restart_kubelet(around),
+            ["systemctl", "is-active", "kubelet"] if self.kubelet_works() => Output::printed("active\n"),
+            ["systemctl", "is-active", "kubelet"] => Output { status: 3, ..Output::printed("failed\n") },
+            ["crictl", rest @ ..] => self.crictl(rest, around),
+            ["kubeadm", rest @ ..] => self.kubeadm(rest, around),
+            ["curl", .., url] if url.ends_with("/readyz") => self.curl(around),
+            others => self.file_command(others, input),
+        }
+    }
+
+    /// Programs that only read and write files.
+    fn file_command(&mut self, words: &[&str], input: &str) -> Output {
+        match words {
             ["install", "-d", "-m", "0700", path] => {
                 self.folders.insert((*path).to_owned());
                 Output::printed("")
@@ -127,9 +166,6 @@ impl KubeadmHost {
                 let text = self.files.get(*from).cloned();
                 self.files.extend(text.map(|text| ((*to).to_owned(), text)));
                 Output::printed("")
-            }
-            ["openssl", "verify", "-CAfile", authority, "-verify_hostname" | "-verify_ip", name, path] => {
-                self.verify(authority, name, path)
             }
             ["mkdir", paths @ ..] => {
                 self.folders.extend(operands(paths).map(str::to_owned));
@@ -154,12 +190,6 @@ impl KubeadmHost {
                 self.files.insert((*path).to_owned(), input.to_owned());
                 Output::printed("")
             }
-            ["systemctl", "restart", "kubelet"] => self.restart_kubelet(around),
-            ["systemctl", "is-active", "kubelet"] if self.kubelet_works() => Output::printed("active\n"),
-            ["systemctl", "is-active", "kubelet"] => Output { status: 3, ..Output::printed("failed\n") },
-            ["crictl", rest @ ..] => self.crictl(rest, around),
-            ["kubeadm", rest @ ..] => self.kubeadm(rest, around),
-            ["curl", .., url] if url.ends_with("/readyz") => self.curl(around),
             [program, ..] => Output::failed(NOT_FOUND, format!("sh: 1: {program}: not found\n")),
             [] => Output::default(),
         }
@@ -179,6 +209,8 @@ impl KubeadmHost {
             "-d" => self.is_folder(path),
             "-s" => file.is_some_and(|text| !text.is_empty()),
             "-f" => file.is_some(),
+            // Commands are run as root.
+            "-w" => true,
             "-e" => file.is_some() || self.is_folder(path),
             _ => return Output::failed(2, format!("sh: 1: test: {flag}: unexpected operator\n")),
         };
@@ -194,6 +226,10 @@ impl KubeadmHost {
         let program = if moves { "mv" } else { "cp" };
         let into_folder = to.ends_with('/') || self.is_folder(to);
         for path in from {
+            if self.is_folder(path) {
+                self.copy_folder(path, to, moves);
+                continue;
+            }
             let Some(text) = self.files.get(*path).cloned() else {
                 let why = format!("{program}: cannot stat '{path}': No such file or directory\n");
                 return Output::failed(1, why);
@@ -207,6 +243,51 @@ impl KubeadmHost {
             self.files.insert(target, text);
         }
         Output::printed("")
+    }
+
+    /// A folder under another name.
+    fn copy_folder(&mut self, from: &str, to: &str, moves: bool) {
+        let from = from.trim_end_matches('/');
+        for (path, text) in self.files_at(from) {
+            if moves {
+                self.files.remove(&path);
+            }
+            self.files.insert(format!("{to}{}", &path[from.len()..]), text);
+        }
+        if moves {
+            self.folders.remove(from);
+        }
+        self.folders.insert(to.to_owned());
+    }
+
+    /// The script that a change leaves on a host: what stood there before is put back.
+    fn put_back(&mut self, script: &str, around: &Surroundings<'_>) -> Output {
+        let Err(failed) = self.read("sh", script) else {
+            let kept = script.trim_end_matches("/back.sh").to_owned();
+            let mut said = String::new();
+            for (path, text) in self.files_at(&format!("{kept}/manifests")) {
+                let name = path.rsplit('/').next().unwrap_or_default();
+                said.push_str(&self.put_file(format!("{MANIFESTS}/{name}"), text));
+            }
+            if let Some(text) = self.files.get(&format!("{kept}/kubelet-config.yaml")).cloned() {
+                let put = self.put_file(KUBELET_FILE.to_owned(), text);
+                if !put.is_empty() {
+                    said.push_str(&put);
+                    return Output::printed(said).then(self.restart_kubelet(around));
+                }
+            }
+            return Output::printed(said);
+        };
+        failed
+    }
+
+    fn put_file(&mut self, path: String, text: String) -> String {
+        if self.files.get(&path) == Some(&text) {
+            return String::new();
+        }
+        let said = format!("put back {path}\n");
+        self.files.insert(path, text);
+        said
     }
 
     fn edit(&mut self, script: &str, path: &str) -> Output {
@@ -272,6 +353,8 @@ impl KubeadmHost {
                 Some(component) => Output::printed(format!("{component}\n")),
                 None => Output::failed(1, "crictl stop: no container of that name runs\n"),
             },
+            ["inspecti", "-q", _] => Output { status: 1, ..Output::printed("") },
+            ["pull", image] => Output::printed(format!("Image is up to date for {image}\n")),
             ["exec", id, "etcdctl", rest @ ..] => self.etcdctl(id, rest, around),
             _ => Output::failed(1, format!("crictl: `{}` is not simulated\n", words.join(" "))),
         }
@@ -287,6 +370,7 @@ impl KubeadmHost {
                 self.files.insert((*path).to_owned(), "snapshot".to_owned());
                 Output::printed(format!("Snapshot saved at {path}\n"))
             }
+            ["version"] => Output::printed("etcdctl version: 3.6.8\n"),
             _ => Output::failed(1, format!("etcdctl: `{}` is not simulated\n", words.join(" "))),
         }
     }
@@ -297,6 +381,13 @@ impl KubeadmHost {
         }
         Output::failed(7, "curl: (7) Failed to connect to localhost port 6443: Connection refused\n")
     }
+}
+
+/// What df(1) says: the disks of these hosts are large.
+fn room(folders: &[&str]) -> String {
+    let row = |folder: &&str| format!("/dev/vda1 104857600 20971520 83886080 20% {folder}\n");
+    "Filesystem 1024-blocks Used Available Capacity Mounted on\n".to_owned()
+        + &folders.iter().map(row).collect::<String>()
 }
 
 /// The command that is run as root.

@@ -143,6 +143,12 @@ impl ChangeScreen {
         let steps = &underway.plan.steps;
         let (scope, words) = match &underway.next {
             NextMove::Finished => (Scope::Ok, "everything of the change shows; :apply closes it".to_owned()),
+            NextMove::Confirm(at) => {
+                let step = &underway.plan.steps[*at];
+                let words =
+                    format!("for you: {}; then capstan change apply --done {}", step.title, step.id.name());
+                (Scope::Progressing, words)
+            }
             NextMove::Stop(why) => (Scope::Degraded, format!("the change is stopped: {why}")),
             NextMove::Wait(why) => (Scope::Progressing, format!("the change waits: {why}")),
             NextMove::Do(at) => {

@@ -1,0 +1,46 @@
+//! Kubelets that run otherwise than the stored KubeletConfiguration says. Owns what counts as stored; must not know how a kubelet is
+//! asked.
+
+use serde_json::Value;
+
+use super::difference::differences;
+use super::document::DocumentKind;
+
+/// The fields that are stored and that a kubelet has otherwise, from what it has to what is stored. `live` has all defaults; a
+/// stored field that is zero or empty stands for the default, which is the kubelet's own.
+pub fn find(stored: &Value, live: &Value) -> Vec<String> {
+    let changes = differences(DocumentKind::Kubelet, live, stored);
+    let said = changes.iter().filter(|change| !is_empty(&change.new));
+    said.map(|change| format!("{}: {} → {}", change.path, change.old_text(), change.new_text())).collect()
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(_) => false,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => matches!(text.as_str(), "" | "0" | "0s"),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.values().all(is_empty),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_what_is_stored_counts() {
+        let live = json!({"maxPods": 110, "syncFrequency": "1m0s", "clusterDNS": ["10.96.0.10"], "failSwapOn": true, "podsPerCore": 0});
+        for (stored, expected) in [
+            (json!({"maxPods": 110, "syncFrequency": "0s", "clusterDNS": ["10.96.0.10"]}), vec![]),
+            (json!({"maxPods": 50, "syncFrequency": "60s"}), vec!["maxPods: 110 → 50"]),
+            (json!({"failSwapOn": false}), vec!["failSwapOn: true → false"]),
+            (json!({"logging": {"flushFrequency": 0, "verbosity": 0}, "evictionHard": {}}), vec![]),
+        ] {
+            assert_eq!(find(&stored, &live), expected, "{stored}");
+        }
+    }
+}

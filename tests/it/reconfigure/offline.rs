@@ -1,0 +1,33 @@
+//! The way back while no API server answers: by commands on hosts alone.
+
+use super::{FLAG, M1, Person, on};
+
+#[tokio::test]
+async fn hosts_get_back_what_stood_there() {
+    let person = Person::at(2, 0).await;
+    person.site.beside.lock().fault = Some(("cp-0".to_owned(), M1));
+    let stopped = person.applies(&[&["apply"][..], &FLAG].concat()).await;
+    let id = person.record().await.id.to_string();
+    let line = "if no API server comes back: capstan change rollback --offline --change PLAN --node cp-0=10.0.0.1 --node cp-1=10.0.0.2\n";
+    assert!(stopped.text.ends_with(line), "{}", stopped.text);
+
+    let requests = person.site.beside.lock().requests.len();
+    let words =
+        ["rollback", "--offline", "--node", "cp-0=10.0.0.1", "--node", "cp-1=10.0.0.2", "--change", &id];
+    let error = person.tries(&words, "n\n").await.err().expect("an error").to_string();
+    assert_eq!(error, "not confirmed; nothing was written");
+    let script = format!("sh /etc/kubernetes/tmp/capstan-{id}/back.sh locked");
+    person.site.beside.lock().fault = Some(("cp-0".to_owned(), "sh /etc/kubernetes/tmp/capstan-"));
+    let said = person.says(&[&words[..], &["--yes"]].concat()).await;
+    assert_eq!(
+        said.text,
+        "cp-0: connection closed\ncp-1: everything is as it was before\n\
+         when an API server answers: capstan change rollback takes back what is stored\n"
+    );
+    assert_eq!((said.exit_code, on(&person.site.lines(), "cp-1", &script)), (11, 1), "the others are tried");
+    assert_eq!(person.site.beside.lock().requests.len(), requests, "the API is not asked");
+    let journal = std::fs::read_to_string(person.folder.path().join("journal.jsonl")).expect("a journal");
+    assert!(journal.contains("change rollback --offline"), "{journal}");
+    let read_only = person.tries(&[&words[..], &["--read-only", "--yes"]].concat(), "").await.err();
+    assert!(read_only.expect("refused").to_string().contains("--read-only"), "hosts are written to");
+}
