@@ -16,14 +16,14 @@ const OWNERS: &[(&str, usize)] = &[
     ("Kind", 5),
     ("Member", 6),
     ("Node", 4),
-    ("Observed", 14),
+    ("Observed", 12),
     ("Outcome", 6),
     ("Part", 5),
     ("Scope", 4),
     ("Shape", 4),
     ("Source", 5),
     ("Stage", 4),
-    ("Why", 8),
+    ("Why", 6),
     ("Written", 4),
 ];
 

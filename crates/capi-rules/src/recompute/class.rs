@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::outcome::Outcome;
 use crate::observe::dump::Dump;
-use crate::status::cluster_class::{Observed, OutdatedRef, conditions};
+use crate::status::cluster_class::{ObservedClass, OutdatedRef, conditions};
 use crate::status::conditions::setter::{self, paused};
 use capi_types::cluster::Cluster;
 use capi_types::key::ObjectKey;
@@ -118,7 +118,8 @@ pub(super) fn class_status(dump: &Dump, key: &ObjectKey, class: &Value, now: Tim
     } else {
         let (versions, variables) = (knows_versions(dump, class), !asks_extensions(class));
         let outdated = if versions { outdated(dump, &key.namespace, class) } else { None };
-        let observed = Observed { conditions: list.clone(), generation, discovery_failure: None, outdated };
+        let observed =
+            ObservedClass { conditions: list.clone(), generation, discovery_failure: None, outdated };
         let found = conditions(&observed, now);
         let known = |c: &Condition| (c.type_ != VERSIONS || versions) && (c.type_ != VARIABLES || variables);
         for condition in found.into_iter().filter(known) {

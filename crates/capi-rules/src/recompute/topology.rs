@@ -13,7 +13,7 @@ use crate::observe::dump::Dump;
 use crate::observe::{Objects as _, Source as _, namespace};
 use crate::status::conditions::wording::HOOKS_BLOCK;
 use crate::status::contract::Provided;
-use crate::status::topology::{ControlPlane, Observed, Workers, reconciled};
+use crate::status::topology::{ControlPlane, ObservedTopology, Workers, reconciled};
 use capi_types::cluster::{Cluster, ReplicaCounts};
 use capi_types::condition::{Conditioned as _, find};
 use capi_types::key::{ObjectKey, annotation, cluster_label, label as label_of};
@@ -46,11 +46,11 @@ pub fn topology_reconciled(dump: &Dump, key: &ObjectKey, cluster: &Cluster) -> O
     let status = cluster.status.clone().unwrap_or_default();
     let control_plane = dump.control_plane_of_cluster(cluster);
     let pending_hooks = annotation(cluster, names::annotation::PENDING_HOOKS).unwrap_or_default();
-    let mut observed = Observed {
+    let mut observed = ObservedTopology {
         cluster: cluster.clone(),
         failure,
         after_upgrade_is_pending: pending_hooks.split(',').any(|hook| hook.trim() == "AfterClusterUpgrade"),
-        ..Observed::default()
+        ..ObservedTopology::default()
     };
     if let Some(found) = control_plane.found() {
         observed.control_plane = upgrade(found, &topology.version, plan(status.control_plane.as_ref()));

@@ -52,7 +52,7 @@ pub struct Observed {
 /// Why a step is due, or what holds it back.
 #[allow(missing_docs, reason = "`Display` says each in a sentence")]
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Why {
+enum Why {
     /// With the difference that made it necessary.
     NewSet(String),
     /// The notes of the rules that set its replicas, or that its labels follow the deployment.

@@ -72,7 +72,7 @@ pub struct Observed {
 /// Why a step is due, or what holds it back.
 #[allow(missing_docs, reason = "`Display` says each in a sentence")]
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Why {
+enum Why {
     /// Machines there are, and wanted.
     TooFew(usize, i32),
     TooMany(usize, i32),

@@ -13,7 +13,7 @@ pub const OWNED: [&str; 3] = ["Paused", "RefVersionsUpToDate", "VariablesReady"]
 
 /// Everything the conditions depend on.
 #[derive(Clone, Debug, Default)]
-pub struct Observed {
+pub struct ObservedClass {
     /// As stored.
     pub conditions: Vec<Condition>,
     /// `metadata.generation`.
@@ -38,7 +38,7 @@ pub struct OutdatedRef {
 }
 
 /// The conditions of a class that is not paused.
-pub fn conditions(o: &Observed, now: Timestamp) -> Vec<Condition> {
+pub fn conditions(o: &ObservedClass, now: Timestamp) -> Vec<Condition> {
     let mut draft = Draft::new(o.conditions.as_slice(), o.generation, now);
     draft.set(not_paused());
     draft.set(ref_versions(o));
@@ -49,7 +49,7 @@ pub fn conditions(o: &Observed, now: Timestamp) -> Vec<Condition> {
     draft.finish()
 }
 
-fn ref_versions(o: &Observed) -> Condition {
+fn ref_versions(o: &ObservedClass) -> Condition {
     const TYPE: &str = "RefVersionsUpToDate";
     let Some(outdated) = &o.outdated else { return internal_error(TYPE).into() };
     if outdated.is_empty() {
@@ -68,7 +68,7 @@ mod tests {
     use crate::status::conditions::setter::CHECK_LOGS;
     use crate::status::tests::witness;
 
-    fn said(o: &Observed) -> Vec<(String, String, String)> {
+    fn said(o: &ObservedClass) -> Vec<(String, String, String)> {
         let all = conditions(o, Timestamp::default());
         all.into_iter().map(|c| (c.status, c.reason, c.message)).collect()
     }
@@ -80,7 +80,7 @@ mod tests {
     #[test]
     fn classes_report_variables_and_versions() {
         let not_paused = line("False", "NotPaused", "");
-        let fine = Observed { outdated: Some(Vec::new()), ..Observed::default() };
+        let fine = ObservedClass { outdated: Some(Vec::new()), ..ObservedClass::default() };
         assert_eq!(
             said(&fine),
             [line("True", "RefVersionsUpToDate", ""), line("True", "VariablesReady", ""), not_paused.clone()]
@@ -91,10 +91,10 @@ mod tests {
             current: "v1beta1".into(),
             latest: "v1beta2".into(),
         };
-        let bad = Observed {
+        let bad = ObservedClass {
             discovery_failure: Some("no extension".into()),
             outdated: Some(vec![old]),
-            ..Observed::default()
+            ..ObservedClass::default()
         };
         assert_eq!(
             said(&bad),
@@ -109,8 +109,8 @@ mod tests {
                 not_paused
             ]
         );
-        assert_eq!(said(&Observed::default())[0].1, "InternalError");
-        let expect = |o: &Observed, type_: &str, expected: (&str, &str, &str)| {
+        assert_eq!(said(&ObservedClass::default())[0].1, "InternalError");
+        let expect = |o: &ObservedClass, type_: &str, expected: (&str, &str, &str)| {
             witness::expect("ClusterClass", &conditions(o, Timestamp::default()), type_, expected);
         };
         for type_ in ["RefVersionsUpToDate", "VariablesReady"] {
@@ -121,6 +121,6 @@ mod tests {
                     * DevClusterTemplate t: current: v1beta1, latest: v1beta2";
         expect(&bad, "RefVersionsUpToDate", ("False", "RefVersionsNotUpToDate", text));
         let unknown = ("Unknown", "InternalError", CHECK_LOGS);
-        expect(&Observed::default(), "RefVersionsUpToDate", unknown);
+        expect(&ObservedClass::default(), "RefVersionsUpToDate", unknown);
     }
 }

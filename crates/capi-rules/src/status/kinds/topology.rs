@@ -17,7 +17,7 @@ use capi_types::names::annotation;
 
 /// Everything the condition depends on.
 #[derive(Clone, Debug, Default)]
-pub struct Observed {
+pub struct ObservedTopology {
     /// As it was read.
     pub cluster: Cluster,
     /// The error with which this run ended.
@@ -82,7 +82,7 @@ impl Workers {
 }
 
 /// The `TopologyReconciled` condition; the first case that applies.
-pub fn reconciled(o: &Observed) -> Condition {
+pub fn reconciled(o: &ObservedTopology) -> Condition {
     const TYPE: &str = "TopologyReconciled";
     let no = |reason: &str, message: String| condition(TYPE, Status::False, reason, message);
     let pause = paused(
@@ -123,14 +123,14 @@ const CLASS_IS_BEHIND: &str = "ClusterClass not reconciled. If this condition pe
      A ClusterClass is reconciled if.status.observedGeneration == .metadata.generation is true. If this is not the case \
      either ClusterClass reconciliation failed or the ClusterClass is paused";
 
-fn hooks(o: &Observed) -> String {
+fn hooks(o: &ObservedTopology) -> String {
     let words = |(name, message): &(String, String)| {
         if message.is_empty() { name.clone() } else { format!("{name}: {message}") }
     };
     o.blocking_hooks.iter().map(words).collect::<Vec<_>>().join("; ")
 }
 
-fn is_upgrading(o: &Observed) -> bool {
+fn is_upgrading(o: &ObservedTopology) -> bool {
     let control_plane = &o.control_plane;
     control_plane.pending
         || control_plane.starting
@@ -141,7 +141,7 @@ fn is_upgrading(o: &Observed) -> bool {
 }
 
 /// Only what people deferred is left: the reason shows that.
-fn upgrade_reason(o: &Observed) -> &'static str {
+fn upgrade_reason(o: &ObservedTopology) -> &'static str {
     let busy = !o.blocking_hooks.is_empty() || o.control_plane.starting || o.control_plane.upgrading;
     let only_deferred = |workers: &Workers| {
         let workers = workers.without_repeats();
@@ -156,7 +156,7 @@ fn upgrade_reason(o: &Observed) -> &'static str {
     }
 }
 
-fn upgrade_message(o: &Observed) -> String {
+fn upgrade_message(o: &ObservedTopology) -> String {
     let wanted = o.cluster.spec.topology.as_ref().map_or("", |t| t.version.as_str());
     let mut lines = vec![format!("Cluster is upgrading to {wanted}")];
     if !o.blocking_hooks.is_empty() {
@@ -214,9 +214,9 @@ mod tests {
 
     use super::*;
 
-    fn classy() -> Observed {
+    fn classy() -> ObservedTopology {
         let reference = json!({"apiGroup": "g", "kind": "K", "name": "n"});
-        Observed {
+        ObservedTopology {
             cluster: serde_json::from_value(json!({"metadata": {"name": "c"}, "spec": {
                 "infrastructureRef": reference, "controlPlaneRef": reference,
                 "topology": {"classRef": {"name": "k"}, "version": "v1.36.0"}}}))
@@ -226,7 +226,7 @@ mod tests {
                 version: "v1.35.0".to_owned(),
                 ..ControlPlane::default()
             },
-            ..Observed::default()
+            ..ObservedTopology::default()
         }
     }
 
@@ -234,7 +234,7 @@ mod tests {
         names.iter().map(|n| (*n).to_owned()).collect()
     }
 
-    fn check(change: impl FnOnce(&mut Observed), reason: &str, message: &str) {
+    fn check(change: impl FnOnce(&mut ObservedTopology), reason: &str, message: &str) {
         let mut o = classy();
         change(&mut o);
         let got = reconciled(&o);
@@ -247,7 +247,7 @@ mod tests {
         );
     }
 
-    fn generated_nothing(o: &mut Observed) {
+    fn generated_nothing(o: &mut ObservedTopology) {
         o.cluster.spec.infrastructure_ref = None;
         o.cluster.spec.control_plane_ref = None;
     }
@@ -270,7 +270,7 @@ mod tests {
             "Cluster spec.paused is set to true, Cluster has the cluster.x-k8s.io/paused annotation",
         );
         check(|o| o.failure = Some("boom".to_owned()), "ReconcileFailed", "boom");
-        let deleting = |o: &mut Observed| {
+        let deleting = |o: &mut ObservedTopology| {
             o.cluster.metadata.deletion_timestamp =
                 Some(capstan_base::time::to_k8s(capstan_base::time::Timestamp::default()));
         };
@@ -343,7 +343,7 @@ mod tests {
     fn only_deferred_workers_give_the_reason() {
         let message = "Cluster is upgrading to v1.36.0\n  * MachineDeployment a upgrade to version v1.35.0 deferred using \
                        defer-upgrade or hold-upgrade-sequence annotations";
-        let defer = |o: &mut Observed| o.machine_deployments.deferred = set(&["a"]);
+        let defer = |o: &mut ObservedTopology| o.machine_deployments.deferred = set(&["a"]);
         check(defer, "MachineDeploymentsUpgradeDeferred", message);
         check(
             |o| {
