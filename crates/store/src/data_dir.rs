@@ -176,10 +176,14 @@ impl DataDir {
     /// Whether the data file is there.
     ///
     /// # Errors
-    /// [`OpenError::Dangling`].
+    /// [`OpenError::Dangling`]; what is there is not a regular file, which whoever opens it might wait for.
     pub(super) fn has(&self, file: &str) -> Result<bool, OpenError> {
         let path = self.file(file);
         match fs::metadata(&path) {
+            Ok(found) if !found.is_file() => Err(OpenError::File(FileError::NotRegular {
+                path: path.display().to_string(),
+                found: private_file::kind(found.file_type()),
+            })),
             Ok(_) => Ok(true),
             Err(error) if error.kind() == ErrorKind::NotFound => dangling(&path).map_or(Ok(false), Err),
             Err(source) => Err(io_error("open", &path)(source)),

@@ -305,3 +305,33 @@ fn a_path_of_new_folders_is_made_private_and_a_dangling_one_is_refused() {
     }
     assert!(!dir.path().join("away").exists());
 }
+
+#[test]
+fn what_is_no_regular_file_is_named_and_not_waited_for() {
+    use rustix::fs::{CWD, FileType, mknodat};
+    let elsewhere = tempfile::tempdir().unwrap();
+    let pipe = elsewhere.path().join("pipe");
+    mknodat(CWD, &pipe, FileType::Fifo, 0o600.into(), 0).unwrap();
+    for (made, expected) in [
+        ("pipe", "is a named pipe, not a regular file"),
+        ("link", "is a named pipe, not a regular file"),
+        ("folder", "is a folder, not a regular file"),
+    ] {
+        let dir = crate::data_dir::private_tempdir();
+        let path = dir.path().join("store.redb");
+        match made {
+            "pipe" => mknodat(CWD, &path, FileType::Fifo, 0o600.into(), 0).unwrap(),
+            "link" => std::os::unix::fs::symlink(&pipe, &path).unwrap(),
+            _ => fs::create_dir(&path).unwrap(),
+        }
+        let said = [
+            open(dir.path()).map(drop).unwrap_err(),
+            DiskStore::check(dir.path()).map(drop).unwrap_err(),
+            DiskStore::read(dir.path()).map(drop).unwrap_err(),
+            DiskStore::repair(dir.path(), Timestamp::default(), |_| true).map(drop).unwrap_err(),
+        ];
+        for error in said {
+            assert!(error.to_string().contains(expected), "{made}: {error}");
+        }
+    }
+}

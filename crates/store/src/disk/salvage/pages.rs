@@ -16,6 +16,9 @@ const REGION_BYTES: u64 = 4 << 30;
 /// A page is `PAGE_BYTES << order` long. Larger ones than these 64 MiB are not written by this store.
 const ORDER_MAX: u32 = 14;
 
+/// Whole pages that slipped into the file and are looked behind.
+const SLIPPED_PAGES_MAX: u64 = 16;
+
 /// Number and checksum of a page, as a page above it has them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Pointer {
@@ -59,6 +62,13 @@ impl Pages {
     /// was written.
     pub(super) fn open_uncached(path: &Path) -> io::Result<Self> {
         Ok(Self { is_uncached: true, ..Self::open(path)? })
+    }
+
+    /// How far pages may lie behind their places, if bytes slipped in before them: the length of a whole file is a
+    /// multiple of a page's.
+    pub(super) fn slips(&self) -> impl Iterator<Item = u64> + use<> {
+        let odd = self.len % PAGE_BYTES;
+        (0..=SLIPPED_PAGES_MAX).map(move |pages| odd + pages * PAGE_BYTES).filter(|slip| *slip > 0)
     }
 
     /// Of the file.

@@ -25,11 +25,15 @@ pub(super) enum Scanned<'a> {
 }
 
 pub(super) fn scan(pages: &Pages, see: &mut dyn FnMut(Scanned<'_>)) {
-    let mut offset = PAGE_BYTES;
-    while offset < pages.len() {
-        let used = page(pages, offset, see);
-        // Values inside of a long page are not pages, whatever they look like.
-        offset += (used as u64).next_multiple_of(PAGE_BYTES).max(PAGE_BYTES);
+    // Where bytes slipped in, the pages behind them lie beside their places.
+    let odd = pages.len() % PAGE_BYTES;
+    for start in [Some(PAGE_BYTES), (odd > 0).then_some(PAGE_BYTES + odd)].into_iter().flatten() {
+        let mut offset = start;
+        while offset < pages.len() {
+            let used = page(pages, offset, see);
+            // Values inside of a long page are not pages, whatever they look like.
+            offset += (used as u64).next_multiple_of(PAGE_BYTES).max(PAGE_BYTES);
+        }
     }
 }
 

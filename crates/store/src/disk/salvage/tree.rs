@@ -51,6 +51,9 @@ impl<'p> Walker<'p> {
         if Node::new(&bytes, shape).checksum() == Some(pointer.checksum) {
             return Ok(bytes);
         }
+        if let Some(slipped) = self.slipped(pointer, place, shape) {
+            return Ok(slipped);
+        }
         if self.beyond_mending.contains(&pointer) {
             return Err(bytes);
         }
@@ -61,12 +64,20 @@ impl<'p> Walker<'p> {
         Err(bytes)
     }
 
-    /// True when the page is the one that the pointer means, as it is or but for one bit.
+    /// The page behind its place, where bytes that slipped into the file moved it.
+    fn slipped(&self, pointer: Pointer, place: Extent, shape: Shape) -> Option<Vec<u8>> {
+        let there = self.pages.slips().map(|slip| Extent { offset: place.offset + slip, ..place });
+        let mut pages = there.filter(|place| self.is_inside(*place)).map(|place| self.pages.read(place));
+        pages.find(|bytes| Node::new(bytes, shape).checksum() == Some(pointer.checksum))
+    }
+
+    /// True when the page is the one that the pointer means, at its place or behind it.
     pub(super) fn is_there(&mut self, pointer: Pointer, shape: Shape) -> bool {
         let Some(place) = pointer.place().filter(|place| self.is_inside(*place)) else { return false };
+        let is_its = |bytes: Vec<u8>| Node::new(&bytes, shape).checksum() == Some(pointer.checksum);
         // Pages of zeros are damage that happens, and look like pointers to the first page.
         pointer.checksum != 0
-            && Node::new(&self.pages.read(place), shape).checksum() == Some(pointer.checksum)
+            && (is_its(self.pages.read(place)) || self.slipped(pointer, place, shape).is_some())
     }
 
     fn is_inside(&self, place: Extent) -> bool {
