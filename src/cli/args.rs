@@ -250,6 +250,9 @@ pub struct StandaloneArgs {
     /// Write who asked for what to this file (mode 0600), one JSON event per request
     #[arg(long, value_name = "FILE", conflicts_with_all = ["check", "repair"])]
     pub audit_log: Option<PathBuf>,
+    /// Keep a longer audit log as FILE.1, in the place of the one before it, and begin another; in megabytes
+    #[arg(long, value_name = "MB", requires = "audit_log", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub audit_log_maxsize: Option<u64>,
     /// Fill the store from this backup first; it must be empty
     #[arg(long, value_name = "FILE", conflicts_with = "sample")]
     pub restore: Option<PathBuf>,

@@ -125,7 +125,7 @@ pub async fn standalone(cli: &Cli, args: &StandaloneArgs) -> anyhow::Result<Exit
     if args.listening.listen.is_some() {
         descriptors::raise_limit();
     }
-    let audit = args.audit_log.as_deref().map(audit::start).transpose()?;
+    let audit = audit::of(args)?;
     let (clock, rng) = (Clock::system(), rng(args.seed));
     let place = StoreLocation::of(&args.store)?;
     if args.new_store {

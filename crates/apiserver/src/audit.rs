@@ -28,7 +28,12 @@ const QUEUE_MAX: usize = 4_096;
 /// How long the end of the process waits for the writer.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(2);
 const URI_CHARS_MAX: usize = 4_096;
+/// Whoever is not known may send as much as anybody: it is not to fill the disk.
+const STRANGERS_URI_CHARS_MAX: usize = 256;
 const USER_AGENT_CHARS_MAX: usize = 256;
+const ANONYMOUS: &str = "system:anonymous";
+/// A parameter by which some clients send their token.
+const TOKEN: &str = "access_token";
 /// On the first event after some were lost: how many.
 const LOST: &str = "audit.capstan.dev/lost-events";
 /// Where a request without an address came from.
@@ -152,7 +157,7 @@ impl Auditing {
         put("kind", "Event".into());
         put("apiVersion", "audit.k8s.io/v1".into());
         put("level", "Metadata".into());
-        put("requestURI", shown(uri, URI_CHARS_MAX).into());
+        put("requestURI", shown(&without_token(uri), URI_CHARS_MAX).into());
         put("requestReceivedTimestamp", micros(clock.now()));
         if let Some(agent) = parts.headers.get(USER_AGENT) {
             let agent = String::from_utf8_lossy(agent.as_bytes());
@@ -217,8 +222,16 @@ impl Auditing {
         }
     }
 
+    fn is_of_stranger(&self) -> bool {
+        let user = self.event.get("user").and_then(|user| user["username"].as_str());
+        user.is_none_or(|user| user == ANONYMOUS)
+    }
+
     fn at_stage(&self, stage: &str) -> Map<String, Value> {
         let mut event = self.event.clone();
+        if let (true, Some(Value::String(uri))) = (self.is_of_stranger(), event.get_mut("requestURI")) {
+            *uri = shown(uri, STRANGERS_URI_CHARS_MAX);
+        }
         event.insert("stage".to_owned(), stage.into());
         event.insert("stageTimestamp".to_owned(), micros(self.clock.now()));
         event
@@ -235,6 +248,16 @@ impl Drop for Auditing {
 fn fields_that_are_there<const N: usize>(fields: [(&str, String); N]) -> Value {
     let there = fields.into_iter().filter(|(_, text)| !text.is_empty());
     there.map(|(field, text)| (field.to_owned(), Value::from(text))).collect()
+}
+
+/// A token in a query is a secret. Difference: upstream writes it into its log.
+fn without_token(uri: &str) -> String {
+    let Some((path, query)) = uri.split_once('?') else { return uri.to_owned() };
+    let kept = query.split('&').map(|pair| match pair.split_once('=') {
+        Some((name, _)) if name.eq_ignore_ascii_case(TOKEN) => format!("{name}=REDACTED"),
+        _ => pair.to_owned(),
+    });
+    format!("{path}?{}", kept.collect::<Vec<_>>().join("&"))
 }
 
 /// Text of a client: cut, and without control characters.
@@ -282,6 +305,29 @@ mod tests {
             let text = String::from_utf8(self.0.lock().0.clone()).unwrap();
             text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
         }
+    }
+
+    #[test]
+    fn a_request_of_a_stranger_is_short_and_no_token_is_kept() {
+        let long = format!("/api?x={}&access_token=secret&y=1", "a".repeat(2_000));
+        let parts = http::Request::get(&long).body(()).unwrap().into_parts().0;
+        let uri_of = |who: Option<Identity>| {
+            let disk = Disk::default();
+            let log = Arc::new(AuditLog::start(disk.clone()).unwrap());
+            let clock = Clock::fixed(chrono::DateTime::UNIX_EPOCH);
+            let mut auditing = Auditing::begin(log.clone(), clock, &parts, Source::Socket);
+            if let Some(who) = &who {
+                auditing.asked_by(who, who);
+            }
+            drop(auditing);
+            log.finish();
+            disk.events()[0]["requestURI"].as_str().unwrap().to_owned()
+        };
+        let (stranger, known) = (uri_of(None), uri_of(Some(Identity::ADMIN)));
+        assert_eq!(stranger.chars().count(), STRANGERS_URI_CHARS_MAX);
+        assert!(known.ends_with("&access_token=REDACTED&y=1") && known.len() > 2_000, "{known}");
+        assert_eq!(without_token("/api/v1?watch=1&ACCESS_TOKEN=x"), "/api/v1?watch=1&ACCESS_TOKEN=REDACTED");
+        assert_eq!(without_token("/api/v1"), "/api/v1");
     }
 
     fn event(n: u64) -> Map<String, Value> {
