@@ -26,6 +26,7 @@ use crate::status::bootstrap::{
 };
 use crate::status::control_plane::certificates::Purpose;
 use capi_types::key::{Gvk, ObjectKey, ObjectRef};
+use capi_types::names::label;
 use capstan_base::time::Timestamp;
 use cloud_init::KubeadmPhase;
 use discovery::Completion;
@@ -181,6 +182,7 @@ fn take_lock(o: &Observed, plan: &mut Plan) {
         "metadata": {
             "name": object.key.name,
             "namespace": object.key.namespace,
+            "labels": {label::CLUSTER_NAME: o.cluster.metadata.name},
             "ownerReferences": [ownership::owner(&o.cluster, false)],
         },
         "data": {LOCK_DATA: json!({"machineName": machine}).to_string()},

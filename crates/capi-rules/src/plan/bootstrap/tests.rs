@@ -91,7 +91,14 @@ fn file(data: &Value, path: &str) -> String {
 #[test]
 fn the_first_control_plane_machine_takes_the_lock_and_initializes() {
     let mut o = observed(true, false);
-    let data = user_data(&check(&o, &["take-init-lock", "keep-endpoint", "store-bootstrap-data"], &[]));
+    let steps = check(&o, &["take-init-lock", "keep-endpoint", "store-bootstrap-data"], &[]);
+    let locks = steps.iter().flat_map(|step| &step.writes).filter_map(|write| match write {
+        Write::Create { object, content, .. } if object.gvk.kind == "ConfigMap" => Some(content),
+        _ => None,
+    });
+    let labels: Vec<&Value> = locks.map(|content| &content["metadata"]["labels"]).collect();
+    assert_eq!(labels, [&json!({label::CLUSTER_NAME: o.cluster.metadata.name})], "as upstream finds it by");
+    let data = user_data(&steps);
     assert_eq!(file(&data, "/etc/kubernetes/pki/ca.key"), "KEY\n");
     assert_eq!(file(&data, "/etc/v"), "at v1.34.1\n");
     let config = file(&data, "/run/kubeadm/kubeadm.yaml");
