@@ -90,8 +90,14 @@ fn classify_text(text: &str) -> Cause {
         .map_or(Cause::Other, |(_, cause)| cause)
 }
 
-/// The error and all its sources, outermost first, without repeating a text that already contains the next.
+/// The server's own sentence, where it gave one; else the error and all its sources, outermost first, without repeating a
+/// text that already contains the next.
 pub fn chain(error: &Error) -> String {
+    if let Error::Api(status) = error {
+        // Its own text repeats the whole answer, as Rust prints it.
+        let code = || format!("{} {}", status.code, status.reason);
+        return if status.message.is_empty() { code() } else { status.message.clone() };
+    }
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(inner) = source {
@@ -179,6 +185,29 @@ mod tests {
 
     fn service(text: &str) -> Error {
         Error::Service(std::io::Error::other(text.to_owned()).into())
+    }
+
+    #[test]
+    fn an_answer_is_the_servers_sentence_wherever_it_is_wrapped() {
+        use crate::client::WriteError;
+        use crate::engine::ReconcileError;
+        let refused = || WriteError::Refused {
+            verb: "patch",
+            what: "Machine default/m".to_owned(),
+            source: api(409, "the object has been modified"),
+        };
+        for (said, expected) in [
+            (chain(&api(409, "the object has been modified")), "the object has been modified"),
+            (chain(&api(409, "")), "409 X"),
+            (refused().to_string(), "patch Machine default/m: the object has been modified"),
+            (
+                ReconcileError::from(refused()).to_string(),
+                "patch Machine default/m: the object has been modified",
+            ),
+            (ReconcileError::from(api(403, "no")).to_string(), "reading failed: no"),
+        ] {
+            assert_eq!(said, expected);
+        }
     }
 
     #[test]

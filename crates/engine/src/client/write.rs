@@ -9,7 +9,7 @@ use kube::core::{Request, Status};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::errors::{Cause, classify};
+use super::errors::{Cause, chain, classify};
 use super::strict::strictly;
 use super::{Object, path_of};
 use capi_types::key::{Gvk, ObjectKey, ObjectRef};
@@ -56,7 +56,7 @@ pub enum WriteError {
     /// Somebody else wrote the same thing differently; it is not for this writer to overrule them.
     #[error("{what}: {cause}")]
     Overtaken { what: String, cause: String },
-    #[error("{verb} {what}: {source}")]
+    #[error("{verb} {what}: {}", chain(source))]
     Refused { verb: &'static str, what: String, source: kube::Error },
 }
 

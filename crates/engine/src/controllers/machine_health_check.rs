@@ -13,6 +13,7 @@ use super::apply::Applied;
 use super::by_cluster::ByCluster;
 use super::reconcile::{Ended, Reconcile};
 use super::{Context, cluster_key_of, keys_of, status};
+use crate::client::errors::chain;
 use crate::client::{Cache, read};
 use crate::engine::{Outcome, ReconcileError, Trigger};
 use crate::workload::nodes::provider_id;
@@ -163,8 +164,9 @@ impl MachineHealthChecks {
             return Ok(Remediator::default());
         };
         let client = self.context.writer.client();
-        let unread =
-            |error: kube::Error| ReconcileError::failed(format!("{template} cannot be read: {error}"));
+        let unread = |error: kube::Error| {
+            ReconcileError::failed(format!("{template} cannot be read: {}", chain(&error)))
+        };
         let found = read::get_value(client, &template).await.map_err(unread)?;
         Ok(Remediator { template: found, requests: self.requests(&requests, &template.key.namespace).await? })
     }
@@ -179,7 +181,8 @@ impl MachineHealthChecks {
             Ok(listed) => listed,
             Err(kube::Error::Api(status)) if status.is_not_found() => Vec::new(),
             Err(error) => {
-                return Err(ReconcileError::failed(format!("{} objects cannot be read: {error}", gvk.kind)));
+                let why = format!("{} objects cannot be read: {}", gvk.kind, chain(&error));
+                return Err(ReconcileError::failed(why));
             }
         };
         let request = |value: &serde_json::Value| {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use crate::client::errors::chain;
 use crate::client::watch::Cache;
 use crate::client::{Error, Live, Object, WriteError};
 use capi_types::key::{ObjectKey, refers_to};
@@ -71,7 +72,7 @@ impl Outcome {
 pub enum ReconcileError {
     #[error("{0}")]
     Write(#[from] WriteError),
-    #[error("reading failed: {0}")]
+    #[error("reading failed: {}", chain(.0))]
     Read(#[from] Error),
     /// In the controller's words.
     #[error("{0}")]

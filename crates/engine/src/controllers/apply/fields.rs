@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::{Applied, Context, guard};
+use crate::client::errors::chain;
 use crate::client::read::get_value;
 use crate::client::write::Part;
 use crate::client::{Mode, Precondition};
@@ -94,7 +95,8 @@ pub async fn hand_over(
                 Ok(Some(live)) => live,
                 Ok(None) => return Ok(()),
                 Err(error) => {
-                    return Err(ReconcileError::failed(format!("{object} cannot be read: {error}")));
+                    let why = format!("{object} cannot be read: {}", chain(&error));
+                    return Err(ReconcileError::failed(why));
                 }
             },
         };

@@ -22,6 +22,7 @@ use capi_types::key::{ObjectKey, ObjectRef};
 use capstan_apiserver::{ApiServer, OpenError};
 use capstan_base::rng::Rng;
 use capstan_base::time::{Clock, Timestamp, rfc3339};
+use capstan_engine::client::errors::chain;
 use capstan_engine::client::read::list_values;
 use capstan_engine::client::write::gvk_of;
 use capstan_engine::client::{Client, Mode, Precondition, Writer, in_process};
@@ -52,7 +53,7 @@ const MOVED: [Function; 3] = [Function::Routes, Function::LoadBalancers, Functio
 pub enum RehearsalError {
     #[error(transparent)]
     Open(#[from] OpenError),
-    #[error("the Leases of the rehearsal: {0}")]
+    #[error("the Leases of the rehearsal: {}", chain(.0))]
     Leases(#[from] capstan_engine::client::Error),
     #[error("{release} has no leader migration: it began with 1.21")]
     Release { release: Release },
