@@ -11,7 +11,7 @@ use regex::Regex;
 use tracing_subscriber::EnvFilter;
 
 use super::action_args::ActionArgs;
-pub use super::engine_args::EngineCommand;
+pub use super::engine_args::{EngineCommand, GraceArgs};
 use super::exit_code;
 use super::gates::GateArgs;
 #[cfg(feature = "worlds")]
@@ -348,6 +348,8 @@ pub struct EngineArgs {
     /// Annotations of Machines that their Nodes get too
     #[arg(long, value_name = "REGEX")]
     pub additional_sync_machine_annotations: Vec<Regex>,
+    #[command(flatten)]
+    pub graces: GraceArgs,
     /// Also play infrastructure provider and workload clusters for DevClusters and DevMachines in memory
     #[cfg(feature = "worlds")]
     #[arg(long)]

@@ -22,10 +22,10 @@ use capstan_engine::engine::sharing::Sharing;
 use capstan_engine::engine::upstream::UpstreamLeases;
 use capstan_engine::engine::{Engine, EngineOptions};
 use capstan_engine::runtime_sdk::{Https, Runtime};
-use capstan_engine::workload::Workload;
 use capstan_engine::workload::kube::KubeWorkloads;
 #[cfg(feature = "worlds")]
 use capstan_engine::workload::router::{Router, by_infrastructure};
+use capstan_engine::workload::{JudgedAfter, Workload};
 #[cfg(feature = "worlds")]
 use capstan_worlds::{
     provider::{self, ProviderOptions},
@@ -78,7 +78,9 @@ pub async fn run(cli: &Cli, args: &EngineArgs) -> anyhow::Result<Exit> {
         ..EngineOptions::default()
     };
     let mut engine = Engine::new(connection.client, Clock::system(), Rng::from_entropy(), options);
-    let workload = workloads(&mut engine, args);
+    let graces = args.graces.graces()?;
+    let judged_after = JudgedAfter([graces.connection, graces.conditions]);
+    let workload = workloads(&mut engine, args, judged_after);
     let synced_keys = SyncedKeys {
         labels: args.additional_sync_machine_labels.clone(),
         annotations: args.additional_sync_machine_annotations.clone(),
@@ -90,7 +92,7 @@ pub async fn run(cli: &Cli, args: &EngineArgs) -> anyhow::Result<Exit> {
         in_place.extensions = Some(runtime.clone());
         controllers::extension_config::register(&mut engine, runtime);
     }
-    controllers::register(&mut engine, workload, controllers::Settings { synced_keys, in_place });
+    controllers::register(&mut engine, workload, controllers::Settings { synced_keys, in_place, graces });
     let stop = CancellationToken::new();
     let running = tokio::spawn(engine.run(stop.clone()));
     let only = if namespace.is_empty() { String::new() } else { format!(", only in namespace {namespace}") };
@@ -110,7 +112,7 @@ fn check_engine(cli: &Cli, args: &EngineArgs) -> Result<(), WrongUsage> {
         let why = "--feature-gates: InPlaceUpdates asks extensions, which needs RuntimeSDK=true as well";
         return Err(WrongUsage(why.to_owned()));
     }
-    Ok(())
+    args.graces.graces().map(drop)
 }
 
 /// The share that a file gives this process, checked. `None` without a file.
@@ -148,10 +150,10 @@ fn upstream_leases(args: &EngineArgs) -> UpstreamLeases {
 /// Workload clusters are reached through their kubeconfig Secrets; when asked, the simulated world answers for
 /// in-memory ones.
 #[cfg(feature = "worlds")]
-fn workloads(engine: &mut Engine, args: &EngineArgs) -> Arc<dyn Workload> {
-    let Some(time_scale) = args.simulated_time_scale() else { return real_workloads(engine) };
-    let real = kubeconfigs(engine);
-    let simulated = provider::register(engine, ProviderOptions { time_scale });
+fn workloads(engine: &mut Engine, args: &EngineArgs, judged_after: JudgedAfter) -> Arc<dyn Workload> {
+    let Some(time_scale) = args.simulated_time_scale() else { return real_workloads(engine, judged_after) };
+    let real = kubeconfigs(engine, judged_after);
+    let simulated = provider::register(engine, ProviderOptions { time_scale, judged_after });
     // It goes on in the background; only processes that are simulated in this one would need the handle.
     drop(workload_api::register(engine, Arc::clone(&simulated)));
     let is_simulated = by_infrastructure(engine.cache(), engine.cache());
@@ -160,20 +162,20 @@ fn workloads(engine: &mut Engine, args: &EngineArgs) -> Arc<dyn Workload> {
 }
 
 #[cfg(not(feature = "worlds"))]
-fn workloads(engine: &mut Engine, _: &EngineArgs) -> Arc<dyn Workload> {
-    real_workloads(engine)
+fn workloads(engine: &mut Engine, _: &EngineArgs, judged_after: JudgedAfter) -> Arc<dyn Workload> {
+    real_workloads(engine, judged_after)
 }
 
-fn real_workloads(engine: &mut Engine) -> Arc<dyn Workload> {
-    let real = kubeconfigs(engine);
+fn real_workloads(engine: &mut Engine, judged_after: JudgedAfter) -> Arc<dyn Workload> {
+    let real = kubeconfigs(engine, judged_after);
     real.attach(&engine.cache(), Arc::new(|_| false));
     Arc::new(real)
 }
 
 /// Workload clusters by their kubeconfig Secrets, once they are attached to what the engine has read.
-fn kubeconfigs(engine: &Engine) -> KubeWorkloads {
+fn kubeconfigs(engine: &Engine, judged_after: JudgedAfter) -> KubeWorkloads {
     let rng = engine.rng().stream("workload");
-    KubeWorkloads::new(engine.writer().clone(), engine.clock().clone(), rng, false)
+    KubeWorkloads::new(engine.writer().clone(), engine.clock().clone(), rng, false, judged_after)
 }
 
 /// Who holds the lease. Entropy, not `--seed`: see [`identity_of`].

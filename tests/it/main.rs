@@ -62,6 +62,7 @@ mod lives_of_faults;
 mod lives_of_upstream;
 mod lives_replayed;
 mod lock_screens;
+mod lost_connections;
 mod machine_pools;
 mod mangled;
 mod one_namespace;

@@ -119,6 +119,7 @@ fn blind(sim: &Sim) -> Context {
         events: Default::default(),
         synced_keys: Default::default(),
         asking: Default::default(),
+        graces: Default::default(),
     }
 }
 

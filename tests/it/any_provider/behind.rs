@@ -22,7 +22,7 @@ use capstan_engine::controllers;
 use capstan_engine::engine::lease::LeaseOptions;
 use capstan_engine::engine::{Engine, EngineOptions};
 use capstan_engine::workload::kube::KubeWorkloads;
-use capstan_engine::workload::{Dial, Workload};
+use capstan_engine::workload::{Dial, JudgedAfter, Workload};
 use capstan_store::MemoryStore;
 use futures::{FutureExt as _, StreamExt as _, stream};
 use http::{Request, Response, StatusCode};
@@ -175,7 +175,13 @@ impl Watchman {
         let dial: Dial =
             Arc::new(move |_: ObjectKey| futures::future::ready(Ok::<_, String>(client.clone())).boxed());
         let writer = engine.writer().clone();
-        let workloads = KubeWorkloads::dialing(writer, site.clock.clone(), rng.stream("workload"), dial);
+        let workloads = KubeWorkloads::dialing(
+            writer,
+            site.clock.clone(),
+            rng.stream("workload"),
+            dial,
+            JudgedAfter::default(),
+        );
         workloads.attach(&engine.cache(), Arc::new(|_| false));
         let workloads = Arc::new(workloads);
         controllers::register(&mut engine, workloads.clone(), controllers::Settings::default());

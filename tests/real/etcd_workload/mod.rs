@@ -19,7 +19,7 @@ use capstan_dashboard::operations::ClusterEtcd;
 use capstan_dashboard::operations::EtcdReader as _;
 use capstan_engine::client::{Cache, Connection, Writer, in_process};
 use capstan_engine::workload::kube::KubeWorkloads;
-use capstan_engine::workload::{EtcdView, Workload, WorkloadError};
+use capstan_engine::workload::{EtcdView, JudgedAfter, Workload, WorkloadError};
 use capstan_store::MemoryStore;
 use k8s_openapi::api::core::v1::{Namespace, Node, Secret};
 use kube::api::{Api, Patch, PatchParams, PostParams};
@@ -82,7 +82,8 @@ impl Site {
         }
         let management = in_process(api_server("admin").await, "management", "default", false);
         let writer = Writer::new(management.client.clone(), "test");
-        let workloads = KubeWorkloads::new(writer, Clock::system(), Rng::seeded(3), false);
+        let workloads =
+            KubeWorkloads::new(writer, Clock::system(), Rng::seeded(3), false, JudgedAfter::default());
         let clusters = Cache::new();
         workloads.attach(&clusters, Arc::new(|_| false));
         Self { management, etcd, api, workloads, clusters }

@@ -12,6 +12,7 @@ use super::external::{Reader, Referrers};
 use super::machine::probe;
 use super::reconcile::{Ended, Reconcile};
 use super::{Context, cluster_key_of, keys_of, kubeconfig, status};
+use crate::client::errors::chain;
 use crate::client::{Cache, Object, get};
 use crate::engine::{Outcome, ReconcileError, Trigger};
 use crate::workload::Announcement;
@@ -82,6 +83,7 @@ impl Reconcile for Clusters {
         context.caches.externals.prepare(Reader::Cluster, references(object)).await;
         let probe = probe(&context.workload.connection(&ObjectKey::of(object.as_ref())));
         let mut observed = observe::cluster(&context.caches, object, probe);
+        observed.graces = context.graces;
         if observed.makes_kubeconfig() {
             observed.kubeconfig = self.kubeconfig(&ObjectKey::of(object.as_ref())).await;
         }
@@ -120,7 +122,7 @@ impl Clusters {
         let client = self.context.writer.client();
         let exists = async |name: String| {
             let found = get::<Secret>(client, &ObjectKey::new(&cluster.namespace, name)).await;
-            found.map(|secret| secret.is_some()).map_err(|error| error.to_string())
+            found.map(|secret| secret.is_some()).map_err(|error| chain(&error))
         };
         match exists(kubeconfig::secret_name(&cluster.name)).await {
             Ok(true) => Kubeconfig::Found,

@@ -10,7 +10,7 @@ use by_cluster::ByCluster;
 use capi_rules::observe::{Objects, Source};
 use capi_rules::plan::Blocker;
 use capi_rules::status::contract::External;
-pub use capi_rules::status::machine::SyncedKeys;
+pub use capi_rules::status::machine::{Graces, SyncedKeys};
 use capi_rules::status::machine::{cluster_provisioned, control_plane_initialized_since};
 use capi_rules::status::machines::is_control_plane;
 use capi_types::bootstrap::KubeadmConfig;
@@ -73,6 +73,7 @@ pub const REACH_WORKLOADS: [&str; 6] = [NAMES[0], NAMES[1], NAMES[4], NAMES[5], 
 pub struct Settings {
     pub synced_keys: SyncedKeys,
     pub in_place: in_place::Settings,
+    pub graces: Graces,
 }
 
 /// Adds every controller to the engine.
@@ -88,6 +89,7 @@ pub fn register(engine: &mut Engine, workload: Arc<dyn Workload>, settings: Sett
         events: apply::Sent::default(),
         synced_keys: Arc::new(settings.synced_keys),
         asking: in_place::Asking::new(settings.in_place),
+        graces: settings.graces,
     };
     engine.add(Run(cluster::Clusters { context: context.clone() }));
     engine.add(Run(control_plane::ControlPlanes { context: context.clone() }));
@@ -113,6 +115,7 @@ pub struct Context {
     pub events: apply::Sent,
     pub synced_keys: Arc<SyncedKeys>,
     pub asking: in_place::Asking,
+    pub graces: Graces,
 }
 
 /// The live copies that controllers read. Secrets and ConfigMaps are read past them, by name.

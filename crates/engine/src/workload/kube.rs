@@ -22,7 +22,9 @@ use super::nodes::provider_id;
 use super::probe::{Dial, Live, Prober, Slot, by_secret};
 #[cfg(not(feature = "etcd"))]
 use super::without_etcd::StackedEtcd;
-use super::{Addon, Announcement, Connection, EtcdView, Eviction, PodScope, Workload, WorkloadError};
+use super::{
+    Addon, Announcement, Connection, EtcdView, Eviction, JudgedAfter, PodScope, Workload, WorkloadError,
+};
 use super::{api_server, token};
 use crate::client::write::Part;
 use crate::client::{Cache, Change, Mode, Precondition, WriteError, Writer, errors, get};
@@ -45,6 +47,7 @@ struct Inner {
     clock: Clock,
     rng: Rng,
     dial: Dial,
+    judged_after: JudgedAfter,
 }
 
 /// One connection and the task that keeps it.
@@ -55,15 +58,27 @@ struct Kept {
 
 impl KubeWorkloads {
     /// `management` carries the permit under which workload clusters are written, too.
-    pub fn new(management: Writer, clock: Clock, rng: Rng, read_only: bool) -> Self {
+    pub fn new(
+        management: Writer,
+        clock: Clock,
+        rng: Rng,
+        read_only: bool,
+        judged_after: JudgedAfter,
+    ) -> Self {
         let dial = by_secret(management.client().clone(), read_only);
-        Self::dialing(management, clock, rng, dial)
+        Self::dialing(management, clock, rng, dial, judged_after)
     }
 
     /// The same for clusters that are reached in another way than by their kubeconfig Secrets.
-    pub fn dialing(management: Writer, clock: Clock, rng: Rng, dial: Dial) -> Self {
+    pub fn dialing(
+        management: Writer,
+        clock: Clock,
+        rng: Rng,
+        dial: Dial,
+        judged_after: JudgedAfter,
+    ) -> Self {
         let (slots, changes) = (Mutex::new(BTreeMap::new()), broadcast::Sender::new(1024));
-        Self(Arc::new(Inner { slots, changes, management, clock, rng, dial }))
+        Self(Arc::new(Inner { slots, changes, management, clock, rng, dial, judged_after }))
     }
 
     /// Connects to every cluster whose infrastructure is provisioned and that is not `simulated`, and
@@ -162,6 +177,7 @@ impl Inner {
             clock: self.clock.clone(),
             rng: self.rng.stream(&cluster.to_string()),
             dial: Arc::clone(&self.dial),
+            judged_after: self.judged_after,
         };
         let prober = tokio::spawn(prober.run()).abort_handle();
         slots.insert(cluster.clone(), Kept { slot, prober });

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use chrono::TimeDelta;
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, PersistentVolume, Pod};
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
@@ -213,6 +214,23 @@ pub struct Connection {
     pub consecutive_failures: u32,
     /// False after [`FAILURES_MAX`] failures or a 401, and before the first connect.
     pub connected: bool,
+}
+
+/// How long after the last successful probe those who listen judge a cluster anew, soonest first. They are woken a little
+/// later, because they compare with "longer than".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JudgedAfter(pub [TimeDelta; 2]);
+
+impl Default for JudgedAfter {
+    fn default() -> Self {
+        Self([TimeDelta::seconds(50), TimeDelta::minutes(5)])
+    }
+}
+
+impl JudgedAfter {
+    pub fn wakes(self) -> [TimeDelta; 2] {
+        self.0.map(|after| after + TimeDelta::seconds(1))
+    }
 }
 
 /// So many failed probes in a row end a connection.

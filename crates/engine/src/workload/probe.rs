@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use chrono::TimeDelta;
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::{Node, Secret};
 use parking_lot::Mutex;
@@ -13,20 +14,18 @@ use tokio::sync::broadcast;
 use tokio::task::JoinSet;
 
 use super::nodes::{NodeIdentity, Nodes};
-use super::{Announcement, Connection, FAILURES_MAX};
+use super::{Announcement, Connection, FAILURES_MAX, JudgedAfter};
 use crate::client::errors::{Cause, classify};
 use crate::client::{Change, Client, Writer, connect, deadline, explain, get};
 use capi_types::key::ObjectKey;
 use capstan_base::rng::Rng;
-use capstan_base::time::{Clock, Timestamp};
+use capstan_base::time::Clock;
 
 const PROBE_INTERVAL: Duration = Duration::from_secs(10);
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 /// For any other request. Source: cluster-api `controllers/clustercache`, v1.14.0.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 const CONNECT_RETRY: Duration = Duration::from_secs(30);
-/// A little after the moments at which judgements change (50 s and 5 min without a success).
-const GRACE_ENDS: [Duration; 2] = [Duration::from_secs(51), Duration::from_secs(301)];
 
 /// What a connected cluster is asked through.
 #[derive(Clone)]
@@ -52,6 +51,7 @@ pub struct Prober {
     pub clock: Clock,
     pub rng: Rng,
     pub dial: Dial,
+    pub judged_after: JudgedAfter,
 }
 
 /// Opens a connection to the workload cluster of the Cluster with this key.
@@ -152,12 +152,11 @@ impl Prober {
             let before = slot.connection.last_probe;
             slot.connection.last_probe = Some(now);
             slot.connection.consecutive_failures += 1;
-            let crossed = |grace: Duration| {
+            let crossed = |grace: TimeDelta| {
                 let since = slot.connection.last_probe_success?;
-                let age = |at: Timestamp| (at - since).to_std().unwrap_or_default();
-                Some(age(before?) < grace && age(now) >= grace)
+                Some(before? - since < grace && now - since >= grace)
             };
-            let graced = GRACE_ENDS.into_iter().any(|grace| crossed(grace).unwrap_or(false));
+            let graced = self.judged_after.wakes().into_iter().any(|grace| crossed(grace).unwrap_or(false));
             (slot.connection.consecutive_failures, graced)
         };
         if graced || failures == FAILURES_MAX {
@@ -311,6 +310,7 @@ mod tests {
             clock: Clock::system(),
             rng: Rng::seeded(1),
             dial: by_secret(management, false),
+            judged_after: JudgedAfter::default(),
         }
     }
 

@@ -35,6 +35,7 @@ pub use host::Output;
 pub use world::World;
 
 use capstan_engine::engine::Engine;
+use capstan_engine::workload::JudgedAfter;
 
 /// Every controller that [`register`] adds.
 pub const NAMES: [&str; 3] = ["dev-cluster", "dev-machine", "dev-machine-pool"];
@@ -44,11 +45,13 @@ pub const NAMES: [&str; 3] = ["dev-cluster", "dev-machine", "dev-machine-pool"];
 pub struct ProviderOptions {
     /// Divides every startup duration.
     pub time_scale: f64,
+    /// When the controllers judge a lost connection anew.
+    pub judged_after: JudgedAfter,
 }
 
 impl Default for ProviderOptions {
     fn default() -> Self {
-        Self { time_scale: 1.0 }
+        Self { time_scale: 1.0, judged_after: JudgedAfter::default() }
     }
 }
 
@@ -56,8 +59,9 @@ impl Default for ProviderOptions {
 /// which is the [`capstan_engine::workload::Workload`] of every in-memory cluster. Register it before the
 /// controllers that ask it: the world is rebuilt from the API objects before anything runs.
 pub fn register(engine: &mut Engine, options: ProviderOptions) -> Arc<World> {
-    let world =
-        Arc::new(World::new(engine.clock().clone(), engine.rng().stream("provider"), options.time_scale));
+    let rng = engine.rng().stream("provider");
+    let world = World::new(engine.clock().clone(), rng, options.time_scale);
+    let world = Arc::new(world.judged_after(options.judged_after));
     let cluster = cluster::DevClusters::new(engine, Arc::clone(&world));
     let machine = machine::DevMachines::new(engine, Arc::clone(&world));
     engine.add(cluster);

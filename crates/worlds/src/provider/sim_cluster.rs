@@ -21,7 +21,9 @@ use capi_types::dev::Host as HostSpec;
 use capi_types::key::ObjectKey;
 use capstan_base::time::Timestamp;
 use capstan_engine::workload::nodes::{NodeIdentity, provider_id};
-use capstan_engine::workload::{Addon, Announcement, Connection, Eviction, FAILURES_MAX, WorkloadError};
+use capstan_engine::workload::{
+    Addon, Announcement, Connection, Eviction, FAILURES_MAX, JudgedAfter, WorkloadError,
+};
 use capstan_physics::boot::{Boot, BootStage};
 use capstan_physics::etcd::Etcd;
 use k8s_machinery::merge;
@@ -30,9 +32,6 @@ use k8s_machinery::merge;
 /// Source: `controllers/clustercache`, v1.14.0.
 const PROBE_INTERVAL: TimeDelta = TimeDelta::seconds(10);
 const CONNECT_INTERVAL: TimeDelta = TimeDelta::seconds(30);
-/// How long without a successful probe until a controller's judgement changes (grace periods of 50 s and
-/// 5 min), so it is woken; a little later, because it compares with "longer than".
-const GRACE_ENDS: [TimeDelta; 2] = [TimeDelta::seconds(51), TimeDelta::seconds(301)];
 
 /// Of the certificate of an API server.
 /// Source: `util/certs/consts.go`, v1.14.0.
@@ -71,6 +70,9 @@ pub struct SimCluster {
     /// When something of a host is to be shown.
     pub(super) hosts_due: Option<Timestamp>,
     link: Link,
+    pub judged_after: JudgedAfter,
+    /// What a client that follows Nodes has of them since the API went away, until the connection counts as lost.
+    last_known: Vec<Arc<Node>>,
     /// `None`: nothing listens at the endpoint.
     pub served: Option<ReservedEndpoint>,
     /// Divides every duration.
@@ -166,6 +168,8 @@ impl SimCluster {
             failing: BTreeMap::new(),
             hosts_due: None,
             link: Link::Never(now),
+            judged_after: JudgedAfter::default(),
+            last_known: Vec::new(),
             served: None,
             time_scale,
             changes: Changes { shared: true, ..Changes::default() },
@@ -412,7 +416,13 @@ impl SimCluster {
             (Link::Up(_), false) => Link::Down(now),
             (same, _) => same,
         };
-        self.changes.shared |= std::mem::replace(&mut self.link, next) != next;
+        let before = std::mem::replace(&mut self.link, next);
+        self.changes.shared |= before != next;
+        match (before, next) {
+            (Link::Up(_), Link::Down(_)) => self.last_known = self.seen_nodes(),
+            (_, Link::Up(_)) => self.last_known.clear(),
+            _ => {}
+        }
     }
 
     /// As a prober would report it at `now`.
@@ -459,6 +469,22 @@ impl SimCluster {
         }
     }
 
+    /// Nodes with a provider ID, as a client has them that follows them: an API that is away for a moment takes nothing of
+    /// that, and adds nothing.
+    ///
+    /// # Errors
+    /// [`WorkloadError::NotConnected`], also for a Node that was not there before.
+    pub fn known_nodes_with(&self, id: &str, now: Timestamp) -> Result<Vec<Arc<Node>>, WorkloadError> {
+        match self.reachable(now) {
+            Err(WorkloadError::Unreachable(_)) => {
+                let known = self.last_known.iter().filter(|node| provider_id(node) == Some(id));
+                let known: Vec<Arc<Node>> = known.cloned().collect();
+                if known.is_empty() { Err(WorkloadError::NotConnected) } else { Ok(known) }
+            }
+            reached => reached.map(|()| self.seen_nodes_with(id)),
+        }
+    }
+
     /// The next moment after `now` at which a controller should look again although nothing happened.
     pub fn next_moment(&self, now: Timestamp) -> Option<Timestamp> {
         let nodes = self.nodes.len();
@@ -472,14 +498,15 @@ impl SimCluster {
 
     /// Of those who judge a lost connection.
     fn next_judgement(&self, now: Timestamp) -> Option<Timestamp> {
+        let wakes = self.judged_after.wakes();
         let since = match self.link {
             Link::Never(since) => {
-                since + CONNECT_INTERVAL * (i32::try_from(FAILURES_MAX).unwrap_or(5) - 1) - GRACE_ENDS[0]
+                since + CONNECT_INTERVAL * (i32::try_from(FAILURES_MAX).unwrap_or(5) - 1) - wakes[0]
             }
             Link::Down(since) => since,
             Link::Up(_) => return None,
         };
-        GRACE_ENDS.iter().map(|grace| since + *grace).filter(|at| *at > now).min()
+        wakes.into_iter().map(|after| since + after).filter(|at| *at > now).min()
     }
 
     /// Does the kubelet of a node report nothing?

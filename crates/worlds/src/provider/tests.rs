@@ -187,6 +187,25 @@ async fn the_clockwork_announces_the_end_of_grace_periods() {
     assert_eq!(heard, [120, 370], "the fifth failed attempt, and the long grace after it");
 }
 
+#[tokio::test]
+async fn an_api_that_is_away_takes_no_known_node_and_adds_none() {
+    let (world, hand) = world(&["a"]);
+    let known = async |world: &World, id: &str| {
+        let nodes = world.nodes_with(&cluster(), id).await;
+        nodes.map(|nodes| nodes.iter().filter_map(|node| node.metadata.name.clone()).collect::<Vec<_>>())
+    };
+    world.set_fault(&cluster(), Fault::Unreachable, true);
+    hand.pass(1);
+    assert_eq!(known(&world, "in-memory://a").await, Ok(vec!["a".to_owned()]));
+    world.change(&cluster(), |sim| sim.remove_node("a"));
+    assert_eq!(known(&world, "in-memory://a").await, Ok(vec!["a".to_owned()]), "nobody could hear of it");
+    assert_eq!(known(&world, "in-memory://new").await, Err(WorkloadError::NotConnected));
+    hand.pass(60);
+    assert_eq!(known(&world, "in-memory://a").await, Err(WorkloadError::NotConnected), "five failed probes");
+    world.set_fault(&cluster(), Fault::Unreachable, false);
+    assert_eq!(known(&world, "in-memory://a").await, Ok(Vec::new()));
+}
+
 /// A cluster with one worker on whose node these pods run, as the annotation says.
 fn busy(pods: serde_json::Value) -> (World, Hand) {
     let (world, hand) = world(&["a"]);

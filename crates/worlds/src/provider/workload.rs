@@ -44,7 +44,8 @@ impl Workload for World {
     }
 
     async fn nodes_with(&self, cluster: &ObjectKey, id: &str) -> Result<Vec<Arc<Node>>, WorkloadError> {
-        self.ask(cluster, |sim| Ok(sim.seen_nodes_with(id)))
+        let known = self.read(cluster, |sim, now| sim.known_nodes_with(id, now));
+        known.unwrap_or(Err(WorkloadError::NotConnected))
     }
 
     async fn patch_node(

@@ -16,7 +16,7 @@ use super::sim_cluster::{Changes, SimCluster};
 use capi_types::key::ObjectKey;
 use capstan_base::rng::Rng;
 use capstan_base::time::{Clock, Timestamp};
-use capstan_engine::workload::{Announcement, Connection, WorkloadError};
+use capstan_engine::workload::{Announcement, Connection, JudgedAfter, WorkloadError};
 
 /// Announcements that a slow listener may be behind.
 const ANNOUNCEMENTS: usize = 1024;
@@ -32,6 +32,7 @@ pub struct World {
     clock: Clock,
     rng: Rng,
     time_scale: f64,
+    judged_after: JudgedAfter,
 }
 
 impl World {
@@ -44,7 +45,13 @@ impl World {
             clock,
             rng,
             time_scale,
+            judged_after: JudgedAfter::default(),
         }
+    }
+
+    /// The same where those who listen judge lost connections at other moments.
+    pub fn judged_after(self, judged_after: JudgedAfter) -> Self {
+        Self { judged_after, ..self }
     }
 
     pub fn now(&self) -> Timestamp {
@@ -83,7 +90,11 @@ impl World {
         let (answer, changes) = self.clusters.lock().edit_or_make(
             cluster,
             now,
-            || SimCluster::new(now, self.time_scale),
+            || {
+                let mut sim = SimCluster::new(now, self.time_scale);
+                sim.judged_after = self.judged_after;
+                sim
+            },
             |sim| {
                 let before = sim.shared();
                 let answer = edit(sim);

@@ -36,7 +36,10 @@ impl RunningEngine {
         };
         let rng = options.rng.stream("engine");
         let mut engine = Engine::new(connection.client, options.clock.clone(), rng, engine_options);
-        let world = provider::register(&mut engine, ProviderOptions { time_scale: options.time_scale });
+        let world = provider::register(
+            &mut engine,
+            ProviderOptions { time_scale: options.time_scale, ..ProviderOptions::default() },
+        );
         let (serves, ledgers) = (options.serves_workloads, Ledgers::default());
         let apis = serves.then(|| workload_api::register(&mut engine, Arc::clone(&world)));
         if let Some(apis) = &apis {

@@ -47,9 +47,11 @@ impl Dump {
             return Workload::Reached(Box::new(reached(remote, observed)));
         }
         match last_seen(cluster) {
-            Some(last_success) => {
-                Workload::Down(Connection { last_success, consecutive_failures: DOWN, error: None })
-            }
+            Some(last_success) => Workload::Down(Connection {
+                last_success,
+                consecutive_failures: DOWN,
+                ..Connection::default()
+            }),
             None => Workload::Assumed(assumed_members(observed)),
         }
     }

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 
-use crate::client;
+use crate::client::{self, errors::chain};
 use crate::controllers::certificates::text_of;
 use crate::controllers::external::Reader;
 use crate::controllers::{Context, in_place, kubeconfig};
@@ -85,7 +85,7 @@ async fn secret(context: &Context, observed: &Observed, name: String) -> Result<
     let key = ObjectKey::new(namespace, name);
     client::get::<Secret>(context.writer.client(), &key)
         .await
-        .map_err(|error| format!("Secret {key} cannot be read: {error}"))
+        .map_err(|error| format!("Secret {key} cannot be read: {}", chain(&error)))
 }
 
 /// Those that are there, and of them those that are to be taken over. Source: `ensureCertificatesOwnerRef`, v1.14.0.
@@ -132,6 +132,7 @@ async fn workload(context: &Context, cluster: &ObjectKey, observed: &Observed) -
             last_success: state.last_probe_success,
             consecutive_failures: state.consecutive_failures,
             error,
+            graces: context.graces,
         })
     };
     if !state.connected {

@@ -33,6 +33,7 @@ impl Machines {
         context.caches.externals.prepare(Reader::Machine, references).await;
         let probe = probe(&context.workload.connection(&cluster_key));
         let mut observed = observe::machine(&context.caches, machine, cluster, probe);
+        observed.graces = context.graces;
         observed.synced_keys = Arc::clone(&context.synced_keys);
         observed.node = self.node(&observed, &cluster_key).await;
         observed.named_node = self.named_node(&observed, &cluster_key).await;

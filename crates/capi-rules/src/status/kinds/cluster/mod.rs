@@ -14,12 +14,11 @@ mod tests;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use chrono::TimeDelta;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 pub use complete::is_complete;
 
-use super::machine::Probe;
+use super::machine::{Graces, Probe};
 use crate::status::conditions::new_condition::NewCondition;
 use crate::status::conditions::setter::{Draft, not_paused};
 use crate::status::conditions::wording::{LAST_SUCCESS, PROBE_FAILED};
@@ -56,9 +55,6 @@ pub const OWNED: [&str; 16] = [
     "Deleting",
 ];
 
-/// A probe that succeeded longer ago than this has failed.
-pub const CONNECTION_GRACE: TimeDelta = TimeDelta::seconds(50);
-
 /// Everything a Cluster is judged by.
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
@@ -70,6 +66,8 @@ pub struct Observed {
     pub control_plane: External,
     /// Means nothing before the control plane is initialized.
     pub probe: Probe,
+    /// How long what was known is kept without a connection.
+    pub graces: Graces,
     /// Means nothing when `descendants_failed`.
     pub descendants: Descendants,
     /// They could not be listed.
@@ -296,7 +294,7 @@ fn remote_connection_probe(o: &Observed, draft: &Draft, now: Timestamp) -> Optio
     let failed = |message: String| NewCondition::new(TYPE, Status::False, "ProbeFailed", message);
     Some(match o.probe.last_success {
         None => failed(PROBE_FAILED.to_owned()),
-        Some(at) if now - at > CONNECTION_GRACE => {
+        Some(at) if now - at > o.graces.connection => {
             failed(format!("{PROBE_FAILED}{LAST_SUCCESS}{}", rfc3339(at)))
         }
         Some(_) => NewCondition::new(TYPE, Status::True, "ProbeSucceeded", ""),

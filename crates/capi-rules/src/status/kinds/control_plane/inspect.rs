@@ -23,8 +23,6 @@ use capstan_base::time::{Timestamp, from_k8s, rfc3339};
 
 const ETCD: &str = "EtcdClusterHealthy";
 const COMPONENTS: &str = "ControlPlaneComponentsHealthy";
-/// How long conditions outlive the connection.
-const GRACE_MINUTES: i64 = 5;
 /// So many failed probes before a connection that never was counts as down.
 const FAILURES_MAX: u32 = 5;
 /// A joining Node is there before its member.
@@ -168,11 +166,10 @@ impl<'a> Pass<'a> {
         let initialized = condition::find(self.observed.conditions(), "Initialized");
         let since = initialized.map(|c| from_k8s(&c.last_transition_time));
         let since = connection.last_success.max(since).unwrap_or_default();
-        if self.now - since > TimeDelta::minutes(GRACE_MINUTES) {
+        if self.now - since > connection.graces.conditions {
             self.all_unknown("ConnectionDown", &message, true);
-            return format!(
-                "the connection to the workload cluster is down for more than {GRACE_MINUTES} minutes"
-            );
+            return "the connection to the workload cluster is down for longer than conditions are kept"
+                .to_owned();
         }
         match &connection.error {
             None => {

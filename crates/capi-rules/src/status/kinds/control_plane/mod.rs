@@ -29,6 +29,7 @@ pub use summary::{Pass, status};
 use self::certificates::{Certificates, Purpose};
 use crate::etcd::Membership;
 use crate::status::in_place::InPlace;
+use crate::status::machine::Graces;
 use capi_types::cluster::{Cluster, FailureDomain};
 use capi_types::condition;
 use capi_types::control_plane::KubeadmControlPlane;
@@ -163,6 +164,8 @@ pub struct Connection {
     pub consecutive_failures: u32,
     /// Why a client could not be made, when it is more than "not connected".
     pub error: Option<String>,
+    /// How long what was known is kept without a connection.
+    pub graces: Graces,
 }
 
 /// Facts read from a workload cluster. Every part can fail by itself.

@@ -10,6 +10,7 @@ mod summary;
 mod tests;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use chrono::TimeDelta;
 use k8s_openapi::api::core::v1::{Node, NodeSystemInfo};
@@ -48,8 +49,29 @@ pub const OWNED: [&str; 9] = [
     "Updating",
 ];
 
-/// Node conditions are kept this long after the last successful probe.
-pub const REMOTE_CONDITIONS_GRACE: TimeDelta = TimeDelta::minutes(5);
+/// How long what was known of a workload cluster is kept after the last successful probe.
+/// Source: cluster-api `core/main.go` (`--remote-connection-grace-period`, `--remote-conditions-grace-period`), v1.14.0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Graces {
+    /// Until the Cluster says that the probe fails.
+    pub connection: TimeDelta,
+    /// Until conditions that rest on the workload cluster are unknown.
+    pub conditions: TimeDelta,
+}
+
+impl Graces {
+    /// `None`: one of them is longer than time is.
+    pub fn of(connection: Duration, conditions: Duration) -> Option<Self> {
+        let [connection, conditions] = [connection, conditions].map(TimeDelta::from_std);
+        Some(Self { connection: connection.ok()?, conditions: conditions.ok()? })
+    }
+}
+
+impl Default for Graces {
+    fn default() -> Self {
+        Self { connection: TimeDelta::seconds(50), conditions: TimeDelta::minutes(5) }
+    }
+}
 
 /// Everything a Machine is judged by.
 #[derive(Clone, Debug, Default)]
@@ -68,6 +90,8 @@ pub struct Observed {
     pub control_plane_machines_left: usize,
     /// A Node's conditions are kept for a while without one.
     pub probe: Probe,
+    /// How long what was known is kept without a connection.
+    pub graces: Graces,
     /// The Node with its provider ID.
     pub node: NodeReading,
     /// The Node that a deletion has to do with, when it is not [`Self::node`]: the one that

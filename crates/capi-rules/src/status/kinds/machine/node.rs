@@ -6,9 +6,7 @@ use std::borrow::Cow;
 
 use k8s_openapi::api::core::v1::{Node, NodeCondition};
 
-use super::{
-    NodeReading, Observed, REMOTE_CONDITIONS_GRACE, cluster_provisioned, control_plane_initialized_since,
-};
+use super::{NodeReading, Observed, cluster_provisioned, control_plane_initialized_since};
 use crate::status::conditions::new_condition::{NewCondition, UNSTAMPED};
 use crate::status::conditions::setter::{CHECK_LOGS, Draft};
 use capi_types::condition::Status;
@@ -65,7 +63,7 @@ fn known<'a>(draft: &Draft, o: &'a Observed, status: &MachineStatus, now: Timest
         };
     }
     let last_heard = o.probe.last_success.map_or(initialized, |at| at.max(initialized));
-    if now - last_heard > REMOTE_CONDITIONS_GRACE {
+    if now - last_heard > o.graces.conditions {
         return last_probe();
     }
     match &o.node {

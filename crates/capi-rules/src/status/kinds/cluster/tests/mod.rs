@@ -5,6 +5,8 @@ mod tables;
 
 use serde_json::{Value, json};
 
+use chrono::TimeDelta;
+
 use super::*;
 use crate::status::contract::Provided;
 use capi_types::condition::find;

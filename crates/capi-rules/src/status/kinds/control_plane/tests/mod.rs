@@ -111,6 +111,7 @@ fn a_lost_connection_keeps_what_is_known_for_five_minutes() {
             last_success: minutes.map(|m| fixtures::now() - TimeDelta::minutes(m)),
             consecutive_failures: failures,
             error: error.map(str::to_owned),
+            ..Connection::default()
         });
         o
     };

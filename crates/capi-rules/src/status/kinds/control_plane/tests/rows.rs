@@ -67,7 +67,7 @@ fn lost(o: &mut Observed) {
     o.workload = Workload::Down(Connection {
         last_success: Some(fixtures::now() - TimeDelta::minutes(6)),
         consecutive_failures: 9,
-        error: None,
+        ..Connection::default()
     });
 }
 
