@@ -199,6 +199,11 @@ fn parse_type(text: &str) -> Result<Type, String> {
 }
 
 impl Type {
+    /// May a path go on below such a value?
+    pub fn has_more_below(&self) -> bool {
+        matches!(self, Self::Any | Self::Map(_) | Self::List(..) | Self::Struct(_))
+    }
+
     /// What a person expects to read there.
     pub fn expectation(&self) -> &'static str {
         match self {

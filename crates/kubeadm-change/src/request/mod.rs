@@ -327,6 +327,7 @@ fn set(target: &mut WantedDocuments, text: &str) -> Result<(), String> {
     let (path, value) = split(text).ok_or_else(|| "expected PATH=VALUE, such as maxPods=50".to_owned())?;
     let path = FieldPath::parse(path).map_err(|error| error.to_string())?;
     let (kind, path) = document_of(&path)?;
+    let path = with_keys(kind, path);
     let type_ = Schema::embedded()
         .type_at(kind.name(), &path)
         .map_err(|unknown| format!("{unknown} is not a field of {}", kind.name()))?;
@@ -386,6 +387,30 @@ fn document_of(path: &FieldPath) -> Result<(DocumentKind, FieldPath), String> {
             ))
         }
     }
+}
+
+/// Keys of maps may have dots, such as `memory.available`: what stands in brackets is one, and so is the rest of the path where
+/// the values of the map have nothing below them.
+fn with_keys(kind: DocumentKind, path: FieldPath) -> FieldPath {
+    let mut found = FieldPath::default();
+    let mut steps = path.0.into_iter().peekable();
+    while let Some(step) = steps.next() {
+        let step = match (Schema::embedded().type_at(kind.name(), &found), step) {
+            (Ok(Type::Map(_)), PathStep::Item(key)) => PathStep::Field(key),
+            (Ok(Type::Map(values)), PathStep::Field(key)) if !values.has_more_below() => {
+                let mut key = key;
+                while let Some(PathStep::Field(more)) =
+                    steps.next_if(|step| matches!(step, PathStep::Field(_)))
+                {
+                    key = format!("{key}.{more}");
+                }
+                PathStep::Field(key)
+            }
+            (_, step) => step,
+        };
+        found = found.step(step);
+    }
+    found
 }
 
 /// Does the path end at a flag, whose value is a text whatever it looks like?

@@ -101,10 +101,14 @@ fn single_values() {
         set("apiServer.certSANs=[b.example, c.example]"),
         ["apiServer.certSANs: a.example → b.example, c.example, a.example"]
     );
-    assert_eq!(
-        set("evictionHard[\"memory.available\"]=5%"),
-        ["evictionHard[\"memory.available\"]: (none) → 5%"]
-    );
+    for path in [
+        "evictionHard[\"memory.available\"]",
+        "evictionHard[memory.available]",
+        "evictionHard.memory.available",
+    ] {
+        let changes = set(&format!("{path}=5%"));
+        assert_eq!(changes, ["evictionHard[\"memory.available\"]: (none) → 5%"], "{path}");
+    }
     assert_eq!(set("KubeletConfiguration.featureGates.X=true"), ["featureGates.X: (none) → true"]);
     assert_eq!(
         set("apiServer.extraVolumes[a].hostPath=/a"),
@@ -124,6 +128,10 @@ fn what_cannot_be_asked_is_refused_with_a_reason() {
         (
             RequestPart::Set("featureGates.X=true".to_owned()),
             "--set featureGates.X=true: featureGates is a field of ClusterConfiguration and of KubeletConfiguration and of KubeProxyConfiguration; expected one of them before the path, such as ClusterConfiguration.featureGates.X",
+        ),
+        (
+            RequestPart::Set("evictionHard.memory.available[0]=5%".to_owned()),
+            "--set evictionHard.memory.available[0]=5%: evictionHard[\"memory.available\"][0] is not a field of KubeletConfiguration",
         ),
         (
             RequestPart::Set("networking.podSubnets=x".to_owned()),
