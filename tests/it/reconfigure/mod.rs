@@ -2,6 +2,7 @@
 
 mod as_stored;
 mod hostile;
+mod mended;
 mod offline;
 mod site;
 mod trouble;

@@ -4,6 +4,7 @@
 mod apply;
 pub mod args;
 mod forecast;
+mod mend;
 mod migrate;
 mod offline;
 mod plan;
@@ -24,7 +25,7 @@ use super::exit_code::ExitCode;
 use super::output::{self, Style};
 use args::{
     ApplyArgs, CarryOutArgs, ChangeCommand, ChangeOutputArg, ChangeStatusArgs, DiffArgs, MigrateArgs,
-    PatchTypeArg, PlanChangeArgs, RenderArgs, RequestArgs, RollbackArgs, ValidateArgs,
+    PatchTypeArg, PlanChangeArgs, RenderArgs, RequestArgs, ValidateArgs,
 };
 use capstan_dashboard::operations::change::source::{LiveCluster, SourceReading, reading_of};
 use capstan_dashboard::operations::guard::Guard;
@@ -83,14 +84,14 @@ pub async fn run(
         ChangeCommand::Rollback(args) if args.offline => {
             return offline::put_back(args, session, out, answers).await;
         }
+        ChangeCommand::Rollback(args) => mend::find(args, session, out, answers).await?,
         ChangeCommand::Validate(ValidateArgs { source, .. })
         | ChangeCommand::Diff(DiffArgs { source, .. })
         | ChangeCommand::Plan(PlanChangeArgs { source, .. })
         | ChangeCommand::Migrate(MigrateArgs { source, .. })
         | ChangeCommand::Render(RenderArgs { source, .. })
         | ChangeCommand::Apply(ApplyArgs { source, .. })
-        | ChangeCommand::Status(ChangeStatusArgs { source, .. })
-        | ChangeCommand::Rollback(RollbackArgs { source, .. }) => {
+        | ChangeCommand::Status(ChangeStatusArgs { source, .. }) => {
             source::find(source, &session.reach).await?
         }
     };

@@ -43,11 +43,19 @@ pub async fn find(source: &SourceArgs, reach: &Reach) -> anyhow::Result<SourceRe
     if let Some(folder) = &source.from_dir {
         return Ok(SourceReading { reading: files(folder)?, live: None });
     }
+    Ok(reading_of(of_server(source, reach).await?).await?)
+}
+
+/// The cluster that the arguments name at a server, before anything of it is read.
+///
+/// # Errors
+/// It cannot be reached, or is not there, in a sentence.
+pub(super) async fn of_server(source: &SourceArgs, reach: &Reach) -> anyhow::Result<LiveCluster> {
     let connection = match reach {
         Reach::Options(options) => connect(options).await?,
         Reach::Connected(connection) => connection.clone(),
     };
-    Ok(reading_of(live(connection, source.cluster.as_ref()).await?).await?)
+    live(connection, source.cluster.as_ref()).await
 }
 
 /// The cluster of the connection, or the workload cluster of one of its Clusters.

@@ -9,6 +9,7 @@ pub mod executor;
 mod failure;
 pub mod judge;
 pub mod look;
+pub mod mend;
 pub mod preflight;
 pub mod read;
 pub mod rights;

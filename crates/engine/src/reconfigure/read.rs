@@ -109,7 +109,7 @@ fn stored_text(map: &Value) -> Option<(String, String)> {
     Some((name.to_owned(), text.to_owned()))
 }
 
-fn failed(error: &Error, server: &str, verb: &'static str, resource: &str) -> ReadError {
+pub(super) fn failed(error: &Error, server: &str, verb: &'static str, resource: &str) -> ReadError {
     let reason = explain(error, server);
     if classify(error) == Cause::Forbidden {
         ReadError::MissingRight { server: server.to_owned(), verb, resource: resource.to_owned(), reason }
@@ -118,7 +118,12 @@ fn failed(error: &Error, server: &str, verb: &'static str, resource: &str) -> Re
     }
 }
 
-async fn document(client: &Client, server: &str, kind: DocumentKind) -> Result<Option<Value>, ReadError> {
+/// The ConfigMap of a document; `None`: it is not there.
+pub(super) async fn document(
+    client: &Client,
+    server: &str,
+    kind: DocumentKind,
+) -> Result<Option<Value>, ReadError> {
     let Some((name, _)) = kind.stored_in() else { return Ok(None) };
     let found = get_value(client, &config_map(name)).await;
     let map = found.map_err(|error| failed(&error, server, "get", &format!("configmaps/{name}")))?;

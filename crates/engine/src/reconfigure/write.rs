@@ -117,7 +117,7 @@ fn conflict(error: WriteError, what: String) -> ChangeWriteError {
 }
 
 /// Writes a text, and gives the new resourceVersion.
-async fn patch_map(
+pub(super) async fn patch_map(
     writer: &Writer,
     map: &str,
     text: &str,

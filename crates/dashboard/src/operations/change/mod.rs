@@ -4,6 +4,7 @@
 mod confirmed;
 mod judged;
 pub mod managed;
+mod mended;
 mod proposed;
 pub mod source;
 
@@ -13,6 +14,7 @@ use async_trait::async_trait;
 
 pub use self::confirmed::{Carrying, ChangeError, ChangeEvent, ChangeWrite, ChangeWritten, ConfirmedChange};
 pub use self::judged::{Aim, Judged, planned};
+pub use self::mended::MendedMaps;
 pub use self::proposed::{HOST, ProposedChange};
 use self::proposed::{differences, steps, summary};
 use self::source::{SourceReading, of_fleet, reading_of};

@@ -1,0 +1,55 @@
+//! What `capstan change rollback` does first where a ConfigMap cannot be read: what the last change left there is written back, so
+//! that there is something to plan from. Owns this conversation; the texts are `reconfigure::mend`'s.
+
+use std::io::{BufRead, Write};
+
+use super::args::RollbackArgs;
+use super::{Session, source};
+use crate::confirmation::LinePrompt;
+use capstan_base::text;
+use capstan_dashboard::operations::Confirmation;
+use capstan_dashboard::operations::change::MendedMaps;
+use capstan_dashboard::operations::change::source::{SourceError, SourceReading};
+use capstan_engine::reconfigure::mend::{BrokenMap, broken};
+use capstan_engine::reconfigure::read::ReadError;
+
+/// Reads what a rollback begins from.
+///
+/// # Errors
+/// It cannot be read, and no text of the last change can take its place; or that was not confirmed.
+pub(super) async fn find(
+    args: &RollbackArgs,
+    session: &Session,
+    out: &mut (impl Write + Send),
+    answers: &mut (impl BufRead + Send),
+) -> anyhow::Result<SourceReading> {
+    let error = match source::find(&args.source, &session.reach).await {
+        Err(error) if is_unreadable(&error) && !args.plan => error,
+        other => return other,
+    };
+    let live = source::of_server(&args.source, &session.reach).await?;
+    let maps = broken(&live.client, &live.server).await?;
+    if maps.is_empty() {
+        return Err(error);
+    }
+    let guard = session.guard.over(live.read_only);
+    guard.check_writable()?;
+    for BrokenMap { name, why, change, .. } in &maps {
+        let why = text::sanitize_line(why);
+        writeln!(
+            out,
+            "ConfigMap kube-system/{name} cannot be read ({why}): what change {change} left there is written back"
+        )?;
+    }
+    if !args.carry_out.yes {
+        let text = "Write it back, before anything is taken back? [y/N] ".to_owned();
+        let otherwise = "mend the ConfigMap yourself";
+        LinePrompt { text, confirmation: Confirmation::Yes, name: "", otherwise }.ask(out, answers)?;
+    }
+    guard.write(&mut MendedMaps { live: &live, maps: &maps }, &[]).await?;
+    source::find(&args.source, &session.reach).await
+}
+
+fn is_unreadable(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(SourceError::Read(ReadError::Documents(_))))
+}
