@@ -18,7 +18,7 @@ use capstan_dashboard::tui::update::update;
 use kubeadm_change::change_id::ChangeId;
 use kubeadm_change::document::{Inputs, read_inputs};
 use kubeadm_change::gate::{Doing, next};
-use kubeadm_change::plan::{PlanOptions, plan};
+use kubeadm_change::plan::{Acknowledged, PlanOptions, plan};
 use kubeadm_change::progress::{Situation, progress};
 use kubeadm_change::record::{ChangeRecord, RecordState};
 use kubeadm_change::render::{ClusterSettings, HostFacts, node};
@@ -110,7 +110,7 @@ fn underway() -> ConfigurationReading {
     let edits: Vec<RequestPart> = EDITS.iter().map(|edit| RequestPart::Set((*edit).to_owned())).collect();
     let mut target = apply(&stored, &edits, PatchKind::Strategic).expect("a request");
     let options = PlanOptions {
-        acknowledged: true,
+        acknowledged: Acknowledged::Everything,
         id: ChangeId::try_from("0a1b2c3d4e5f".to_owned()).ok(),
         ..PlanOptions::default()
     };

@@ -45,6 +45,10 @@ fn cluster_words(plan: &ChangePlan, facts: &ClusterFacts) -> String {
 /// For a terminal.
 pub fn as_text(plan: &ChangePlan, facts: &ClusterFacts) -> String {
     let mut text = head_lines(plan, facts).join("\n") + "\n";
+    if !plan.to_acknowledge.is_empty() {
+        let names = plan.to_acknowledge.join(", ");
+        let _ = writeln!(text, "to acknowledge, all by --acknowledge or each by --acknowledge NAME: {names}");
+    }
     let (before, after) = sections(plan);
     for (title, lines) in before.into_iter().chain([("STEPS", step_lines(&plan.steps))]).chain(after) {
         if !lines.is_empty() {

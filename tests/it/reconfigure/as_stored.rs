@@ -42,3 +42,20 @@ async fn what_was_stored_by_hand_is_rolled_out() {
         back.text
     );
 }
+
+#[tokio::test]
+async fn warnings_are_acknowledged_by_their_names() {
+    let person = Person::at(1, 1).await;
+    let plan = |names: &'static [&'static str]| [&["plan", "--set", "maxPods=60"][..], names].concat();
+    let open = person.says(&plan(&[])).await;
+    let words = "to acknowledge, all by --acknowledge or each by --acknowledge NAME: maxPods\n";
+    assert!(open.exit_code == 14 && open.text.contains(words), "{}", open.text);
+    for names in [&["--acknowledge", "maxPods"][..], &["--acknowledge"]] {
+        assert_eq!(person.says(&plan(names)).await.exit_code, 10, "{names:?}");
+    }
+    let other = ["apply", "--set", "maxPods=60", "--acknowledge", "mode", "--yes"];
+    let error = person.tries(&other, "").await.err().expect("it means another plan").to_string();
+    assert_eq!(error, "--acknowledge mode: this plan asks for maxPods");
+    let applied = person.applies(&["apply", "--set", "maxPods=60", "--acknowledge", "maxPods"]).await;
+    assert_eq!(applied.exit_code, 0, "{}", applied.text);
+}

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 
 use super::args::{CarryOutArgs, ExecutorArg, RequestArgs, RollbackArgs, SshHostArg};
 use super::forecast::forecast;
-use super::plan::{exit_code, shown};
+use super::plan::{check_names, exit_code, shown};
 use super::{ChangeAnswer, Session, changes, offline, runbook, status, target};
 use crate::confirmation::LinePrompt;
 use crate::exit_code::{ExitCode, WrongUsage};
@@ -28,7 +28,7 @@ use capstan_engine::reconfigure::judge::Consent;
 use capstan_engine::reconfigure::preflight::Hands;
 use capstan_engine::reconfigure::way::HostWay;
 use kubeadm_change::change_id::ChangeId;
-use kubeadm_change::plan::{AsStored, PlanOptions, PlanState};
+use kubeadm_change::plan::{Acknowledged, AsStored, PlanOptions, PlanState};
 use kubeadm_change::record::ChangeRecord;
 use kubeadm_change::request::WantedDocuments;
 
@@ -165,7 +165,7 @@ impl<'d, O: Write + Send, A: BufRead + Send> Doing<'d, O, A> {
             takes_back: aim == Aim::TakeBack,
             as_stored: as_stored.then(AsStored::default),
             patches: self.args.patch_folder.clone(),
-            acknowledged: self.args.acknowledge,
+            acknowledged: Acknowledged::of(&self.args.acknowledge),
             files: ".".to_owned(),
             ..PlanOptions::default()
         }
@@ -179,6 +179,7 @@ impl<'d, O: Write + Send, A: BufRead + Send> Doing<'d, O, A> {
         (options, action): (PlanOptions, &str),
     ) -> anyhow::Result<ChangeAnswer> {
         let judged = Judged::of_documents(found, live, documents, options).await?;
+        check_names(&Acknowledged::of(&self.args.acknowledge), &judged.plan)?;
         match judged.plan.state {
             PlanState::Ready => self.carry_out(&judged, action).await,
             PlanState::Nothing => self.without_work(&judged, action).await,
@@ -287,7 +288,7 @@ impl<'d, O: Write + Send, A: BufRead + Send> Doing<'d, O, A> {
     }
 
     fn consent(&self) -> Consent {
-        Consent { force: self.args.force, acknowledged: self.args.acknowledge }
+        Consent { force: self.args.force, acknowledged: Acknowledged::of(&self.args.acknowledge) }
     }
 
     /// Through the pipeline of everything that is written. `findings`: what was shown; `log`: of the commands on nodes.

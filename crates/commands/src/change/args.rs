@@ -173,8 +173,8 @@ pub struct PlanChangeArgs {
     #[command(flatten)]
     pub request: RequestArgs,
     /// Take what is said about the changes as read
-    #[arg(long)]
-    pub acknowledge: bool,
+    #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "")]
+    pub acknowledge: Vec<String>,
     /// Pass blocks of rules that allow it; never one that can lose data
     #[arg(long)]
     pub force: bool,
@@ -236,8 +236,8 @@ pub struct CarryOutArgs {
     #[arg(short, long)]
     pub yes: bool,
     /// Take what is said about the changes, and drift that is taken back, as read
-    #[arg(long)]
-    pub acknowledge: bool,
+    #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "")]
+    pub acknowledge: Vec<String>,
     /// Pass blocks of rules that allow it; never one that can lose data
     #[arg(long)]
     pub force: bool,

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::args::{PlanChangeArgs, PlanFormatArg, RULED, RulesArgs};
 use super::{ChangeAnswer, Session, forecast::forecast, target, text};
-use crate::exit_code::ExitCode;
+use crate::exit_code::{ExitCode, WrongUsage};
 use crate::output::{self, Style};
 use capstan_base::private_file;
 use capstan_dashboard::operations::change::planned;
@@ -18,12 +18,26 @@ use kubeadm_change::document::{DocumentKind, Inputs};
 use kubeadm_change::facts::{ClusterFacts, ManagedBy};
 use kubeadm_change::manifest_texts;
 use kubeadm_change::path::{FieldPath, PathStep};
-use kubeadm_change::plan::{AsStored, ChangePlan, PlanOptions, PlanState, name_open_change};
+use kubeadm_change::plan::{Acknowledged, AsStored, ChangePlan, PlanOptions, PlanState, name_open_change};
 use kubeadm_change::report::{self, verdict_word};
 use kubeadm_change::request::WantedDocuments;
 use kubeadm_change::rules;
 use kubeadm_change::schema::Schema;
 use kubeadm_change::{convert, yaml};
+
+/// Refuses names of conditions that the plan does not have: they were read in another one.
+///
+/// # Errors
+/// [`WrongUsage`].
+pub(super) fn check_names(acknowledged: &Acknowledged, plan: &ChangePlan) -> Result<(), WrongUsage> {
+    let unknown = acknowledged.unknown(plan);
+    if unknown.is_empty() || !matches!(plan.state, PlanState::Ready | PlanState::NeedsAcknowledgement) {
+        return Ok(());
+    }
+    let open = plan.conditions();
+    let open = if open.is_empty() { "nothing".to_owned() } else { open.join(", ") };
+    Err(WrongUsage(format!("--acknowledge {}: this plan asks for {open}", unknown.join(", "))))
+}
 
 pub(super) async fn run(
     args: &PlanChangeArgs,
@@ -33,15 +47,17 @@ pub(super) async fn run(
     let inputs = &found.reading.inputs;
     let mut target = target(inputs, &args.request)?;
     let files = args.files.as_ref().map_or_else(|| "FILES".to_owned(), |folder| folder.display().to_string());
+    let acknowledged = Acknowledged::of(&args.acknowledge);
     let options = PlanOptions {
         force: args.force,
-        acknowledged: args.acknowledge,
+        acknowledged: acknowledged.clone(),
         files,
         patches: args.patch_folder.clone(),
         as_stored: args.request.as_stored.then(AsStored::default),
         ..PlanOptions::default()
     };
     let mut plan = planned(found, &mut target, options).await?;
+    check_names(&acknowledged, &plan)?;
     if let Some(open) = found.reading.record.as_ref().filter(|record| record.is_open()) {
         name_open_change(&mut plan.drift, open, &ClusterFacts::read(inputs))?;
         plan.notes.push(format!(

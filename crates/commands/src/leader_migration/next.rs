@@ -84,8 +84,8 @@ impl<O: Write + Send, A: BufRead + Send> Next<'_, O, A> {
     ) -> anyhow::Result<Option<ChangeAnswer>> {
         if let EditAct::Configuration(_) = edit.act {
             self.say_before(before)?;
-            let CarryOutArgs { yes, acknowledge, .. } = self.args.carry_out;
-            if !before.is_empty() && yes && !acknowledge {
+            let CarryOutArgs { yes, acknowledge, .. } = &self.args.carry_out;
+            if !before.is_empty() && *yes && acknowledge.is_empty() {
                 let text = "nothing was written: add --acknowledge when this is done\n".to_owned();
                 return Ok(Some(answer(text, ExitCode::NeedsAcknowledgement)));
             }

@@ -22,7 +22,7 @@ use kubeadm_change::convert::ConvertError;
 use kubeadm_change::document::DocumentKind;
 use kubeadm_change::gate::{Doing, NextMove, next};
 use kubeadm_change::node_file::NodeFile;
-use kubeadm_change::plan::{ChangePlan, PlannedStep};
+use kubeadm_change::plan::{Acknowledged, ChangePlan, PlannedStep};
 use kubeadm_change::progress::{ItemState, ProgressItem};
 use kubeadm_change::record::{ChangeRecord, RecordState};
 use kubeadm_change::render::ClusterSettings;
@@ -195,7 +195,7 @@ impl Application<'_> {
             return Err(ApplyError::Check(why.to_owned()));
         }
         // What is acknowledged once is so for this run: half done, everything looks like drift.
-        let consent = Consent { acknowledged: true, ..self.consent };
+        let consent = Consent { acknowledged: Acknowledged::Everything, force: self.consent.force };
         let Judged { target, plan, items } = judge(client, &mut reading, &record, consent).await?;
         permitted(&plan)?;
         for (name, node) in &reading.running.nodes {

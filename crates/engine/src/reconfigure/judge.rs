@@ -7,7 +7,7 @@ use super::failure::ApplyError;
 use super::look;
 use super::read::ClusterReading;
 use crate::client::Client;
-use kubeadm_change::plan::{ChangePlan, PlanOptions, PlanState, plan};
+use kubeadm_change::plan::{Acknowledged, ChangePlan, PlanOptions, PlanState, plan};
 use kubeadm_change::progress::{ProgressItem, Situation, progress};
 use kubeadm_change::record::ChangeRecord;
 use kubeadm_change::render::RenderError;
@@ -16,16 +16,16 @@ use kubeadm_change::running::{Running, RunningNode, Sighting};
 use kubeadm_change::steps::StepId;
 
 /// What a person said to what the rules say about a change.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Consent {
     /// Pass blocks that a rule allows to be passed.
     pub force: bool,
-    pub acknowledged: bool,
+    pub acknowledged: Acknowledged,
 }
 
 impl Consent {
     /// To everything: only to look at what is under way.
-    pub const ALL: Self = Self { force: true, acknowledged: true };
+    pub const ALL: Self = Self { force: true, acknowledged: Acknowledged::Everything };
 }
 
 /// What a record asks for, what follows, and how far it is.

@@ -158,7 +158,8 @@ fn nothing_is_signed_where_the_key_is_not() {
     let finding = &plan.changes[0].finding;
     let instead = finding.alternative.as_deref().unwrap_or_default();
     assert!(finding.message.contains("authority") && instead.contains("generate-csr"), "{finding:?}");
-    let options = PlanOptions { force: true, acknowledged: true, ..PlanOptions::default() };
+    let options =
+        PlanOptions { force: true, acknowledged: Acknowledged::Everything, ..PlanOptions::default() };
     let forced = planned_with(&inputs, &["apiServer.certSANs=[x.example]"], &options);
     assert_eq!(forced.state, PlanState::Ready, "who has signed it by hand may store the name");
     let lines_of_step = lines(&forced, StepId::C1);

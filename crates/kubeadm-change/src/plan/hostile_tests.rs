@@ -60,7 +60,7 @@ fn asked(sets: &[&str]) -> Vec<RequestPart> {
 fn lines(inputs: &Inputs, target: &mut WantedDocuments, id: Option<ChangeId>) -> Vec<String> {
     let options = PlanOptions {
         force: true,
-        acknowledged: true,
+        acknowledged: Acknowledged::Everything,
         files: "FILES".to_owned(),
         id,
         ..PlanOptions::default()
@@ -156,7 +156,7 @@ fn of_objects() -> BTreeSet<String> {
 /// All lines of plans of records in which one string is replaced.
 fn of_records(stored: &Inputs, target: &WantedDocuments, payload: &str) -> Vec<String> {
     let mut found = Vec::new();
-    let options = PlanOptions { acknowledged: true, ..PlanOptions::default() };
+    let options = PlanOptions { acknowledged: Acknowledged::Everything, ..PlanOptions::default() };
     let made = plan(stored, &mut target.clone(), &options).expect("a plan");
     let beginning = Beginning { by: "ann", at: "2026-01-01T00:00:00Z".to_owned(), takes_back: None };
     let record = ChangeRecord::of_plan(&made, target, &BTreeMap::new(), None, beginning).expect("a record");

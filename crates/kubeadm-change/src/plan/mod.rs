@@ -2,6 +2,7 @@
 //! nodes it reaches, and in which steps it is done. Owns the plan as a value; must not know a client, a clock, or
 //! how a plan is printed.
 
+mod acknowledged;
 mod artefacts;
 mod derived;
 mod drift;
@@ -30,12 +31,13 @@ use super::facts::{ClusterFacts, ManagedBy};
 use super::host_lock::pasted;
 use super::network::is_dns_name;
 use super::node_file::NodeFile;
-use super::render::{self, ClusterSettings, ETCD, HostFacts, RenderError};
+use super::render::{self, ClusterSettings, HostFacts, RenderError};
 use super::request::WantedDocuments;
 use super::rollouts::{self, RolloutPart};
 use super::rules::{self, Component, Judgement, RuleFinding};
 use super::steps::StepId;
 
+pub use acknowledged::Acknowledged;
 pub use artefacts::Reach;
 pub(super) use artefacts::pod_differences;
 pub use drift::{Drift, find as find_drift, name_open_change};
@@ -120,6 +122,9 @@ pub struct ChangePlan {
     /// The folder on the nodes with patches that kubeadm applies to what it writes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub patches: Option<String>,
+    /// The conditions that nobody has acknowledged yet.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub to_acknowledge: Vec<String>,
     /// The patch for the KubeadmControlPlane that looks after the cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub control_plane_patch: Option<Value>,
@@ -140,8 +145,8 @@ pub struct AsStored {
 pub struct PlanOptions {
     /// Pass blocks that a rule allows to be passed.
     pub force: bool,
-    /// The changes whose warnings were read and taken: acknowledged as a whole.
-    pub acknowledged: bool,
+    /// The warnings that were read and taken.
+    pub acknowledged: Acknowledged,
     /// Where the files are that `kubectl` is given.
     pub files: String,
     /// The node whose etcd member leads, where that is known.
@@ -196,13 +201,18 @@ pub fn plan(
         notes,
         as_stored: options.as_stored,
         patches: options.patches.clone(),
+        to_acknowledge: Vec::new(),
         control_plane_patch,
     };
     plan.state = state(&plan, options);
     add_steps(&mut plan, target, (&facts, &hosts), options)?;
     // Writing manifests anew takes back what was changed by hand: somebody has to know.
-    if plan.state == PlanState::Ready && !options.acknowledged && plan.takes_back() {
-        plan.state = PlanState::NeedsAcknowledgement;
+    if plan.state == PlanState::Ready {
+        let open = plan.conditions().into_iter().filter(|name| !options.acknowledged.has(name));
+        plan.to_acknowledge = open.collect();
+        if !plan.to_acknowledge.is_empty() {
+            plan.state = PlanState::NeedsAcknowledgement;
+        }
     }
     let note = order_note(&plan, options);
     plan.notes.extend(note);
@@ -304,8 +314,7 @@ fn state(plan: &ChangePlan, options: &PlanOptions) -> PlanState {
     if judged.is_empty() && options.as_stored.is_none() {
         return PlanState::Nothing;
     }
-    let advises = judged.iter().any(|judged| judged.finding.verdict != Judgement::Ok);
-    if advises && !options.acknowledged { PlanState::NeedsAcknowledgement } else { PlanState::Ready }
+    PlanState::Ready
 }
 
 /// The control plane nodes: those that run, else that of the InitConfiguration, else one that stands for all.
@@ -359,15 +368,6 @@ impl ChangePlan {
     /// The nodes of the steps with this id.
     pub fn steps_of(&self, id: StepId) -> impl Iterator<Item = &str> {
         self.steps.iter().filter(move |step| step.id == id).flat_map(|step| &step.nodes).map(String::as_str)
-    }
-
-    /// Do its steps write a manifest anew that runs otherwise than stored?
-    pub fn takes_back(&self) -> bool {
-        let is_written = |drift: &Drift| {
-            let step = if drift.component == ETCD { StepId::E1 } else { StepId::M1 };
-            self.steps_of(step).any(|node| node == drift.node)
-        };
-        self.drift.iter().any(is_written)
     }
 
     /// Every component that is reached, with its nodes.

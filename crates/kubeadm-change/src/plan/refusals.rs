@@ -120,7 +120,7 @@ fn gate(change: &FieldChange, minor: Option<u64>) -> Option<NotAccepted> {
 #[cfg(test)]
 mod tests {
     use super::super::tests::{cluster, planned, planned_with};
-    use super::super::{DocumentKind, Inputs, PlanOptions, PlanState};
+    use super::super::{Acknowledged, DocumentKind, Inputs, PlanOptions, PlanState};
 
     #[test]
     fn what_a_component_does_not_start_with_is_blocked() {
@@ -190,7 +190,8 @@ mod tests {
 
     #[test]
     fn a_component_of_another_make_may_be_given_its_flag() {
-        let options = PlanOptions { force: true, acknowledged: true, ..PlanOptions::default() };
+        let options =
+            PlanOptions { force: true, acknowledged: Acknowledged::Everything, ..PlanOptions::default() };
         let plan = planned_with(&cluster(1, 0), &["apiServer.extraArgs[vendor-flag]=1"], &options);
         assert_eq!(plan.state, PlanState::Ready);
         assert!(plan.changes[0].finding.message.contains("does not have a flag --vendor-flag"));

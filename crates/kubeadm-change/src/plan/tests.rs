@@ -175,8 +175,12 @@ fn three_refusals() {
 #[test]
 fn force_passes_only_what_a_rule_allows() {
     let inputs = cluster(1, 0);
-    let options =
-        PlanOptions { force: true, acknowledged: true, files: "FILES".to_owned(), ..PlanOptions::default() };
+    let options = PlanOptions {
+        force: true,
+        acknowledged: Acknowledged::Everything,
+        files: "FILES".to_owned(),
+        ..PlanOptions::default()
+    };
     let state = |set: &str| planned_with(&inputs, &[set], &options).state;
     assert_eq!(state("apiServer.extraArgs[client-ca-file]=/etc/other.crt"), PlanState::Ready);
     for never in [

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::*;
 use crate::gate::{Doing, NextMove, next};
 use crate::plan::tests::cluster;
-use crate::plan::{PlanOptions, plan};
+use crate::plan::{Acknowledged, PlanOptions, plan};
 use crate::request::{PatchKind, RequestPart, apply};
 use crate::running::PodState;
 
@@ -24,7 +24,11 @@ impl Case {
         let inputs = cluster(control_planes, workers);
         let parts: Vec<RequestPart> = sets.iter().map(|set| RequestPart::Set((*set).to_owned())).collect();
         let mut target = apply(&inputs, &parts, PatchKind::Strategic).expect("a request");
-        let options = PlanOptions { acknowledged: true, takes_back: true, ..PlanOptions::default() };
+        let options = PlanOptions {
+            acknowledged: Acknowledged::Everything,
+            takes_back: true,
+            ..PlanOptions::default()
+        };
         let plan = plan(&inputs, &mut target, &options).expect("a plan");
         let mut running = Running::of(&inputs.objects);
         for node in running.nodes.values_mut() {

@@ -150,7 +150,7 @@ impl ConfirmedChange<'_> {
             server: self.live.server.clone(),
             hands: hands.clone(),
             change: record,
-            consent: *consent,
+            consent: consent.clone(),
             confirmed: confirmed.clone(),
             clock: clock.clone(),
             pace: *pace,

@@ -26,6 +26,7 @@ use capstan_engine::reconfigure::apply::Applied;
 use capstan_engine::reconfigure::drain::DrainTimes;
 use capstan_engine::reconfigure::judge::{self, Consent, judge, permitted};
 use kubeadm_change::gate::{self, Doing};
+use kubeadm_change::plan::Acknowledged;
 use kubeadm_change::record::ChangeRecord;
 
 /// The field manager of what is written.
@@ -93,7 +94,7 @@ impl ConfigurationReader for ClusterConfigurations {
         let carrying = Carrying {
             clock: self.guard.clock.clone(),
             // What speaks against it stood in the dialog that was confirmed; a block cannot be.
-            consent: Consent { force: false, acknowledged: true },
+            consent: Consent { force: false, acknowledged: Acknowledged::Everything },
             confirmed: Vec::new(),
             pace: PACE,
             hands: None,
