@@ -17,7 +17,7 @@ use capstan_commands::{engine_status, output};
 use capstan_dashboard::tui::Exit;
 use capstan_engine::client::connect;
 use capstan_engine::controllers::{self, SyncedKeys};
-use capstan_engine::engine::lease::identity_of;
+use capstan_engine::engine::lease::{LeaseOptions, identity_of};
 use capstan_engine::engine::sharing::Sharing;
 use capstan_engine::engine::upstream::UpstreamLeases;
 use capstan_engine::engine::{Engine, EngineOptions};
@@ -70,7 +70,10 @@ pub async fn run(cli: &Cli, args: &EngineArgs) -> anyhow::Result<Exit> {
     let shared = shared(&args.sharing, component, is_simulated)?;
     engine_status::refuse_other_kind(&connection.client, of_lease, shared.is_some()).await?;
     let options = EngineOptions {
-        lease: Some(sharing::primary(of_lease, component, shared.is_some(), &holder())),
+        lease: Some(LeaseOptions {
+            annotations: args.gates.published(args.gates.runtime_sdk()),
+            ..sharing::primary(of_lease, component, shared.is_some(), &holder())
+        }),
         sharing: shared,
         upstream: Some(upstream_leases(args)),
         namespace: namespace.clone(),

@@ -1,5 +1,6 @@
 //! Upstream's feature gates, as far as they change what capstan does. Owns their words; must not know what they open.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
@@ -7,6 +8,7 @@ use clap::Args;
 
 use capstan_commands::arguments::HandlersArg;
 use capstan_engine::controllers::in_place::Settings;
+use k8s_machinery::lease;
 
 /// Feature gates, closed by default as upstream.
 #[derive(Clone, Debug, Default, Args)]
@@ -86,6 +88,16 @@ impl GateArgs {
 }
 
 impl GateArgs {
+    /// What an engine with these gates writes on its own Lease, for those who predict what it does.
+    pub fn published(&self, registers_extensions: bool) -> BTreeMap<String, String> {
+        let in_place = self.in_place();
+        let gates = format!("RuntimeSDK={registers_extensions},InPlaceUpdates={}", in_place.on);
+        BTreeMap::from([
+            (lease::FEATURE_GATES.to_owned(), gates),
+            (lease::IN_PLACE_HANDLERS.to_owned(), in_place.handlers.word().to_owned()),
+        ])
+    }
+
     /// The same where the gate is open unless it was closed: in the demo, which has a cluster to show it.
     pub fn in_place_unless_closed(&self) -> Settings {
         Settings { on: self.stated(GateName::InPlaceUpdates).unwrap_or(true), ..self.in_place() }
@@ -107,6 +119,9 @@ mod tests {
         }
         let all = ["InPlaceUpdates=true", "InPlaceUpdates=false"].map(|text| gate(text).expect("a gate"));
         let args = GateArgs { feature_gates: all.into(), ..GateArgs::default() };
+        let union = GateArgs { in_place_handlers: HandlersArg::Union, ..args.clone() }.published(true);
+        assert_eq!(union[lease::FEATURE_GATES], "RuntimeSDK=true,InPlaceUpdates=false");
+        assert_eq!(union[lease::IN_PLACE_HANDLERS], "union");
         assert!(!args.in_place().on && !args.in_place_unless_closed().on, "the last word counts");
         assert!(!GateArgs::default().in_place().on && GateArgs::default().in_place_unless_closed().on);
     }

@@ -211,7 +211,11 @@ fn among_servers(
         }
         return Ok((None, None));
     }
-    Ok((Some(sharing::primary("default", component, shared.is_some(), &holder())), shared))
+    let lease = LeaseOptions {
+        annotations: args.gates.published(true),
+        ..sharing::primary("default", component, shared.is_some(), &holder())
+    };
+    Ok((Some(lease), shared))
 }
 
 /// The reference extension, when it is asked for.

@@ -23,6 +23,8 @@ use capstan_engine::client::clusters::list_clusters;
 use capstan_engine::client::get;
 use capstan_worlds::extension::{Behaviour, DevHosts, Extension, Identity, Serving, extension_config, serve};
 use capstan_worlds::standalone::extension::register;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::{Api, PostParams};
 use serde_json::json;
 
 use super::simulation::{Sim, manifest, settled};
@@ -181,4 +183,30 @@ async fn what_no_extension_covers_is_the_reason_and_silence_is_not_a_yes() {
     );
     let preview = person.preview(plane, "harbor-cp", "v1.34.2 no-surge").await;
     assert!(refusal(&preview).contains("is not known"), "{}", refusal(&preview));
+}
+
+#[tokio::test(start_paused = true)]
+async fn previews_ask_as_many_extensions_as_the_engine_wrote_on_its_lease() {
+    let (sim, _serving) = up(63, "").await;
+    let person = Person::at(&sim);
+    let configs: Api<ExtensionConfig> = Api::all(sim.connection.client.clone());
+    let first = configs.get("ext").await.expect("registered");
+    let metadata = ObjectMeta { name: Some("second".to_owned()), ..ObjectMeta::default() };
+    let second = ExtensionConfig { metadata, status: None, ..first };
+    configs.create(&PostParams::default(), &second).await.expect("created");
+    sim.until("the second extension", 60, async |_: &Sim| {
+        let found = configs.get("second").await.expect("there");
+        found.status.is_some_and(|status| !status.handlers.is_empty())
+    })
+    .await;
+    let plane = Gvk::of::<KubeadmControlPlane>();
+    let alone = person.preview(plane.clone(), "harbor-cp", "v1.34.2 no-surge").await;
+    assert!(!alone.is_allowed(), "two are too many where nothing else is said");
+
+    let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "capstan-engine",
+        "namespace": "default", "labels": {"capstan.dev/engine": "engine"},
+        "annotations": {"capstan.dev/in-place-handlers": "union"}}, "spec": {"holderIdentity": "a_1"}});
+    sim.create(vec![lease]).await;
+    let told = person.preview(plane, "harbor-cp", "v1.34.2 no-surge").await;
+    assert!(told.is_allowed(), "{:?}", told.findings);
 }

@@ -58,9 +58,10 @@ pub async fn refuse_other_kind(client: &Client, namespace: &str, is_shared: bool
     );
 }
 
-const HEADS: [&str; 7] = ["LEASE", "COMPONENT", "STATE", "HOLDER", "RENEWED", "TRANSITIONS", "CONTROLLERS"];
+const HEADS: [&str; 9] =
+    ["LEASE", "COMPONENT", "STATE", "HOLDER", "RENEWED", "TRANSITIONS", "CONTROLLERS", "GATES", "HANDLERS"];
 
-fn cells(lease: &WatchedLease, now: Timestamp) -> [String; 7] {
+fn cells(lease: &WatchedLease, now: Timestamp) -> [String; 9] {
     let shown = |text: &str| if text.is_empty() { "-".to_owned() } else { text::sanitize_line(text) };
     let age_s = lease.renewed_us.map(|us| (now.timestamp_micros() - us) / 1_000_000);
     [
@@ -71,6 +72,8 @@ fn cells(lease: &WatchedLease, now: Timestamp) -> [String; 7] {
         age_s.map_or("-".to_owned(), |age| human_duration(age.max(0))),
         lease.transitions.to_string(),
         shown(&lease.controllers),
+        shown(&lease.feature_gates),
+        shown(&lease.in_place_handlers),
     ]
 }
 

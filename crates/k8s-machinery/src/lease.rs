@@ -6,6 +6,12 @@ pub const COMPONENT: &str = "capstan.dev/engine";
 /// Annotation: the controllers that the holder runs under it, with commas between them.
 pub const CONTROLLERS: &str = "capstan.dev/controllers";
 
+/// Annotation of an engine's own Lease: upstream's feature gates that it was started with, as `GATE=BOOL` with commas between
+/// them.
+pub const FEATURE_GATES: &str = "capstan.dev/feature-gates";
+/// Annotation of an engine's own Lease: how many extensions may answer a hook about updates in place, `one` or `union`.
+pub const IN_PLACE_HANDLERS: &str = "capstan.dev/in-place-handlers";
+
 /// Header of a write that rests on a Lease; capstan's own server compares it. One for each Lease.
 pub const FENCE_HEADER: &str = "capstan-fence";
 

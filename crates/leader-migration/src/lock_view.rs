@@ -40,6 +40,10 @@ pub struct WatchedLease {
     pub engine: Option<String>,
     /// What such an engine runs under it.
     pub controllers: String,
+    /// The feature gates that such an engine was started with.
+    pub feature_gates: String,
+    /// How many extensions such an engine lets answer a hook.
+    pub in_place_handlers: String,
     /// Since the first look, by our clock.
     pub watched_s: u64,
     /// Since it was last seen to change. `None`: it did not.

@@ -106,7 +106,7 @@ fn record_of(lease: &Lease) -> WatchedLease {
     let text = |text: Option<&String>| text.map(|text| sanitize_line(text)).unwrap_or_default();
     let (meta, spec) = (&lease.metadata, lease.spec.clone().unwrap_or_default());
     let label = meta.labels.as_ref().and_then(|labels| labels.get(lease::COMPONENT));
-    let note = meta.annotations.as_ref().and_then(|notes| notes.get(lease::CONTROLLERS));
+    let note = |key: &str| text(meta.annotations.as_ref().and_then(|notes| notes.get(key)));
     WatchedLease {
         namespace: text(meta.namespace.as_ref()),
         name: text(meta.name.as_ref()),
@@ -118,7 +118,9 @@ fn record_of(lease: &Lease) -> WatchedLease {
         strategy: spec.strategy.as_ref().map(|strategy| sanitize_line(strategy)),
         preferred_holder: spec.preferred_holder.as_ref().map(|holder| sanitize_line(holder)),
         engine: label.map(|label| sanitize_line(label)),
-        controllers: text(note),
+        controllers: note(lease::CONTROLLERS),
+        feature_gates: note(lease::FEATURE_GATES),
+        in_place_handlers: note(lease::IN_PLACE_HANDLERS),
         ..WatchedLease::default()
     }
 }

@@ -43,9 +43,9 @@ pub struct PlanArgs {
     /// Ask the registered extensions which Machines they can update in place; they are told what would change
     #[arg(long, conflicts_with = "files")]
     pub ask_extensions: bool,
-    /// How many extensions may answer a hook, as the engine was told
-    #[arg(long, value_enum, default_value_t = HandlersArg::One, value_name = "HOW", requires = "ask_extensions")]
-    pub in_place_handlers: HandlersArg,
+    /// How many extensions may answer a hook; without it as the engine says on its Lease, else one
+    #[arg(long, value_enum, value_name = "HOW", requires = "ask_extensions")]
+    pub in_place_handlers: Option<HandlersArg>,
     #[arg(short, long, default_value = "text")]
     pub output: PlanOutputArg,
 }
@@ -98,7 +98,7 @@ pub async fn from_server(
     };
     let lists = list_clusters(connection, namespace, cluster.as_deref()).await?;
     let (dump, at) = (Dump::of_lists(lists.kinds), moment(args, now));
-    let handlers = args.in_place_handlers.of();
+    let handlers = args.in_place_handlers.map(HandlersArg::of);
     let known = if args.ask_extensions { ask(connection, handlers, &dump, at).await } else { Known::Nothing };
     let mut forecast = forecast_knowing(&dump, &known, at);
     forecast.remarks.extend(lists.gaps);
@@ -106,7 +106,12 @@ pub async fn from_server(
 }
 
 /// Asks the registered extensions about whatever the plans of `dump` depend on.
-pub(super) async fn ask(connection: &Connection, handlers: Handlers, dump: &Dump, at: Timestamp) -> Known {
+pub(super) async fn ask(
+    connection: &Connection,
+    handlers: Option<Handlers>,
+    dump: &Dump,
+    at: Timestamp,
+) -> Known {
     match AtServer::read(connection, Clock::system()).await {
         Ok(extensions) => Known::Asked(extensions.with(handlers).ask(dump, &|_| true, at).await),
         Err(why) => Known::Failed(why),

@@ -60,9 +60,9 @@ pub struct SimulateArgs {
     /// Ask the registered extensions which Machines they can update in place; they are told what would change
     #[arg(long, conflicts_with_all = ["files", "beside", "calendar", "upgrade", "score"])]
     pub ask_extensions: bool,
-    /// How many extensions may answer a hook, as the engine was told
-    #[arg(long, value_enum, default_value_t = HandlersArg::One, value_name = "HOW", requires = "ask_extensions")]
-    pub in_place_handlers: HandlersArg,
+    /// How many extensions may answer a hook; without it as the engine says on its Lease, else one
+    #[arg(long, value_enum, value_name = "HOW", requires = "ask_extensions")]
+    pub in_place_handlers: Option<HandlersArg>,
     /// How long a step takes, instead of what the Machines tell: bootstrap, infrastructure, node, drain, removal or update
     #[arg(long = "timing", value_name = "STEP=DURATION")]
     pub timings: Vec<TimingArg>,

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use anyhow::{anyhow, bail};
 
-use super::arguments::PlanOutputArg;
+use super::arguments::{HandlersArg, PlanOutputArg};
 use super::exit_code::WrongUsage;
 use super::output::{self, Style};
 use super::plan::ask;
@@ -196,7 +196,7 @@ impl<'a> Prepared<'a> {
 
     /// Asks the registered extensions about what is tried. Answers with what they said, in sentences.
     async fn ask(&mut self, connection: &Connection) -> Vec<String> {
-        match ask(connection, self.args.in_place_handlers.of(), &self.dump, self.now).await {
+        match ask(connection, self.args.in_place_handlers.map(HandlersArg::of), &self.dump, self.now).await {
             Known::Asked(asked) => {
                 let said = asked.in_words();
                 self.scenario.in_place = Some(Arc::new(asked));

@@ -4,10 +4,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use k8s_openapi::api::coordination::v1::Lease;
+
 use super::{chosen, completed, machine, machine_set};
 use crate::client::read::list_values;
 use crate::client::write::gvk_of;
-use crate::client::{Connection, Writer, explain};
+use crate::client::{Client, Connection, Writer, explain};
 use crate::runtime_sdk::{Https, Runtime};
 use capi_forecast::forecast::in_place::{InPlaceAnswer, InPlaceAnswers, InPlaceQuestion, Sides, Whom};
 use capi_forecast::forecast::questions;
@@ -17,6 +19,26 @@ use capi_rules::status::in_place::{Replace, Verdict};
 use capi_types::extension_config::ExtensionConfig;
 use capi_types::hook::Hook;
 use capstan_base::time::{Clock, Timestamp};
+use k8s_machinery::lease;
+
+/// What the engines of the server wrote on their Leases. `None`: they say different things, or nothing, or the Leases may
+/// not be read.
+async fn published(client: &Client) -> Option<Handlers> {
+    let listed = list_values(client, &gvk_of::<Lease>(), "", lease::COMPONENT).await;
+    let listed =
+        listed.inspect_err(|error| tracing::debug!("what the engine was started with is not known: {error}"));
+    let leases = listed.ok()?.into_iter().filter_map(|value| serde_json::from_value::<Lease>(value).ok());
+    let is_held = |lease: &Lease| {
+        let holder = lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref());
+        holder.is_some_and(|holder| !holder.is_empty())
+    };
+    let said = leases.filter(is_held).filter_map(|lease| {
+        let word = lease.metadata.annotations?.remove(lease::IN_PLACE_HANDLERS)?;
+        Handlers::named(&word)
+    });
+    let said: Vec<Handlers> = said.collect();
+    said.first().copied().filter(|first| said.iter().all(|other| other == first))
+}
 
 /// The field manager of the dry runs, where no other is named.
 const MANAGER: &str = "capstan";
@@ -49,12 +71,13 @@ impl AtServer {
             runtime.register(&config, &handlers.unwrap_or_default());
         }
         let writer = Writer::new(connection.client.clone(), MANAGER);
-        Ok(Self { runtime, writer, handlers: Handlers::default(), is_read_only: connection.read_only })
+        let handlers = published(&connection.client).await.unwrap_or_default();
+        Ok(Self { runtime, writer, handlers, is_read_only: connection.read_only })
     }
 
-    /// How many extensions may answer a hook, as the engine was told.
-    pub fn with(self, handlers: Handlers) -> Self {
-        Self { handlers, ..self }
+    /// How many extensions may answer a hook, where that is not to be what the engine wrote on its Lease.
+    pub fn with(self, handlers: Option<Handlers>) -> Self {
+        Self { handlers: handlers.unwrap_or(self.handlers), ..self }
     }
 
     /// Asks whatever the plans of `dump` depend on; `is_meant` says whose, by kind and name.

@@ -16,6 +16,21 @@ pub enum Handlers {
     Union,
 }
 
+impl Handlers {
+    /// As the option names it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::One => "one",
+            Self::Union => "union",
+        }
+    }
+
+    /// The other way round; `None`: it is neither.
+    pub fn named(word: &str) -> Option<Self> {
+        [Self::One, Self::Union].into_iter().find(|handlers| handlers.word() == word)
+    }
+}
+
 /// More handlers of a hook than are supported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TooManyHandlers {
