@@ -6,9 +6,10 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::args::{Cli, EngineArgs, SharingArgs};
-use super::sharing;
+use super::{held_up, sharing};
 use capi_types::names::lease;
 use capstan_base::rng::Rng;
 use capstan_base::time::Clock;
@@ -97,10 +98,12 @@ pub async fn run(cli: &Cli, args: &EngineArgs) -> anyhow::Result<Exit> {
     }
     controllers::register(&mut engine, workload, controllers::Settings { synced_keys, in_place, graces });
     let stop = CancellationToken::new();
+    let telling = AbortOnDropHandle::new(tokio::spawn(held_up::print_changes(engine.handle())));
     let running = tokio::spawn(engine.run(stop.clone()));
     let only = if namespace.is_empty() { String::new() } else { format!(", only in namespace {namespace}") };
     output::print(&format!("capstan engine runs against {}{only}\n", connection.server))?;
     let exit = stopped().await?;
+    drop(telling);
     stop.cancel();
     running.await.context("the engine ended with a panic")?;
     Ok(exit)

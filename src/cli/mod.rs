@@ -15,6 +15,7 @@ pub mod exit_code;
 #[cfg(feature = "worlds")]
 pub mod extension;
 mod gates;
+mod held_up;
 #[cfg(feature = "worlds")]
 pub mod listen;
 #[cfg(feature = "worlds")]
