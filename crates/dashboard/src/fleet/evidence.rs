@@ -3,7 +3,7 @@
 
 use super::judge::{Basis, Judgement};
 use super::pending::pending;
-use super::row::{Condition, Counters, Misshapen, Row};
+use super::row::{Condition, Counters, FAILURE, Misshapen, Row};
 use capi_types::condition_types::condition_type;
 
 /// The evidence for a judgement in a few words; empty for "nothing".
@@ -42,12 +42,17 @@ fn evidence(row: &Row, judgement: Judgement) -> String {
 pub(super) fn type_and_reason(row: &Row, why: Basis) -> (&str, &str) {
     match why {
         Basis::Nothing => ("", ""),
-        Basis::Condition(at) => row.conditions.get(at).map_or(("", ""), |c| (&c.type_, &c.reason)),
+        Basis::Condition(at) => match row.conditions.get(at) {
+            Some(c) if c.type_.as_ref() == FAILURE => ("Status", "Failed"),
+            Some(c) => (&c.type_, &c.reason),
+            None => ("", ""),
+        },
         Basis::NotReported => ("Status", "NotReported"),
         Basis::ControlPlaneNotRead => ("Status", "ControlPlaneNotRead"),
         Basis::Deleting => ("Deleting", "Deleting"),
         Basis::Behind => ("Status", "Behind"),
         Basis::Counters => ("Status", "CountersDiffer"),
+        Basis::Phase if row.phase.as_ref() == "Failed" => ("Status", "Failed"),
         Basis::Phase => ("Status", "Phase"),
         Basis::Pending => ("Status", "Pending"),
         Basis::Misshapen => ("Status", "Misshapen"),

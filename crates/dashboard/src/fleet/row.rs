@@ -217,6 +217,9 @@ impl Equivalent<Arc<ConditionText>> for ConditionWords<'_> {
     }
 }
 
+/// The type under which `failureReason` and `failureMessage` stand among the conditions: its controllers gave the object up.
+pub const FAILURE: &str = "Failure";
+
 /// One condition of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 
-use super::lax::{Lax, Texts};
+use super::lax::{Lax, Text, Texts};
 use super::slim::{Condition, Counts, Ref, Requirement, Slim, VersionCount};
 use crate::fleet::conditions::{ConditionMarks, Places, is_older_version};
 use crate::fleet::intern::{Interner, Tables};
@@ -190,6 +190,21 @@ impl Builder<'_> {
         self.line(text)
     }
 
+    /// Where v1beta1 has it, and where v1beta2 keeps it.
+    fn failure(&self) -> Option<Condition> {
+        let (status, older) = (&self.o.status, &self.o.status.deprecated.v1beta1);
+        let first = |places: [&Text; 2]| places.into_iter().find(|text| !text.is_empty()).cloned();
+        let reason = first([&status.failure_reason, &older.failure_reason]);
+        let message = first([&status.failure_message, &older.failure_message]);
+        (reason.is_some() || message.is_some()).then(|| Condition {
+            r#type: Lax(row::FAILURE.into()),
+            status: Lax("True".into()),
+            reason: Lax(reason.unwrap_or_default()),
+            message: Lax(message.unwrap_or_default()),
+            ..Condition::default()
+        })
+    }
+
     fn conditions(&mut self) -> (Box<[row::Condition]>, bool) {
         let status = &self.o.status;
         let places = Places {
@@ -199,8 +214,9 @@ impl Builder<'_> {
         };
         let gvk = &self.decoder.gvk;
         let (list, legacy) = places.choose(&gvk.group, &gvk.version);
-        let conditions = list.iter().filter(|c| !c.r#type.is_empty()).map(|c| self.condition(c)).collect();
-        (conditions, legacy)
+        let own = list.iter().filter(|c| !c.r#type.is_empty());
+        let failure = self.failure();
+        (own.chain(&failure).map(|c| self.condition(c)).collect(), legacy)
     }
 
     fn condition(&mut self, c: &Condition) -> row::Condition {
@@ -256,7 +272,6 @@ impl Builder<'_> {
 
     fn replicas(&mut self) -> row::ReplicaFacts {
         let (spec, status) = (&self.o.spec, &self.o.status);
-        let newer = &status.v1beta2;
         let template = [&spec.template, &spec.machine_template]
             .into_iter()
             .find(|t| !t.spec.infrastructure_ref.kind.is_empty() || !t.infrastructure_ref.kind.is_empty());
@@ -269,16 +284,7 @@ impl Builder<'_> {
         });
         let after = if spec.rollout.after.is_empty() { &spec.rollout_after } else { &spec.rollout.after };
         row::ReplicaFacts {
-            counters: row::Counters {
-                desired: spec.replicas.0,
-                current: status.replicas.0,
-                ready: newer.ready_replicas.or(status.ready_replicas.0),
-                available: newer.available_replicas.or(status.available_replicas.0),
-                up_to_date: newer
-                    .up_to_date_replicas
-                    .or(status.up_to_date_replicas.0)
-                    .or(status.updated_replicas.0),
-            },
+            counters: self.counters(),
             versions: self.versions(&status.versions),
             initialized: status
                 .initialization
@@ -289,6 +295,29 @@ impl Builder<'_> {
             external_etcd: !spec.kubeadm_config_spec.cluster_configuration.etcd.external.endpoints.is_empty(),
             infrastructure_ref: infrastructure.and_then(|r| self.reference(r)),
             bootstrap_ref: self.reference(&spec.template.spec.bootstrap.config_ref),
+        }
+    }
+
+    /// A counter that v1beta2 leaves out is not known. v1beta1 leaves out what is zero, once a status is there.
+    fn counters(&self) -> row::Counters {
+        let (status, gvk) = (&self.o.status, &self.decoder.gvk);
+        let newer = &status.v1beta2;
+        let is_written = status.observed_generation.is_some() || !status.phase.is_empty();
+        let zero = (is_written && is_older_version(&gvk.group, &gvk.version)).then_some(0);
+        let current = status.replicas.0.or(zero);
+        let ready = newer.ready_replicas.or(status.ready_replicas.0).or(zero);
+        // By the older contract a control plane counts what is not available, and its available ones are the ready ones.
+        let rest = status.unavailable_replicas.and_then(|n| current.map(|current| current.saturating_sub(n)));
+        let without = if self.decoder.kind == Kind::ControlPlane { zero.and(ready) } else { zero };
+        row::Counters {
+            desired: self.o.spec.replicas.0,
+            current,
+            ready,
+            available: newer.available_replicas.or(status.available_replicas.0).or(rest).or(without),
+            up_to_date: newer
+                .up_to_date_replicas
+                .or(status.up_to_date_replicas.0)
+                .or(status.updated_replicas.0),
         }
     }
 

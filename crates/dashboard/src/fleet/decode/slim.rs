@@ -85,7 +85,8 @@ lenient! {
         observed_generation: Option<u32>, phase: Text, version: Text, failure_domain: Text, node_ref: Ref,
         addresses: Vec<Address>, node_info: NodeInfo,
         replicas: Option<u32>, ready_replicas: Option<u32>, available_replicas: Option<u32>,
-        up_to_date_replicas: Option<u32>, updated_replicas: Option<u32>,
+        up_to_date_replicas: Option<u32>, updated_replicas: Option<u32>, unavailable_replicas: Option<u32>,
+        failure_reason: Text, failure_message: Text,
         control_plane: Counts, workers: Counts, versions: Vec<VersionCount>,
         initialization: Initialization, initialized: bool, infrastructure_ready: bool, control_plane_ready: bool,
         conditions: Vec<Condition>, v1beta2: Newer, deprecated: Deprecated, deletion: Stages,
@@ -104,7 +105,7 @@ lenient! {
         last_transition_time: Text,
     }
     Deprecated { v1beta1: Older }
-    Older { conditions: Vec<Condition> }
+    Older { conditions: Vec<Condition>, failure_reason: Text, failure_message: Text }
     /// `status.v1beta2` of objects read through v1beta1.
     Newer {
         conditions: Vec<Condition>, ready_replicas: Option<u32>, available_replicas: Option<u32>,

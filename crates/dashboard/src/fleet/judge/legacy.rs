@@ -1,8 +1,8 @@
 //! Rules for conditions of the older kind (v1beta1). Must not know those of the newer one.
 
-use super::{Basis, Judgement, Rank, Rules};
+use super::{Basis, Judgement, PROGRESS_MAX_S, Rank, Rules};
 use crate::fleet::Verdict;
-use crate::fleet::row::Severity;
+use crate::fleet::row::{Kind, Severity};
 use capi_types::condition::Status;
 
 /// Reasons of older conditions that warn of what only takes its time.
@@ -19,6 +19,8 @@ impl Rules<'_> {
         // By contract `Ready` sums the others up: what is only information beside it explains, and asks for nothing.
         let is_ready = row.condition("Ready").is_some_and(|c| c.status == Status::True);
         let settled = matches!(row.phase.as_ref(), "" | "Provisioned" | "Running" | "Failed");
+        let has_parts =
+            row.conditions.iter().any(|c| c.type_.as_ref() != "Ready" && c.status != Status::True);
         for (at, c) in row.conditions.iter().enumerate() {
             let moving = LEGACY_MOVES.contains(&c.reason.as_ref());
             let verdict = match (c.status, c.severity) {
@@ -32,15 +34,28 @@ impl Rules<'_> {
                 }
                 (Status::False, Severity::Warning | Severity::None) => Verdict::Progressing,
             };
-            let rank = if verdict == Verdict::Progressing { Rank::Acting } else { Rank::Broken };
-            self.claim(Judgement {
-                verdict,
-                why: Basis::Condition(at),
-                rank,
-                since_s: c.since_s,
-                ..Judgement::WELL
-            });
+            // The summary has the worst of its parts, which say why.
+            let is_summary = has_parts && c.type_.as_ref() == "Ready";
+            self.claim_older(at, verdict, is_summary);
         }
+        if row.kind == Kind::MachinePool && !row.phase.is_empty() {
+            self.pool();
+        }
+        self.counters();
         self.behind();
+    }
+
+    fn claim_older(&mut self, at: usize, verdict: Verdict, is_summary: bool) {
+        let (why, since_s) = (Basis::Condition(at), self.row.conditions[at].since_s);
+        if verdict == Verdict::Progressing && since_s != 0 && self.context.below == Verdict::Ok {
+            let start_s = self.idle_since_s(at);
+            return self.until(start_s, PROGRESS_MAX_S, why, Rank::Acting, Verdict::Degraded);
+        }
+        let rank = match verdict {
+            Verdict::Progressing => Rank::Acting,
+            _ if is_summary => Rank::Overdue,
+            _ => Rank::Broken,
+        };
+        self.claim(Judgement { verdict, why, rank, since_s, ..Judgement::WELL });
     }
 }

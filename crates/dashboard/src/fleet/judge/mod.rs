@@ -21,7 +21,7 @@ pub use cover::{Cover, Ending};
 pub use machine::Starts;
 
 use super::pending::pending;
-use super::row::{Condition, Kind, Misshapen, Row};
+use super::row::{Condition, FAILURE, Kind, Misshapen, Row};
 use super::usual::Limits;
 use crate::fleet::Verdict;
 use capi_types::condition::Status;
@@ -218,6 +218,7 @@ impl<'a> Rules<'a> {
         if self.context.lacks_control_plane {
             self.control_plane_not_read();
         }
+        self.given_up();
         if row.legacy {
             return self.legacy();
         }
@@ -343,6 +344,18 @@ impl<'a> Rules<'a> {
             return self.fault(Verdict::Degraded, at, 0);
         }
         self.fault(Verdict::Unknown, at, RETRIED_S);
+    }
+
+    /// A failure that controllers do not get over by themselves, whatever the conditions still repeat.
+    fn given_up(&mut self) {
+        let (why, rank) = match self.find(FAILURE) {
+            Some((at, _)) => (Basis::Condition(at), Rank::Broken),
+            // The phase alone gives no reason: a condition that does comes before it.
+            None if self.row.phase.as_ref() == "Failed" => (Basis::Phase, Rank::Overdue),
+            None => return,
+        };
+        let verdict = Verdict::Degraded;
+        self.claim(Judgement { verdict, why, rank, delay_s: HARD_S, ..Judgement::WELL });
     }
 
     fn not_reported(&mut self) {

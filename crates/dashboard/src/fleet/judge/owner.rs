@@ -103,13 +103,8 @@ impl Rules<'_> {
     /// A MachinePool has no conditions but `Paused` at v1.14.0: phase and counters speak.
     pub(super) fn pool(&mut self) {
         match self.row.phase.as_ref() {
-            "Failed" => self.claim(Judgement {
-                verdict: Verdict::Degraded,
-                why: Basis::Phase,
-                rank: Rank::Broken,
-                ..Judgement::WELL
-            }),
-            "Running" => {}
+            // Given up, which is judged for every kind.
+            "Failed" | "Running" => {}
             "" | "Unknown" => self.not_reported(),
             _ => self.progress(Basis::Phase, Rank::Acting),
         }

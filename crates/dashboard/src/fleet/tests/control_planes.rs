@@ -42,6 +42,11 @@ fn seen(fleet: &Fleet) -> (Verdict, String) {
 fn what_a_cluster_names_is_judged_by_its_own_conditions() {
     let failed = condition("Ready", "False", "Error", "QuotaExceeded");
     let ready = |severity: &str, reason: &str| condition("Ready", "True", severity, reason);
+    let lately = |type_: &str, reason: &str| {
+        let mut condition = condition(type_, "False", "Info", reason);
+        condition["lastTransitionTime"] = json!("2026-11-20T09:58:00Z");
+        condition
+    };
     for (conditions, verdict, words) in [
         (json!([failed]), Verdict::Degraded, "p: Ready: QuotaExceeded"),
         // Neither severity nor reason, as of Rancher's kinds.
@@ -51,10 +56,18 @@ fn what_a_cluster_names_is_judged_by_its_own_conditions() {
         (json!([ready("", "Ready")]), Verdict::Ok, ""),
         // EKS says by these that something is done.
         (json!([ready("", ""), condition("Creating", "False", "Info", "created")]), Verdict::Ok, ""),
+        (json!([lately("Creating", "waiting")]), Verdict::Progressing, "p: Creating: waiting"),
+        // Progress has an end, of whatever kind its conditions are.
         (
             json!([condition("Creating", "False", "Info", "waiting")]),
-            Verdict::Progressing,
+            Verdict::Degraded,
             "p: Creating: waiting",
+        ),
+        // The summary repeats its part, which says why.
+        (
+            json!([failed, condition("Instances", "False", "Error", "NoRoom")]),
+            Verdict::Degraded,
+            "p: Instances: NoRoom",
         ),
         (
             json!([ready("", ""), condition("Synced", "False", "Error", "Refused")]),

@@ -9,8 +9,16 @@ use capi_types::condition_types::condition_type;
 use capstan_testing::reported::reported;
 
 /// Evidence that is not a condition, as `evidence` names it.
-const STATUS: [&str; 7] =
-    ["NotReported", "ControlPlaneNotRead", "Misshapen", "Behind", "CountersDiffer", "Phase", "Pending"];
+const STATUS: [&str; 8] = [
+    "NotReported",
+    "ControlPlaneNotRead",
+    "Misshapen",
+    "Behind",
+    "CountersDiffer",
+    "Phase",
+    "Failed",
+    "Pending",
+];
 
 #[test]
 fn every_entry_is_complete_and_can_be_reached() {

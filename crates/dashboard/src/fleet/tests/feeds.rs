@@ -205,6 +205,110 @@ fn severities_of_older_conditions_tell_a_fault_from_progress() {
     }
 }
 
+/// What an object says, and its counters: current, ready, available.
+#[test]
+fn what_a_status_leaves_out_is_zero_in_the_older_version_and_unknown_in_the_newer_one() {
+    let counters = |kind: &str, version: &str, status: Value| {
+        let group = if kind.ends_with("ControlPlane") { CONTROL_PLANE_GROUP } else { CORE_GROUP };
+        let row = row_of(&json!({
+            "apiVersion": format!("{group}/{version}"), "kind": kind,
+            "metadata": {"name": "a", "namespace": "default", "uid": "1"}, "spec": {"replicas": 3},
+            "status": status}));
+        let counters = row.counters().expect("counters");
+        (counters.current, counters.ready, counters.available)
+    };
+    let seen = json!({"observedGeneration": 1, "replicas": 3});
+    let with = |field: &str, number: u32| {
+        let mut status = seen.clone();
+        status[field] = json!(number);
+        status
+    };
+    for (kind, version, status, expected) in [
+        ("MachineDeployment", "v1beta1", with("unavailableReplicas", 3), (Some(3), Some(0), Some(0))),
+        ("MachinePool", "v1beta1", with("unavailableReplicas", 1), (Some(3), Some(0), Some(2))),
+        ("MachinePool", "v1beta1", seen.clone(), (Some(3), Some(0), Some(0))),
+        ("MachineSet", "v1beta1", with("availableReplicas", 2), (Some(3), Some(0), Some(2))),
+        ("MachineSet", "v1beta1", with("unavailableReplicas", 9), (Some(3), Some(0), Some(0))),
+        ("KubeadmControlPlane", "v1beta1", with("readyReplicas", 2), (Some(3), Some(2), Some(2))),
+        ("MachineDeployment", "v1beta1", json!({}), (None, None, None)),
+        ("MachineDeployment", "v1beta1", json!({"phase": "ScalingUp"}), (Some(0), Some(0), Some(0))),
+        ("MachineDeployment", "v1beta2", seen.clone(), (Some(3), None, None)),
+        ("TalosControlPlane", "v1alpha3", with("unavailableReplicas", 1), (Some(3), None, Some(2))),
+        ("TalosControlPlane", "v1alpha3", with("readyReplicas", 2), (Some(3), Some(2), None)),
+    ] {
+        assert_eq!(counters(kind, version, status.clone()), expected, "{kind} {version} {status}");
+    }
+}
+
+#[test]
+fn what_its_controllers_gave_up_is_not_well_whatever_its_conditions_repeat() {
+    let message = json!({"failureReason": "CreateError", "failureMessage": "quota exceeded"});
+    let reason = json!({"failureReason": "CreateError"});
+    let status = |field: &str, value: Value| {
+        let conditions =
+            ["Available", "Ready"].map(|type_| json!({"type": type_, "status": "True", "reason": type_}));
+        let mut status = json!({"observedGeneration": 1, "phase": "Running", "conditions": conditions});
+        match field {
+            "" => status.as_object_mut().expect("a map").extend(value.as_object().expect("a map").clone()),
+            _ => status[field] = value,
+        }
+        status
+    };
+    let kinds = ["Cluster", "Machine", "MachinePool", "MachineSet", "KubeadmControlPlane", "DevMachine"];
+    for kind in kinds {
+        for (status, words) in [
+            (status("", message.clone()), "Failure: quota exceeded"),
+            (status("", reason.clone()), "Failure: CreateError"),
+            (status("deprecated", json!({"v1beta1": message})), "Failure: quota exceeded"),
+            (status("phase", json!("Failed")), "Failed"),
+        ] {
+            for version in ["v1beta1", "v1beta2"] {
+                let group = if kind.ends_with("ControlPlane") { CONTROL_PLANE_GROUP } else { CORE_GROUP };
+                let row = row_of(&json!({
+                    "apiVersion": format!("{group}/{version}"), "kind": kind, "spec": {},
+                    "metadata": {"name": "a", "namespace": "default", "uid": "1", "creationTimestamp": LONG_AGO},
+                    "status": status}));
+                let judgement = judge(&row, &Context { now_s: seconds(now()), ..Context::default() });
+                assert_eq!(judgement.verdict, Verdict::Degraded, "{kind} {status}");
+                let said = crate::fleet::evidence::words(&row, judgement, seconds(now()));
+                assert_eq!(said, words, "{kind} {version} {status}");
+            }
+        }
+    }
+}
+
+/// An older pool says by its phase that its machines are not there; an older Machine says why by a part of its summary.
+#[test]
+fn older_objects_are_judged_by_phase_and_by_the_part_that_fails() {
+    let row = |kind: &str, phase: &str, conditions: Value| {
+        row_of(&json!({
+            "apiVersion": "cluster.x-k8s.io/v1beta1", "kind": kind, "spec": {},
+            "metadata": {"name": "a", "namespace": "default", "uid": "1", "creationTimestamp": LONG_AGO},
+            "status": {"observedGeneration": 1, "phase": phase, "conditions": conditions}}))
+    };
+    let condition = |type_: &str, status: &str, reason: &str| {
+        json!({"type": type_, "status": status, "severity": if status == "True" { "" } else { "Error" },
+            "reason": reason, "lastTransitionTime": LONG_AGO})
+    };
+    let well = json!([condition("Ready", "True", "")]);
+    let broken = json!([
+        condition("Ready", "False", "Failed"),
+        condition("BootstrapReady", "True", ""),
+        condition("InfrastructureReady", "False", "NoQuota"),
+    ]);
+    for (kind, phase, conditions, verdict, words) in [
+        ("MachinePool", "ScalingUp", well.clone(), Verdict::Progressing, "ScalingUp"),
+        ("MachinePool", "Running", well.clone(), Verdict::Ok, ""),
+        ("Machine", "Running", well, Verdict::Ok, ""),
+        ("Machine", "Running", broken, Verdict::Degraded, "InfrastructureReady: NoQuota"),
+    ] {
+        let row = row(kind, phase, conditions);
+        let judgement = judge(&row, &Context { now_s: seconds(now()), ..Context::default() });
+        let said = crate::fleet::evidence::words(&row, judgement, seconds(now()));
+        assert_eq!((judgement.verdict, said.as_str()), (verdict, words), "{kind} {phase}");
+    }
+}
+
 #[test]
 fn older_conditions_are_told_by_where_they_are_and_how_they_look() {
     let older = json!([{"type": "Ready", "status": "False", "severity": "Error", "reason": "Broken"}]);
