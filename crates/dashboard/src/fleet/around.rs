@@ -171,12 +171,20 @@ impl Index {
             below_s,
             control_plane: self.control_plane(row),
             lacks_control_plane: self.lacks_control_plane(row),
+            renews_certificates: self.renews_certificates(row),
             is_held: self.is_held(row),
             undated_s: slot.undated_s,
             written_s: self.written_s(row.source, row.kind),
             cover,
             limits: self.limits(row, cover),
         }
+    }
+
+    fn renews_certificates(&self, row: &Row) -> bool {
+        let has_an_end = row.machine().is_some_and(|machine| machine.certificates_end_s != 0);
+        let owner = row.owner.as_ref().filter(|_| has_an_end);
+        let owner = owner.and_then(|owner| self.find(row.source, owner.uid)).and_then(|id| self.row(id));
+        owner.and_then(|owner| owner.replica_facts()).is_some_and(|facts| facts.renews_certificates)
     }
 
     /// The worst of what acts or is broken below, and when that last changed.

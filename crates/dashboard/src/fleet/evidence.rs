@@ -3,7 +3,8 @@
 
 use super::judge::{Basis, Judgement};
 use super::pending::pending;
-use super::row::{Condition, Counters, FAILURE, Misshapen, Row};
+use super::row::{Condition, Counters, FAILURE, Misshapen, Row, moment};
+use crate::fleet::Verdict;
 use capi_types::condition_types::condition_type;
 
 /// The evidence for a judgement in a few words; empty for "nothing".
@@ -30,6 +31,7 @@ fn evidence(row: &Row, judgement: Judgement) -> String {
         }
         Basis::Counters => row.counters().map_or_else(String::new, of_counters),
         Basis::Phase => row.phase.to_string(),
+        Basis::Certificates => certificates(row, judgement),
         Basis::Pending => format!("paused, {} pending", pending(row)),
         Basis::Misshapen => {
             let part = if row.misshapen == Misshapen::Spec { "spec" } else { "status" };
@@ -54,9 +56,17 @@ pub(super) fn type_and_reason(row: &Row, why: Basis) -> (&str, &str) {
         Basis::Counters => ("Status", "CountersDiffer"),
         Basis::Phase if row.phase.as_ref() == "Failed" => ("Status", "Failed"),
         Basis::Phase => ("Status", "Phase"),
+        Basis::Certificates => ("Status", "CertificatesEnd"),
         Basis::Pending => ("Status", "Pending"),
         Basis::Misshapen => ("Status", "Misshapen"),
     }
+}
+
+fn certificates(row: &Row, judgement: Judgement) -> String {
+    let end = row.machine().and_then(|machine| moment(machine.certificates_end_s));
+    let day = end.map_or_else(String::new, |end| end.format("%Y-%m-%d").to_string());
+    let word = if judgement.verdict == Verdict::Blocked { "ended" } else { "end" };
+    format!("its certificates {word} on {day}")
 }
 
 fn control_plane_not_read(row: &Row) -> String {

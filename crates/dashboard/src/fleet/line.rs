@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::cause::evidence_since_s;
 use super::cell::by_version;
 use super::evidence::words;
-use super::judge::Basis;
+use super::judge::{Basis, are_ending};
 use super::pending::pending;
 use super::row::{Condition, Counters, Facts, Kind, Row, RowId, VersionCount};
 use super::tree::{Group, Item, Relative};
@@ -32,6 +32,8 @@ pub enum Tag {
     /// More than wanted for a time, so that none is missing.
     Surging,
     Behind,
+    /// Of the control plane, within a month.
+    CertificatesEnd,
     /// A person holds the rollout back: on delete, later, paused, or deferred.
     Held,
     /// It turned again and again between calm and not calm.
@@ -62,6 +64,7 @@ impl Tag {
             Self::New => "new",
             Self::Surging => "surging",
             Self::Behind => "status behind",
+            Self::CertificatesEnd => "certificates end",
             Self::Held => "held",
             Self::Flapping => "flapping",
             Self::Acknowledged => "seen",
@@ -190,12 +193,23 @@ impl Fleet {
         if self.is_held(id, row) {
             tags.push(Tag::Held);
         }
+        if self.certificates_end(id, row) {
+            tags.push(Tag::CertificatesEnd);
+        }
         if self.index.is_flapping(id) {
             tags.push(Tag::Flapping);
         }
         tags.extend(self.mark(id).map(|mark| if mark.is_shelf() { Tag::Shelved } else { Tag::Acknowledged }));
         tags.sort_unstable();
         tags
+    }
+
+    /// Of a control plane those of its Machines.
+    fn certificates_end(&self, id: RowId, row: &Row) -> bool {
+        let now_s = self.now_s();
+        let mut machines = self.owned_by(id).iter().filter_map(|id| self.row(*id));
+        are_ending(row, now_s)
+            || (row.kind == Kind::ControlPlane && machines.any(|row| are_ending(row, now_s)))
     }
 
     /// What the object is in a rollout, where its own conditions do not say.

@@ -284,6 +284,8 @@ pub struct ReplicaFacts {
     pub initialized: Option<bool>,
     /// `spec.rollout.after`, seconds since the epoch.
     pub rollout_after_s: Option<u32>,
+    /// Control planes: Machines are replaced before their certificates end.
+    pub renews_certificates: bool,
     /// Machines are replaced only when a person deletes them.
     pub on_delete: bool,
     /// Control planes: their etcd is the user's.
@@ -325,6 +327,8 @@ pub struct MachineFacts {
     pub infrastructure_ref: Option<Arc<Reference>>,
     pub bootstrap_ref: Option<Arc<Reference>>,
     pub control_plane: bool,
+    /// When its certificates end, seconds since the epoch; 0: not known.
+    pub certificates_end_s: u32,
     /// `None`: it has no time-outs, and nothing began.
     pub deletion: Option<Box<DeletionFacts>>,
 }

@@ -291,6 +291,9 @@ impl Builder<'_> {
                 .control_plane_initialized
                 .or_else(|| status.initialized.0.then_some(true)),
             rollout_after_s: Some(seconds(after)).filter(|s| *s != 0),
+            renews_certificates: [&spec.rollout.before, &spec.rollout_before]
+                .iter()
+                .any(|before| before.certificates_expiry_days.is_some()),
             on_delete: [&spec.rollout.strategy, &spec.strategy].iter().any(|s| s.r#type.0 == "OnDelete"),
             external_etcd: !spec.kubeadm_config_spec.cluster_configuration.etcd.external.endpoints.is_empty(),
             infrastructure_ref: infrastructure.and_then(|r| self.reference(r)),
@@ -335,6 +338,7 @@ impl Builder<'_> {
             infrastructure_ref: self.reference(&spec.infrastructure_ref),
             bootstrap_ref: self.reference(&spec.bootstrap.config_ref),
             control_plane: self.o.metadata.labels.get(label::CONTROL_PLANE).is_some(),
+            certificates_end_s: seconds(&status.certificates_expiry_date),
             deletion: self.deletion(),
         }
     }

@@ -48,7 +48,7 @@ lenient! {
     Spec {
         cluster_name: Text, paused: bool, replicas: Option<u32>, version: Text, failure_domain: Text,
         control_plane_ref: Ref, infrastructure_ref: Ref, bootstrap: Bootstrap, topology: Topology,
-        template: Template, machine_template: Template, rollout: Rollout, rollout_after: Text,
+        template: Template, machine_template: Template, rollout: Rollout, rollout_after: Text, rollout_before: Before,
         strategy: Strategy, deletion: Deletion, selector: Selector, checks: Checks, kubeadm_config_spec: KubeadmConfig,
         #[serde(rename = "providerID")] provider_id: Text,
     }
@@ -59,7 +59,9 @@ lenient! {
     /// `infrastructureRef` stands beside `spec` in control planes read through v1beta1.
     Template { spec: TemplateSpec, infrastructure_ref: Ref }
     TemplateSpec { version: Text, infrastructure_ref: Ref, bootstrap: Bootstrap }
-    Rollout { after: Text, strategy: Strategy }
+    Rollout { after: Text, before: Before, strategy: Strategy }
+    /// Beside `after` of a KubeadmControlPlane, `rolloutBefore` in v1beta1.
+    Before { certificates_expiry_days: Option<u32> }
     Strategy { r#type: Text }
     Deletion { node_drain_timeout_seconds: Option<u32>, node_volume_detach_timeout_seconds: Option<u32> }
     /// Of a KubeadmControlPlane.
@@ -83,7 +85,7 @@ lenient! {
     Status {
         expected_machines: Option<u32>, current_healthy: Option<u32>, remediations_allowed: Option<u32>,
         observed_generation: Option<u32>, phase: Text, version: Text, failure_domain: Text, node_ref: Ref,
-        addresses: Vec<Address>, node_info: NodeInfo,
+        certificates_expiry_date: Text, addresses: Vec<Address>, node_info: NodeInfo,
         replicas: Option<u32>, ready_replicas: Option<u32>, available_replicas: Option<u32>,
         up_to_date_replicas: Option<u32>, updated_replicas: Option<u32>, unavailable_replicas: Option<u32>,
         failure_reason: Text, failure_message: Text,

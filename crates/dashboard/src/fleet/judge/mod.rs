@@ -10,6 +10,7 @@
 //! the rule looks for the fragment that `status` itself writes; a test lets `status` write and this module
 //! read.
 
+mod certificates;
 mod cluster;
 mod cover;
 mod deletion;
@@ -17,6 +18,7 @@ mod legacy;
 mod machine;
 mod owner;
 
+pub use certificates::are_ending;
 pub use cover::{Cover, Ending};
 pub use machine::Starts;
 
@@ -68,6 +70,8 @@ pub enum Basis {
     Phase,
     /// Paused before everything was there.
     Pending,
+    /// Its certificates end soon, or have ended.
+    Certificates,
     /// A part of it cannot be decoded.
     Misshapen,
 }
@@ -153,6 +157,8 @@ pub struct Context {
     pub control_plane: Verdict,
     /// Of a Cluster: it names a control plane that is not among what was read.
     pub lacks_control_plane: bool,
+    /// Of a Machine: its owner replaces it before its certificates end.
+    pub renews_certificates: bool,
     /// A person holds the rollout back: on delete, later, or paused.
     pub is_held: bool,
     /// Since when the object gives no date for what it waits for; 0 when it does.
@@ -178,6 +184,7 @@ impl Default for Context {
             below_s: 0,
             control_plane: Verdict::Unknown,
             lacks_control_plane: false,
+            renews_certificates: false,
             is_held: false,
             undated_s: 0,
             written_s: 0,
@@ -219,6 +226,7 @@ impl<'a> Rules<'a> {
             self.control_plane_not_read();
         }
         self.given_up();
+        self.certificates();
         if row.legacy {
             return self.legacy();
         }

@@ -9,7 +9,7 @@ use capi_types::condition_types::condition_type;
 use capstan_testing::reported::reported;
 
 /// Evidence that is not a condition, as `evidence` names it.
-const STATUS: [&str; 8] = [
+const STATUS: [&str; 9] = [
     "NotReported",
     "ControlPlaneNotRead",
     "Misshapen",
@@ -17,6 +17,7 @@ const STATUS: [&str; 8] = [
     "CountersDiffer",
     "Phase",
     "Failed",
+    "CertificatesEnd",
     "Pending",
 ];
 

@@ -257,3 +257,45 @@ fn what_takes_too_long_turns_by_itself() {
     assert_eq!(fleet.verdict(cluster), Verdict::Degraded);
     assert!(fleet.advance(later).is_empty());
 }
+
+/// Certificates end at this moment, their owner replaces Machines before that or does not: verdict, words, and whether it is said.
+#[test]
+fn certificates_that_end_turn_the_verdict_in_time() {
+    for (end, renews, verdict, words, is_said) in [
+        ("2027-06-01T00:00:00Z", false, Verdict::Ok, "", false),
+        ("2026-12-15T00:00:00Z", false, Verdict::Ok, "", true),
+        (
+            "2026-11-24T00:00:00Z",
+            false,
+            Verdict::Degraded,
+            "a-cp-0: its certificates end on 2026-11-24",
+            true,
+        ),
+        ("2026-11-24T00:00:00Z", true, Verdict::Ok, "", true),
+        (
+            "2026-11-20T09:00:00Z",
+            true,
+            Verdict::Blocked,
+            "a-cp-0: its certificates ended on 2026-11-20",
+            true,
+        ),
+        ("not a moment", false, Verdict::Ok, "", false),
+    ] {
+        let mut objects = small_cluster("a");
+        for object in &mut objects {
+            if object["metadata"]["name"] == "a-cp-0" {
+                object["status"]["certificatesExpiryDate"] = json!(end);
+            }
+            if object["kind"] == "KubeadmControlPlane" && renews {
+                object["spec"]["rollout"] = json!({"before": {"certificatesExpiryDays": 21}});
+            }
+        }
+        let fleet = fleet_of(&objects);
+        let id = fleet.clusters()[0];
+        assert_eq!((fleet.verdict(id), fleet.what_is_wrong(id).as_str()), (verdict, words), "{end}");
+        let (plane, _) =
+            fleet.rows().find(|(_, row)| row.kind == Kind::ControlPlane).expect("a control plane");
+        let line = fleet.line(Item::Row(plane)).expect("a line");
+        assert_eq!(line.tags.contains(&Tag::CertificatesEnd), is_said, "{end}");
+    }
+}
