@@ -90,7 +90,7 @@ fn members_findings_and_what_is_left() {
         golden::screen(&format!("etcd-{width}x{height}"), &screen);
         answer(&mut model, cluster, Ok(troubled()));
         let screen = text(&mut model);
-        assert!(screen.contains("3 voters, healthy 1") && !screen.contains('\u{1b}'), "{screen}");
+        assert!(screen.contains("3 voters, healthy 2") && !screen.contains('\u{1b}'), "{screen}");
         golden::screen(&format!("etcd-trouble-{width}x{height}"), &screen);
     }
 }

@@ -214,7 +214,15 @@ fn alarms(view: &View<'_>, rows: &[MemberRow]) -> Vec<Finding> {
     for row in rows {
         for alarm in &row.alarms {
             let (rule, what) = match alarm.as_str() {
-                "NOSPACE" => ("alarm-nospace", "its database is full: nothing is written"),
+                "NOSPACE" if has_room(row) => (
+                    "alarm-nospace",
+                    "its database has room again, and nothing is written until the alarm is disarmed \
+                     (`etcdctl alarm disarm`)",
+                ),
+                "NOSPACE" => (
+                    "alarm-nospace",
+                    "its database is full: nothing is written until there is room and the alarm is disarmed",
+                ),
                 "CORRUPT" => ("alarm-corrupt", "its data differs from the others'"),
                 _ => ("alarm", "an alarm that is not known here"),
             };
@@ -232,6 +240,14 @@ fn alarms(view: &View<'_>, rows: &[MemberRow]) -> Vec<Finding> {
         found.push(finding("alarms-unknown", Grade::High, text));
     }
     found
+}
+
+/// Compacted and defragmented, or given a larger quota: etcd keeps the alarm all the same. Of a quota that is only assumed
+/// nothing follows.
+/// Source: etcd `server/etcdserver/apply/apply_backend.go` (`Alarm`), `server/etcdserver/server.go` (`applyAlarms`), v3.6.
+fn has_room(row: &MemberRow) -> bool {
+    let Some((database, quota)) = row.database.zip(row.quota) else { return false };
+    !quota.is_assumed && database.size_bytes.saturating_mul(100) / quota.bytes.max(1) <= QUOTA_USED_MAX[0]
 }
 
 /// Lag and space of one member.

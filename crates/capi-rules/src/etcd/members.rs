@@ -75,7 +75,7 @@ pub struct MemberRow {
     pub asked: Option<String>,
     /// By the list that counts and its own answer.
     pub role: Role,
-    /// It answers, is a voter that sees a leader, and raised no alarm.
+    /// It votes: it answers, and is a voter that sees a leader. An alarm stands beside that and takes no vote.
     pub is_healthy: bool,
     /// `None`: it answered, or was not asked.
     pub trouble: Option<Failed>,
@@ -270,7 +270,7 @@ impl<'a> View<'a> {
         if let Some(status) = asked.and_then(|asked| asked.outcome.as_ref().ok()) {
             let has_vote = role.is_voter() && role.is_started();
             let is_same = self.cluster_id() == Some(status.cluster_id);
-            row.is_healthy = has_vote && is_same && status.leader.is_some() && row.alarms.is_empty();
+            row.is_healthy = has_vote && is_same && status.leader.is_some();
             row.behind =
                 leading.zip(status.raft).map(|(leading, own)| leading.index.saturating_sub(own.index));
             row.list_agrees = status.list.as_ref().ok().map(|list| sorted(list) == self.list);

@@ -67,7 +67,7 @@ pub struct Removal {
     /// `None`: quorum would be lost.
     pub can_lose: Option<usize>,
     /// The rest keeps its quorum, also by the rule by which the control plane's controller allows it, which takes a
-    /// member that has not started for a learner.
+    /// member that has not started for a learner, and one with an alarm for unhealthy.
     pub is_safe: bool,
 }
 
@@ -166,7 +166,8 @@ fn summary(
 }
 
 fn removals(view: &View<'_>, rows: &[MemberRow]) -> Vec<Removal> {
-    let is_healthy = |name: &str| rows.iter().find(|row| row.name == name).map(|row| row.is_healthy);
+    let is_well = |row: &MemberRow| row.is_healthy && row.alarms.is_empty();
+    let is_healthy = |name: &str| rows.iter().find(|row| row.name == name).map(is_well);
     let voters: Vec<&MemberRow> = rows.iter().filter(|row| row.role.is_voter()).collect();
     let without = |row: &&MemberRow| {
         let left = voters.len() - 1;

@@ -117,8 +117,8 @@ const CASES: &[Case] = &[
         "an alarm",
         |f| f.alarms = Some(Ok(vec![Alarm { member: 2, kind: "NOSPACE".to_owned() }])),
         EtcdState::Critical,
-        "3 voters, healthy 2, can lose 0 more",
-        &["alarm-nospace", "no-tolerance"],
+        FINE,
+        &["alarm-nospace"],
     ),
     (
         "alarms are not known",
@@ -427,4 +427,23 @@ fn members_are_joined_with_machines_and_addresses() {
     let rows: Vec<_> = report.members.iter().map(|r| (r.name.as_str(), r.asked.is_some())).collect();
     assert_eq!(rows, [("n1", true), ("n2", true), ("n3", false)]);
     assert!(report.members[1].trouble.is_some());
+}
+
+/// Stated quota and size of the database in MiB, and whether it is said that only the alarm stands in the way.
+#[test]
+fn an_alarm_that_outlives_its_cause_is_to_be_disarmed() {
+    for (quota, size, is_over) in [(Some(2048), 20, true), (Some(16), 16, false), (None, 20, false)] {
+        let mut facts = healthy(3);
+        facts.alarms = Some(Ok(vec![Alarm { member: 2, kind: "NOSPACE".to_owned() }]));
+        let database = member(&mut facts, 2).database.as_mut().expect("a database");
+        (database.size_bytes, database.in_use_bytes) = (size * MIB, size * MIB);
+        database.quota_bytes = quota.map(|quota| quota * MIB);
+        let report = Report::of(&facts, None);
+        let alarm =
+            report.findings.iter().find(|finding| finding.rule == "alarm-nospace").expect("a finding");
+        assert!(alarm.text.contains("disarmed"), "{}", alarm.text);
+        assert_eq!(alarm.text.contains("has room again"), is_over, "{}", alarm.text);
+        assert_eq!(report.summary, FINE, "an alarm takes no vote");
+        assert!(report.without("n1").is_some_and(|left| !left.is_safe), "the controller is cautious");
+    }
 }

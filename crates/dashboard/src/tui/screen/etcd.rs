@@ -249,7 +249,8 @@ fn cell(row: &MemberRow, column: &Placed<Part>, paint: &Paint<'_>) -> Vec<Span<'
     let words = words(row, column.id);
     match column.id {
         Part::Name => {
-            let (glyph, scope) = match (row.is_healthy, row.trouble.is_some()) {
+            let is_well = row.is_healthy && row.alarms.is_empty();
+            let (glyph, scope) = match (is_well, row.trouble.is_some()) {
                 (true, _) => (paint.glyphs().ok, Scope::Ok),
                 (false, true) => (paint.glyphs().blocked, Scope::Blocked),
                 (false, false) => (paint.glyphs().degraded, Scope::Degraded),
