@@ -22,6 +22,7 @@ pub use super::screen_args::{ColorArg, ScreenArgs};
 #[cfg(feature = "worlds")]
 use super::simulated_ssh::SimulatedSshArgs;
 use super::store_args::StoreArgs;
+use capstan_commands::arguments::Moment;
 use capstan_commands::change::args::ChangeCommand;
 use capstan_commands::describe::DescribeArgs;
 #[cfg(feature = "etcd")]
@@ -213,10 +214,15 @@ pub struct ExtensionServeArgs {
 
 #[derive(Clone, Debug, Args)]
 pub struct DashboardArgs {
-    /// File or folder instead of a server, such as a support bundle; YAML or JSON, streams and lists. Nothing is asked,
-    /// nothing can be changed
+    /// File, folder or archive (.tar.gz, .tgz, .tar) instead of a server, such as a support bundle; YAML or JSON, streams
+    /// and lists. Nothing is asked, nothing can be changed
     #[arg(short = 'f', long = "filename", value_name = "FILE")]
     pub files: Vec<PathBuf>,
+
+    /// The moment at which the files were made, 2026-11-20T10:00:00Z, or +0s for the present; without it the last moment
+    /// that stands in them, which may be long before
+    #[arg(long, value_name = "WHEN", requires = "files")]
+    pub now: Option<Moment>,
 }
 
 #[cfg(feature = "worlds")]

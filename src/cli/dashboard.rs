@@ -2,7 +2,7 @@
 //! where the connection came from.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use capstan_dashboard::tui::{self, Contexts, Exit, Opened, Options, Session, Sou
 use capstan_engine::client::connect::{contexts, prepare};
 use capstan_engine::client::{ConnectOptions, Connection};
 
-use super::args::{ColorArg, ConnectArgs, ScreenArgs};
+use super::args::{ColorArg, ConnectArgs, DashboardArgs, ScreenArgs};
 use super::{paths, person};
 use capstan_commands::documents::documents;
 use capstan_commands::exit_code::WrongUsage;
@@ -111,7 +111,8 @@ impl Contexts for Servers {
 ///
 /// # Errors
 /// What cannot be read or understood; no usable terminal, or a theme or keymap that cannot be used.
-pub async fn browse(files: &[PathBuf], screen: &ScreenArgs) -> anyhow::Result<Exit> {
+pub async fn browse(args: &DashboardArgs, screen: &ScreenArgs) -> anyhow::Result<Exit> {
+    let files = &args.files;
     if files.iter().any(|file| file == Path::new("-")) {
         bail!(WrongUsage(
             "- cannot be shown: standard input is where the keys come from; name a file".to_owned()
@@ -121,7 +122,11 @@ pub async fn browse(files: &[PathBuf], screen: &ScreenArgs) -> anyhow::Result<Ex
     let lacking = documents.iter().filter_map(|d| Some(format!("{}: {}", d.origin, d.lacks()?)));
     remarks.extend(lacking.collect::<Vec<_>>());
     let recording = Recording::new(documents.into_iter().filter(|d| d.lacks().is_none()).map(|d| d.value));
-    let at = recording.made_at().unwrap_or_else(|| Clock::system().now());
+    let present = Clock::system().now();
+    let (at, word) = match args.now {
+        Some(moment) => (moment.seen_from(present), "as of"),
+        None => (recording.made_at().unwrap_or(present), "after"),
+    };
     let name = files.iter().filter_map(|file| file.file_name()).map(|name| name.to_string_lossy());
     let title = capstan_base::text::sanitize_line(&name.collect::<Vec<_>>().join(" "));
     let id = SourceId(0);
@@ -132,7 +137,7 @@ pub async fn browse(files: &[PathBuf], screen: &ScreenArgs) -> anyhow::Result<Ex
     }
     let (send, deltas) = mpsc::channel(1);
     send.send(batch).await?;
-    let session = Session { title, scope: format!("as of {}", rfc3339(at)), read_only: true };
+    let session = Session { title, scope: format!("{word} {}", rfc3339(at)), read_only: true };
     let handle = SourceHandle { recording: Some(recording), ..SourceHandle::default() };
     let options = options(session, screen, Clock::fixed(at));
     Ok(tui::run(options, vec![deltas], BTreeMap::from([(id, handle)])).await?)

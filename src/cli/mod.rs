@@ -126,7 +126,7 @@ async fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
     let Some(command) = &cli.command else { return show(cli).await };
     match command {
         Command::Dashboard(args) if args.files.is_empty() => return show(cli).await,
-        Command::Dashboard(args) => return Ok(after(dashboard::browse(&args.files, &cli.screen).await?)),
+        Command::Dashboard(args) => return Ok(after(dashboard::browse(args, &cli.screen).await?)),
         #[cfg(feature = "worlds")]
         Command::Demo(args) => return Ok(after(server::demo(cli, args).await?)),
         #[cfg(feature = "worlds")]

@@ -45,7 +45,7 @@ fn a_bundle_is_looked_through_and_nothing_can_be_changed() {
     command.env("TERM", "xterm-256color");
     let mut screen = Pty::open(command);
     // Ages are those of the moment at which it was written.
-    screen.shows("as of 2026-11-20T12:00:00Z");
+    screen.shows("after 2026-11-20T12:00:00Z");
     screen.shows("recorded");
     screen.shows("edge");
     screen.press("w");
@@ -57,6 +57,27 @@ fn a_bundle_is_looked_through_and_nothing_can_be_changed() {
     screen.shows("RuntimeDown");
     screen.press("p");
     screen.shows("read-only");
+    screen.press("\u{3}");
+    screen.end();
+}
+
+/// What stands still looks young by the last moment in the files, and as old as it is by the moment that is given.
+#[test]
+fn the_moment_of_a_bundle_can_be_given() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let below = dir.path().join("bundle/namespaces/prod");
+    std::fs::create_dir_all(&below).expect("folders");
+    std::fs::write(below.join("objects.json"), bundle().to_string()).expect("a file");
+    let mut command = CommandBuilder::new(BINARY);
+    let folder = dir.path().join("bundle");
+    command.args(["dashboard", "-f", folder.to_str().expect("a path"), "--now", "2026-11-22T12:00:00Z"]);
+    command.env("HOME", dir.path());
+    command.env("TERM", "xterm-256color");
+    let mut screen = Pty::open(command);
+    screen.shows("as of 2026-11-22T12:00:00Z");
+    screen.shows("edge");
+    screen.press("w");
+    screen.shows("2d");
     screen.press("\u{3}");
     screen.end();
 }

@@ -1,4 +1,4 @@
-//! From files to documents: files, folders, standard input. Owns paths; must not know any kind, nor how a
+//! From files to documents: files, folders, archives, standard input. Owns paths; must not know any kind, nor how a
 //! text is decoded.
 
 use std::io::Read as _;
@@ -7,10 +7,14 @@ use std::str::FromStr;
 
 use anyhow::{Context as _, anyhow, bail};
 
+use super::archive::{is_archive, texts};
 use super::exit_code::WrongUsage;
 use capi_rules::observe::dump::document::{Document, Origin};
 use capi_rules::observe::dump::text::{flatten, parse};
 use capi_types::key::ObjectKey;
+
+/// Bundles have a folder for each namespace, group and kind, and a few around them.
+const FOLDERS_DEEP_MAX: usize = 12;
 
 /// Objects of a workload cluster, as `NAMESPACE/NAME=FILE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,8 +56,14 @@ pub fn documents(
     let (mut documents, mut remarks) = (Vec::new(), Vec::new());
     for (path, cluster) in sources {
         let before = documents.len();
-        for file in if path.is_dir() { folder(path)? } else { vec![path.to_path_buf()] } {
-            take(&file, cluster, &mut documents)?;
+        if path.is_dir() {
+            let mut files = Vec::new();
+            folder(path, FOLDERS_DEEP_MAX, &mut files)?;
+            for file in files {
+                take(&file, cluster, &mut documents)?;
+            }
+        } else {
+            take(path, cluster, &mut documents)?;
         }
         if documents.len() == before {
             remarks.push(format!("{} holds no objects", shown(path)));
@@ -72,27 +82,53 @@ fn shown(path: &Path) -> String {
 
 fn take(path: &Path, cluster: Option<&ObjectKey>, documents: &mut Vec<Document>) -> anyhow::Result<()> {
     let file = shown(path);
+    if is_archive(path) {
+        let texts = texts(path, |name| holds_objects(Path::new(name)));
+        for (name, text) in texts.with_context(|| format!("cannot read {file}"))? {
+            decode(&format!("{file}/{name}"), &text, cluster, documents)?;
+        }
+        return Ok(());
+    }
     let text = text(path).with_context(|| format!("cannot read {file}"))?;
+    decode(&file, &text, cluster, documents)
+}
+
+fn decode(
+    file: &str,
+    text: &str,
+    cluster: Option<&ObjectKey>,
+    documents: &mut Vec<Document>,
+) -> anyhow::Result<()> {
     // Editors on Windows begin a file with a byte order mark.
-    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     for (line, value) in parse(text).map_err(|wrong| anyhow!("{file}:{wrong}"))? {
-        let origin = Origin { file: file.clone(), line, item: None };
+        let origin = Origin { file: file.to_owned(), line, item: None };
         flatten(value, &origin, cluster, documents);
     }
     Ok(())
 }
 
-/// The YAML and JSON files of a folder, by name; folders within are not entered.
-fn folder(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
+/// The YAML and JSON files of a folder and the folders in it, by name. Links to folders are not followed: they may lead back.
+fn folder(path: &Path, deep: usize, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
     let entries = std::fs::read_dir(path).with_context(|| format!("cannot list {}", path.display()))?;
-    let mut files: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
-    let wanted = |file: &PathBuf| {
-        let extension = file.extension().and_then(|e| e.to_str()).unwrap_or_default();
-        file.is_file() && matches!(extension, "yaml" | "yml" | "json")
-    };
-    files.retain(wanted);
-    files.sort();
-    Ok(files)
+    let mut entries: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    entries.sort();
+    for entry in entries {
+        if entry.is_dir() {
+            if deep > 0 && !entry.is_symlink() {
+                folder(&entry, deep - 1, files)?;
+            }
+        } else if holds_objects(&entry) {
+            files.push(entry);
+        }
+    }
+    Ok(())
+}
+
+/// By its name.
+fn holds_objects(file: &Path) -> bool {
+    let extension = file.extension().and_then(|e| e.to_str()).unwrap_or_default();
+    matches!(extension, "yaml" | "yml" | "json")
 }
 
 fn text(file: &Path) -> std::io::Result<String> {
@@ -118,5 +154,22 @@ mod tests {
         }
         let twice = documents(&["-".into()], &[parse("ns/c=-").expect("fine")]).expect_err("refused");
         assert_eq!(twice.to_string(), "- (standard input) is named more than once: it can be read only once");
+    }
+
+    #[test]
+    fn folders_are_entered_and_links_to_folders_are_not() {
+        let root = tempfile::tempdir().expect("a folder");
+        let below = root.path().join("namespaces/default/cluster.x-k8s.io");
+        std::fs::create_dir_all(&below).expect("folders");
+        for (file, kind) in
+            [("a.yaml", "A"), ("namespaces/default/cluster.x-k8s.io/b.json", "B"), ("c.log", "C")]
+        {
+            std::fs::write(root.path().join(file), format!("{{\"kind\": \"{kind}\"}}")).expect("written");
+        }
+        std::os::unix::fs::symlink(root.path(), below.join("back")).expect("a link");
+        let (found, remarks) = documents(&[root.path().to_owned()], &[]).expect("read");
+        let kinds: Vec<_> =
+            found.iter().map(|document| document.value["kind"].as_str().expect("a kind")).collect();
+        assert_eq!((kinds, remarks), (vec!["A", "B"], Vec::new()));
     }
 }

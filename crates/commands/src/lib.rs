@@ -2,6 +2,7 @@
 //! arguments beside it. Must not end the process, nor start what goes on: that is the program's.
 
 pub mod act;
+mod archive;
 pub mod arguments;
 pub mod change;
 mod confirmation;
