@@ -40,6 +40,7 @@ mod handovers;
 mod hung;
 mod k9s;
 mod keeping;
+mod kubeconfigs;
 mod kubectl;
 mod running;
 mod standalone;

@@ -2,16 +2,20 @@
 //! Owns how a server is found and trusted; must not know the requests.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::Request;
 use kube::client::{Body, ClientBuilder};
-use kube::config::{ExecInteractiveMode, KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::config::{AuthInfo, ExecInteractiveMode, KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
+use tower::util::option_layer;
 use tower::{BoxError, Service};
 
+use super::bearer::{BearerLayer, TokenFile};
 use super::errors::explain;
 use super::json_lines::JsonLinesLayer;
+use super::kubeconfig::{Chosen, Merged};
 use super::pulse::{Pulse, PulseLayer};
 use super::read_only::ReadOnlyLayer;
 use super::retry;
@@ -156,15 +160,11 @@ where
 /// # Errors
 /// [`ConnectError::Invalid`] when it is not a kubeconfig or names a program or a file.
 pub async fn from_secret(text: &str, origin: &str, read_only: bool) -> Result<Connection, ConnectError> {
-    let invalid = |reason: String| ConnectError::Invalid { origin: origin.to_owned(), reason };
-    let kubeconfig = Kubeconfig::from_yaml(text).map_err(|e| invalid(e.to_string()))?;
-    if let Some(reason) = reaches_out(&kubeconfig) {
-        return Err(invalid(reason));
+    let chosen = Merged::of_text(text, origin)?.choose(None)?;
+    if let Some(reason) = reaches_out(&chosen.config) {
+        return Err(ConnectError::Invalid { origin: origin.to_owned(), reason });
     }
-    let context = choose(&kubeconfig, None, origin)?;
-    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
-        .await
-        .map_err(|e| invalid(e.to_string()))?;
+    let (config, context) = configured(chosen, origin).await?;
     finish(config, context, None, read_only).await
 }
 
@@ -201,17 +201,22 @@ async fn hello(connection: &Connection) -> Result<(), ConnectError> {
 }
 
 async fn load(options: &ConnectOptions) -> Result<(Config, String), ConnectError> {
-    let (mut kubeconfig, origin) = match read_file(options.kubeconfig.as_deref()) {
-        Ok(found) => found,
+    let merged = match Merged::read(options.kubeconfig.as_deref()) {
+        Ok(merged) => merged,
         Err(missing @ ConnectError::Missing { .. }) => return in_cluster().ok_or(missing),
         Err(error) => return Err(error),
     };
-    let context = choose(&kubeconfig, options.context.as_deref(), &origin)?;
-    tame_plugins(&mut kubeconfig);
-    let chosen = KubeConfigOptions { context: Some(context.clone()), ..KubeConfigOptions::default() };
-    let config = Config::from_custom_kubeconfig(kubeconfig, &chosen)
-        .await
-        .map_err(|error| ConnectError::Invalid { origin, reason: error.to_string() })?;
+    configured(merged.choose(options.context.as_deref())?, merged.origin()).await
+}
+
+/// The configuration of a context, unless something of it cannot be used.
+async fn configured(chosen: Chosen, origin: &str) -> Result<(Config, String), ConnectError> {
+    let invalid = |reason: String| ConnectError::Invalid { origin: origin.to_owned(), reason };
+    let Chosen { context, mut config } = chosen.usable().map_err(invalid)?;
+    tame_plugins(&mut config);
+    let options = KubeConfigOptions { context: Some(context.clone()), ..KubeConfigOptions::default() };
+    let config =
+        Config::from_custom_kubeconfig(config, &options).await.map_err(|error| invalid(error.to_string()))?;
     Ok((config, context))
 }
 
@@ -219,50 +224,9 @@ fn in_cluster() -> Option<(Config, String)> {
     Config::incluster().ok().map(|config| (config, "in-cluster".to_owned()))
 }
 
-fn read_file(path: Option<&Path>) -> Result<(Kubeconfig, String), ConnectError> {
-    if let Some(path) = path {
-        let config = Kubeconfig::read_from(path).map_err(|e| file_error(e, &path.display().to_string()))?;
-        return Ok((config, path.display().to_string()));
-    }
-    let from_env = Kubeconfig::from_env().map_err(|e| file_error(e, "$KUBECONFIG"))?;
-    if let Some(config) = from_env {
-        return Ok((config, "$KUBECONFIG".to_owned()));
-    }
-    let default = etcetera::home_dir().unwrap_or_default().join(".kube").join("config");
-    if !default.exists() {
-        return Err(ConnectError::Missing { default });
-    }
-    let origin = default.display().to_string();
-    let config = Kubeconfig::read_from(&default).map_err(|e| file_error(e, &origin))?;
-    Ok((config, origin))
-}
-
-fn file_error(error: KubeconfigError, origin: &str) -> ConnectError {
-    match error {
-        KubeconfigError::ReadConfig(source, path) => {
-            ConnectError::Unreadable { path, reason: source.to_string() }
-        }
-        other => ConnectError::Invalid { origin: origin.to_owned(), reason: other.to_string() },
-    }
-}
-
 /// The contexts of the kubeconfig that [`prepare`] would read; none where there is none that can be read.
 pub fn contexts(kubeconfig: Option<&Path>) -> Vec<String> {
-    read_file(kubeconfig).map(|(config, _)| names_of(&config)).unwrap_or_default()
-}
-
-fn names_of(config: &Kubeconfig) -> Vec<String> {
-    config.contexts.iter().map(|named| named.name.clone()).collect()
-}
-
-fn choose(config: &Kubeconfig, wanted: Option<&str>, origin: &str) -> Result<String, ConnectError> {
-    let known = names_of(config);
-    let origin = origin.to_owned();
-    match wanted.or(config.current_context.as_deref()).filter(|name| !name.is_empty()) {
-        Some(name) if known.iter().any(|k| k == name) => Ok(name.to_owned()),
-        Some(name) => Err(ConnectError::UnknownContext { wanted: name.to_owned(), origin, known }),
-        None => Err(ConnectError::NoContext { origin, known }),
-    }
+    Merged::read(kubeconfig).map(|merged| merged.names()).unwrap_or_default()
 }
 
 /// Exec credential plugins never get the terminal: with mode `Never` kube gives them a closed stdin
@@ -275,14 +239,39 @@ fn tame_plugins(config: &mut Kubeconfig) {
     }
 }
 
+/// The file of a token, which then is nobody else's to read. What is in it counts more than a token beside it, and is trimmed.
+fn token_file(user: &mut AuthInfo) -> Option<TokenFile> {
+    if user.username.is_some() || user.auth_provider.is_some() {
+        return None;
+    }
+    let path = user.token_file.take()?;
+    match TokenFile::open(path.clone().into()) {
+        Ok(file) => {
+            user.token = None;
+            Some(file)
+        }
+        // Without a token beside it kube's own error says what is wrong with the file.
+        Err(_) => {
+            user.token_file = user.token.is_none().then_some(path);
+            None
+        }
+    }
+}
+
 /// Building runs exec plugins to their end, so it happens off the async threads.
-async fn build(config: Config, read_only: bool, pulse: &Pulse, server: &str) -> Result<Client, ConnectError> {
+async fn build(
+    mut config: Config,
+    read_only: bool,
+    pulse: &Pulse,
+    server: &str,
+) -> Result<Client, ConnectError> {
     let layer = PulseLayer(pulse.clone());
     let runtime = tokio::runtime::Handle::current();
     let built = tokio::task::spawn_blocking(move || {
         let _inside = runtime.enter();
+        let bearer = token_file(&mut config.auth_info).map(|file| BearerLayer(Arc::new(file)));
         let again = retry::when_asked().map_err(|error| kube::Error::Service(error.into()))?;
-        let builder = ClientBuilder::try_from(config)?.with_layer(&again);
+        let builder = ClientBuilder::try_from(config)?.with_layer(&again).with_layer(&option_layer(bearer));
         let builder = builder.with_layer(&layer).with_layer(&JsonLinesLayer);
         Ok(if read_only { builder.with_layer(&ReadOnlyLayer).build() } else { builder.build() })
     })

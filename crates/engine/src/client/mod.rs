@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 pub mod access;
+mod bearer;
 pub mod catalog;
 pub mod clusters;
 pub mod connect;
@@ -14,6 +15,7 @@ pub mod deadline;
 pub mod errors;
 mod index;
 mod json_lines;
+pub mod kubeconfig;
 pub mod pulse;
 pub mod read;
 pub mod read_only;
