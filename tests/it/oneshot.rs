@@ -121,7 +121,7 @@ async fn the_kubeconfig_of_a_workload_cluster_is_printed() {
 async fn get_says_what_is_wrong() {
     let server = fleet_server().await;
     for (line, namespace, said) in [
-        ("get pods", "default", "there is no kind `pods`"),
+        ("get pods", "default", "the server has no kind that is called `pods`"),
         ("get clusters nobody", "default", "\"nobody\" not found"),
         ("get clusters nobody -o yaml", "default", "there is no Cluster default/nobody"),
         ("get clusters a", "", "--all-namespaces"),

@@ -59,7 +59,15 @@ pub struct Resource {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Kinds {
     Kubeconfig,
-    Objects(Vec<Gvk>),
+    Objects(Vec<Asked>),
+}
+
+/// A kind that is printed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Asked {
+    Known(Gvk),
+    /// Only the server can say what it is.
+    Called(String),
 }
 
 impl FromStr for Resource {
@@ -70,11 +78,23 @@ impl FromStr for Resource {
         let kinds = if kinds == KUBECONFIG {
             Kinds::Kubeconfig
         } else {
-            let named = kinds.split(',').map(|kind| kind_named(kind).map(|served| served.gvk));
-            Kinds::Objects(named.collect::<Result<_, _>>()?)
+            let words: Vec<&str> = kinds.split(',').collect();
+            if let Some(wrong) = words.iter().find(|word| !is_word(word)) {
+                return Err(kind_named(wrong).err().unwrap_or(TargetError::Shape { typed: text.to_owned() }));
+            }
+            let asked = |word: &&str| match kind_named(word) {
+                Ok(served) => Asked::Known(served.gvk),
+                Err(_) => Asked::Called((*word).to_owned()),
+            };
+            Kinds::Objects(words.iter().map(asked).collect())
         };
         Ok(Self { kinds, name: name.map(str::to_owned) })
     }
+}
+
+/// Can a kind be called so?
+fn is_word(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-'))
 }
 
 /// Narrowest column and space behind the widest cell.
@@ -109,14 +129,14 @@ pub async fn get(
     let owners = args.show_managed_fields;
     let catalog = Catalog::new(connection.client.clone());
     let mut queries = Vec::new();
-    if namespace.is_empty() && !names.is_empty() && kinds.iter().any(|kind| kind.namespaced) {
-        bail!(WrongUsage(
-            "objects are named within a namespace: leave out --all-namespaces, or leave out the names"
-                .to_owned()
-        ));
-    }
     for kind in kinds {
-        let gvk = served(connection, &catalog, kind.clone()).await?;
+        let gvk = served(connection, &catalog, kind).await?;
+        if namespace.is_empty() && !names.is_empty() && gvk.namespaced {
+            bail!(WrongUsage(
+                "objects are named within a namespace: leave out --all-namespaces, or leave out the names"
+                    .to_owned()
+            ));
+        }
         queries.push(Query { connection, gvk, namespace, names: &names, selector, owners });
     }
     let document = match args.output {
@@ -194,12 +214,15 @@ async fn kubeconfig(connection: &Connection, names: &[String], namespace: &str) 
 }
 
 /// The kind in the version that the server has.
-async fn served(connection: &Connection, catalog: &Catalog, wanted: Gvk) -> anyhow::Result<Gvk> {
-    let found = catalog.resolve(&wanted.group, &wanted.kind).await;
+async fn served(connection: &Connection, catalog: &Catalog, wanted: &Asked) -> anyhow::Result<Gvk> {
+    let (found, called) = match wanted {
+        Asked::Known(gvk) => (catalog.resolve(&gvk.group, &gvk.kind).await, &gvk.plural),
+        Asked::Called(word) => (catalog.named(word).await, word),
+    };
     found.map_err(|missing| match missing {
         Missing::NotServed(text) => anyhow!("{text}"),
         Missing::Unreachable(error) => {
-            anyhow!("cannot read {}: {}", wanted.plural, explain(&error, &connection.server))
+            anyhow!("cannot read {called}: {}", explain(&error, &connection.server))
         }
     })
 }

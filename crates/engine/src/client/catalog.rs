@@ -54,17 +54,49 @@ impl Catalog {
         found
     }
 
+    /// The kind that a person names by plural, singular, short name or kind, with the group or its beginning behind a dot. Of
+    /// several the one whose group comes first in discovery counts, as kubectl has it.
+    ///
+    /// # Errors
+    /// [`Missing`].
+    pub async fn named(&self, typed: &str) -> Result<Gvk, Missing> {
+        let wanted = typed.to_ascii_lowercase();
+        let (word, group) = wanted.split_once('.').unwrap_or((&wanted, ""));
+        let mut known = self.known.lock().await;
+        if group.is_empty() {
+            let resources = self.resources(&mut known, "", "v1").await?;
+            if let Some(resource) = resources.iter().find(|resource| is_called(resource, word)) {
+                return Ok(gvk_of("", "v1", resource));
+            }
+        }
+        let groups = self.groups(&mut known).await?;
+        let is_wanted =
+            |name: &str| group.is_empty() || name == group || name.starts_with(&format!("{group}."));
+        for served in groups.iter().filter(|served| is_wanted(&served.name)) {
+            for version in by_preference(served) {
+                let resources = self.resources(&mut known, &served.name, &version).await?;
+                if let Some(resource) = resources.iter().find(|resource| is_called(resource, word)) {
+                    return Ok(gvk_of(&served.name, &version, resource));
+                }
+            }
+        }
+        *known = Known::default();
+        Err(Missing::NotServed(format!("the server has no kind that is called `{typed}`")))
+    }
+
+    async fn groups(&self, known: &mut Known) -> Result<Arc<Vec<APIGroup>>, Missing> {
+        if let Some(groups) = &known.groups {
+            return Ok(groups.clone());
+        }
+        let list = self.client.list_api_groups().await.map_err(Missing::Unreachable)?;
+        Ok(known.groups.insert(Arc::new(list.groups)).clone())
+    }
+
     async fn look(&self, known: &mut Known, group: &str, kind: &str) -> Result<Gvk, Missing> {
         if group.is_empty() {
             return self.look_in(known, "", "v1", kind).await?.ok_or_else(|| not_served(group, kind));
         }
-        let groups = match &known.groups {
-            Some(groups) => groups.clone(),
-            None => {
-                let list = self.client.list_api_groups().await.map_err(Missing::Unreachable)?;
-                known.groups.insert(Arc::new(list.groups)).clone()
-            }
-        };
+        let groups = self.groups(known).await?;
         let Some(served) = groups.iter().find(|g| g.name == group) else {
             return Err(not_served(group, kind));
         };
@@ -83,29 +115,48 @@ impl Catalog {
         version: &str,
         kind: &str,
     ) -> Result<Option<Gvk>, Missing> {
-        let api_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
-        let resources = match known.resources.get(&api_version) {
-            Some(resources) => resources.clone(),
-            None => {
-                let list = if group.is_empty() {
-                    self.client.list_core_api_resources(version).await
-                } else {
-                    self.client.list_api_group_resources(&api_version).await
-                };
-                let list = Arc::new(list.map_err(Missing::Unreachable)?.resources);
-                known.resources.insert(api_version, list.clone());
-                list
-            }
-        };
+        let resources = self.resources(known, group, version).await?;
         let resource = resources.iter().find(|r| r.kind == kind && !r.name.contains('/'));
-        Ok(resource.map(|r| Gvk {
-            group: group.to_owned(),
-            version: version.to_owned(),
-            kind: kind.to_owned(),
-            plural: r.name.clone(),
-            namespaced: r.namespaced,
-        }))
+        Ok(resource.map(|resource| gvk_of(group, version, resource)))
     }
+
+    async fn resources(
+        &self,
+        known: &mut Known,
+        group: &str,
+        version: &str,
+    ) -> Result<Arc<Vec<APIResource>>, Missing> {
+        let api_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
+        if let Some(resources) = known.resources.get(&api_version) {
+            return Ok(resources.clone());
+        }
+        let list = if group.is_empty() {
+            self.client.list_core_api_resources(version).await
+        } else {
+            self.client.list_api_group_resources(&api_version).await
+        };
+        let list = Arc::new(list.map_err(Missing::Unreachable)?.resources);
+        known.resources.insert(api_version, list.clone());
+        Ok(list)
+    }
+}
+
+fn gvk_of(group: &str, version: &str, resource: &APIResource) -> Gvk {
+    Gvk {
+        group: group.to_owned(),
+        version: version.to_owned(),
+        kind: resource.kind.clone(),
+        plural: resource.name.clone(),
+        namespaced: resource.namespaced,
+    }
+}
+
+/// Does a person mean this resource by `word`, in small letters? Subresources have no names of their own.
+fn is_called(resource: &APIResource, word: &str) -> bool {
+    let short = resource.short_names.iter().flatten();
+    let names = [&resource.name, &resource.singular_name].into_iter().chain(short);
+    !resource.name.contains('/')
+        && (names.into_iter().any(|name| name == word) || resource.kind.eq_ignore_ascii_case(word))
 }
 
 fn by_preference(group: &APIGroup) -> Vec<String> {
@@ -138,5 +189,22 @@ mod tests {
             ..APIGroup::default()
         };
         assert_eq!(by_preference(&group), ["v1beta2", "v1beta1", "v1alpha1"]);
+    }
+
+    #[test]
+    fn a_resource_is_called_by_each_of_its_names() {
+        let resource = |name: &str| APIResource {
+            name: name.to_owned(),
+            singular_name: "rke2controlplane".to_owned(),
+            short_names: Some(vec!["rke2cp".to_owned()]),
+            kind: "RKE2ControlPlane".to_owned(),
+            ..APIResource::default()
+        };
+        let whole = resource("rke2controlplanes");
+        for word in ["rke2controlplanes", "rke2controlplane", "rke2cp"] {
+            assert!(is_called(&whole, word), "{word}");
+            assert!(!is_called(&resource("rke2controlplanes/status"), word), "{word}");
+        }
+        assert!(!is_called(&whole, "rke2"));
     }
 }
