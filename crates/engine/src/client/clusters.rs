@@ -83,7 +83,7 @@ pub async fn list_clusters(
     let clusters = if cluster.is_some() { 1 } else { clusters.1.len().max(1) };
     reader.list_extensions().await;
     let lists_max = LISTS_MAX * clusters;
-    for (at, ((group, kind), labelled)) in referred(&reader.lists).into_iter().enumerate() {
+    for (at, ((group, kind), labelled)) in referred(&reader.lists, cluster).into_iter().enumerate() {
         // One is that of the ExtensionConfigs.
         if ALWAYS.len() + 1 + at < lists_max {
             reader.list(&group, &kind, labelled).await;
@@ -225,8 +225,9 @@ impl<'a> Reader<'a> {
 }
 
 /// Provider kinds that the objects read so far refer to, control planes first: the limit leaves out the last ones. Those
-/// of templates and Clusters carry no label that can be relied on.
-fn referred(lists: &Lists) -> Vec<((String, String), bool)> {
+/// of templates and Clusters carry no label that can be relied on. What other Clusters refer to is not asked for `cluster`: it
+/// would use up its lists.
+fn referred(lists: &Lists, cluster: Option<&str>) -> Vec<((String, String), bool)> {
     const CONTROL_PLANE: &str = "/spec/controlPlaneRef";
     const REFERENCES: [(&str, bool); 6] = [
         ("/spec/infrastructureRef", true),
@@ -237,7 +238,8 @@ fn referred(lists: &Lists) -> Vec<((String, String), bool)> {
         ("/spec/template/spec/bootstrap/configRef", false),
     ];
     let (mut found, mut control_planes) = (BTreeMap::new(), BTreeSet::new());
-    for object in lists.kinds.iter().flat_map(|(_, objects)| objects) {
+    let is_its = |object: &&Value| cluster.is_none_or(|cluster| cluster_named_by(object) == Some(cluster));
+    for object in lists.kinds.iter().flat_map(|(_, objects)| objects).filter(is_its) {
         for (path, labelled) in REFERENCES {
             let Some(reference) = object.pointer(path) else { continue };
             let text = |field: &str| reference[field].as_str().unwrap_or_default().to_owned();
@@ -284,8 +286,46 @@ mod tests {
             gaps: Vec::new(),
         };
         let found: Vec<_> =
-            referred(&lists).into_iter().map(|((_, kind), labelled)| (kind, labelled)).collect();
+            referred(&lists, None).into_iter().map(|((_, kind), labelled)| (kind, labelled)).collect();
         let expected = [("ZControlPlane", false), ("A", true), ("B", true)];
         assert_eq!(found, expected.map(|(kind, labelled)| (kind.to_owned(), labelled)));
+    }
+
+    /// Three providers share a namespace: the kinds of the others used up the lists of the Cluster that was asked for.
+    #[test]
+    fn kinds_of_other_clusters_are_not_read() {
+        let gvk = |kind: &str| Gvk {
+            group: CORE_GROUP.to_owned(),
+            version: VERSION.to_owned(),
+            kind: kind.to_owned(),
+            plural: String::new(),
+            namespaced: true,
+        };
+        let reference = |group: &str, kind: String| json!({"apiGroup": group, "kind": kind, "name": "x"});
+        let cluster = |name: &str| {
+            json!({"kind": "Cluster", "metadata": {"name": name}, "spec": {
+                "controlPlaneRef": reference("controlplane.cluster.x-k8s.io", format!("{name}ControlPlane")),
+                "infrastructureRef": reference("infrastructure.cluster.x-k8s.io", format!("{name}Cluster"))}})
+        };
+        let machine = |name: &str| {
+            json!({"kind": "Machine", "spec": {"clusterName": name,
+                "infrastructureRef": reference("infrastructure.cluster.x-k8s.io", format!("{name}Machine"))}})
+        };
+        let names = ["A", "B", "C"];
+        let lists = Lists {
+            kinds: vec![
+                (gvk("Cluster"), names.map(cluster).to_vec()),
+                (gvk("Machine"), names.map(machine).to_vec()),
+            ],
+            gaps: Vec::new(),
+        };
+        let kinds = |cluster: Option<&str>| -> Vec<String> {
+            let mut kinds: Vec<_> =
+                referred(&lists, cluster).into_iter().map(|((_, kind), _)| kind).collect();
+            kinds.sort();
+            kinds
+        };
+        assert_eq!(kinds(Some("B")), ["BCluster", "BControlPlane", "BMachine"]);
+        assert_eq!(kinds(None).len(), 9);
     }
 }
