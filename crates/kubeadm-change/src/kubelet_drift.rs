@@ -10,18 +10,19 @@ use super::document::DocumentKind;
 /// stored field that is zero or empty stands for the default, which is the kubelet's own.
 pub fn find(stored: &Value, live: &Value) -> Vec<String> {
     let changes = differences(DocumentKind::Kubelet, live, stored);
-    let said = changes.iter().filter(|change| !is_empty(&change.new));
+    let said = changes.iter().filter(|change| !is_default(&change.new));
     said.map(|change| format!("{}: {} → {}", change.path, change.old_text(), change.new_text())).collect()
 }
 
-fn is_empty(value: &Value) -> bool {
+/// Does a stored value stand for the kubelet's own default? kubeadm stores durations that nobody set as `0s`.
+pub fn is_default(value: &Value) -> bool {
     match value {
         Value::Null => true,
         Value::Bool(_) => false,
         Value::Number(number) => number.as_f64() == Some(0.0),
         Value::String(text) => matches!(text.as_str(), "" | "0" | "0s"),
         Value::Array(items) => items.is_empty(),
-        Value::Object(fields) => fields.values().all(is_empty),
+        Value::Object(fields) => fields.values().all(is_default),
     }
 }
 

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::convert::{ConvertError, to_stored};
 use super::host_folder::folder;
+use super::kind::V1BETA3;
 use super::render::{ClusterSettings, HostFacts};
 use super::request::WantedDocument;
 use super::{way_back, yaml};
@@ -81,6 +82,7 @@ impl NodeFile {
         });
         let mut configuration = to_stored(cluster.kind, &cluster.version, &cluster.new)?;
         keep_etcd_tag(&mut configuration, host, cluster);
+        keep_initial_cluster(&mut configuration, host, &cluster.version);
         if let (NodeFileKind::Certificates, Ok(settings)) =
             (self.kind, ClusterSettings::new(&cluster.new, None))
         {
@@ -100,6 +102,31 @@ fn keep_etcd_tag(configuration: &mut Value, host: &HostFacts, cluster: &WantedDo
     };
     if sides.iter().all(is_free) {
         configuration["etcd"]["local"]["imageTag"] = tag.as_str().into();
+    }
+}
+
+/// A member that joined stays one: kubeadm would name it alone in its manifest, and a member that lost its data would begin
+/// an etcd of its own instead of refusing to start.
+/// Source: kubeadm `app/phases/etcd/local.go` (`CreateLocalEtcdStaticPodManifestFile`, `getEtcdCommand`), v1.36.
+fn keep_initial_cluster(configuration: &mut Value, host: &HostFacts, version: &str) {
+    if host.joined_members.is_empty() || !configuration["etcd"]["external"].is_null() {
+        return;
+    }
+    let arguments = &mut configuration["etcd"]["local"]["extraArgs"];
+    if arguments.is_null() {
+        *arguments = if version == V1BETA3 { json!({}) } else { json!([]) };
+    }
+    let members = host.joined_members.join(",");
+    for (name, value) in [("initial-cluster", members.as_str()), ("initial-cluster-state", "existing")] {
+        match arguments {
+            Value::Array(list) if list.iter().all(|argument| argument["name"] != name) => {
+                list.push(json!({"name": name, "value": value}));
+            }
+            Value::Object(map) if !map.contains_key(name) => {
+                map.insert(name.to_owned(), value.into());
+            }
+            _ => {}
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::*;
 use crate::document::read_inputs;
-use crate::render::{StaticPod, node};
+use crate::render::{HostFacts, StaticPod, node};
 use crate::report;
 use crate::request::{PatchKind, RequestPart, apply};
 
@@ -277,6 +277,28 @@ fn images_for_which_nothing_is_stored_keep_the_tag_that_runs() {
     assert!(file.text("0a", host, cluster).expect("a text").contains("imageTag: 3.6.6-0"));
     let named = planned(&inputs, &["etcd.local.imageTag=3.6.7-0"]);
     assert_eq!(named.drift, [], "the request goes from what runs");
+}
+
+#[test]
+fn a_member_that_joined_stays_one_whatever_kubeadm_is_given() {
+    let inputs = cluster(1, 0);
+    let mut target = wanted(&inputs, &["etcd.local.extraArgs[snapshot-count]=5000"]);
+    plan(&inputs, &mut target, &PlanOptions::default()).expect("a plan");
+    let cluster = target.document(DocumentKind::Cluster).expect("there");
+    let mut host = ClusterFacts::read(&inputs).control_plane[0].host.clone();
+    let file = NodeFile::of(crate::node_file::NodeFileKind::Cluster, "0a", "cp-0");
+    let text = |host: &HostFacts| file.text("0a", host, cluster).expect("a text");
+    assert!(!text(&host).contains("initial-cluster"), "kubeadm names the first member alone");
+    host.joined_members =
+        vec!["cp-0=https://10.0.0.1:2380".to_owned(), "cp-1=https://10.0.0.2:2380".to_owned()];
+    let joined = text(&host);
+    for line in [
+        "- name: initial-cluster\n      value: cp-0=https://10.0.0.1:2380,cp-1=https://10.0.0.2:2380",
+        "- name: initial-cluster-state\n      value: existing",
+        "- name: snapshot-count\n      value: \"5000\"",
+    ] {
+        assert!(joined.contains(line), "{line}\n{joined}");
+    }
 }
 
 #[test]

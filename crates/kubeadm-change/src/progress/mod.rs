@@ -433,8 +433,10 @@ fn kubelet(situation: &Situation<'_>, id: StepId, node: &RunningNode) -> (ItemSt
     let has =
         |found: &[FieldChange], change: &FieldChange| found.iter().any(|other| other.path == change.path);
     let is_left = |change: &&&FieldChange| {
-        // The default of a field that is taken away is the kubelet's own: it is only seen that the old value is gone.
-        if change.new.is_null() { !has(&from_old, change) } else { has(&from_new, change) }
+        // The default of a field that is taken away, or stored as zero, is the kubelet's own: it is only seen that the old
+        // value is gone.
+        let is_old = !has(&from_old, change);
+        has(&from_new, change) && (is_old || !kubelet_drift::is_default(&change.new))
     };
     if situation.plan.as_stored.is_some()
         && let Some(line) = kubelet_drift::find(&wanted.new, live).first()

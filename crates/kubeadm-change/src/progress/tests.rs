@@ -323,6 +323,19 @@ fn kubelets_are_asked_for_what_they_have_in_effect() {
     assert_eq!(has(Sighting::Hidden("403".to_owned())).0, ItemState::Manual);
 }
 
+/// A way back: kubeadm stores a duration that nobody set as `0s`, and the kubelet then has its own default.
+#[test]
+fn a_kubelet_is_done_with_its_own_default_where_zero_is_stored() {
+    let mut case = Case::of(1, 1, &["syncFrequency=0s"]);
+    let mut has = |frequency: &str| {
+        let seen = Sighting::Known(json!({"syncFrequency": frequency, "port": 10250}));
+        case.running.nodes.get_mut("w-000").expect("a node").kubelet = seen;
+        case.state(StepId::K1, "w-000").0
+    };
+    assert_eq!(has("1m0s"), ItemState::Done);
+    assert_eq!(has("0s"), ItemState::Done);
+}
+
 #[test]
 fn add_ons_are_done_when_their_pods_are() {
     let mut case = Case::of(1, 0, &["mode=nftables"]);
