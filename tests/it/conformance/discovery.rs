@@ -346,10 +346,13 @@ async fn s020_only_built_in_kinds_offer_strategic_merge() {
 }
 
 #[tokio::test]
-async fn s021_the_old_openapi_is_not_there() {
+async fn s021_the_old_openapi_has_no_paths() {
     let site = Site::open().await;
+    let document = site.get("/openapi/v2").await.expect(200).json();
+    assert_eq!((&document["swagger"], &document["paths"]), (&json!("2.0"), &json!({})));
     let protobuf = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
-    site.send(Ask::get("/openapi/v2").accept(protobuf)).await.expect(404);
+    let answer = site.send(Ask::get("/openapi/v2").accept(protobuf)).await.expect(200);
+    assert_eq!(answer.header("content-type"), "application/com.github.proto-openapi.spec.v2.v1.0+protobuf");
 }
 
 #[tokio::test]

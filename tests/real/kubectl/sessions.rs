@@ -39,6 +39,21 @@ spec:
       infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: DevMachineTemplate, name: t1}
 ";
 
+pub const LIST: &str = r"
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: ConfigMap, metadata: {name: first}, data: {a: one}}
+- {apiVersion: v1, kind: ConfigMap, metadata: {name: second}, data: {a: two}}
+";
+
+/// Of a kind that no server has.
+pub const UNKNOWN: &str = r"
+apiVersion: example.org/v1
+kind: Foo
+metadata: {name: foo}
+";
+
 /// kubectl takes a file that starts with a brace for JSON.
 pub const MAP: &str = r"
 apiVersion: v1
@@ -211,6 +226,15 @@ $ KUBE_EDITOR='sed -i s/replicas:.2/replicas:\ 3/' apply edit-last-applied md/we
   web edited
 $ apply view-last-applied md web
   replicas: 3
+# OpenAPI's second version is read before these two.
+$ apply -f list.yaml
+  configmap/first created
+  configmap/second created
+$ apply -f list.yaml
+  configmap/first unchanged
+  configmap/second unchanged
+! apply -f unknown.yaml
+  no matches for kind "Foo" in version "example.org/v1"
 $ apply -f map.yaml
   configmap/map created
 ! diff -f map-less.yaml

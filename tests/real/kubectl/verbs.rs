@@ -4,7 +4,7 @@
 use futures::future::join_all;
 
 use super::Kubectl;
-use super::sessions::{BUILT_IN_OBJECTS, FLEET, LABELS, MAP, SESSIONS};
+use super::sessions::{BUILT_IN_OBJECTS, FLEET, LABELS, LIST, MAP, SESSIONS, UNKNOWN};
 use super::transcript::play;
 use crate::running::Running;
 
@@ -14,6 +14,8 @@ fn files(kubectl: &Kubectl) {
     kubectl.file("typo.yaml", &FLEET.replace("clusterNetwork:", "clusterNetwrk:"));
     kubectl.file("labels.yaml", LABELS);
     kubectl.file("labels-less.yaml", &LABELS.replace("team: blue, tier: gold", ""));
+    kubectl.file("list.yaml", LIST);
+    kubectl.file("unknown.yaml", UNKNOWN);
     kubectl.file("map.yaml", MAP);
     kubectl.file("map-less.yaml", &MAP.replace("one: first, ", ""));
     kubectl.file("stale.yaml", &MAP.replace("name: map", "name: map, resourceVersion: '1'"));

@@ -1,9 +1,10 @@
 //! Paths that are not resources: discovery, OpenAPI, version, health. Owns their headers and caching;
-//! the documents themselves are made in `discovery` and `openapi`.
+//! the documents themselves are made in `discovery`, `openapi` and `openapi_v2`.
 
 mod discovery;
 mod kept;
 mod openapi;
+mod openapi_v2;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -94,6 +95,7 @@ pub async fn answer(site: Site<'_>, path: &str, parts: &Parts, query: &Query) ->
         ["api", version] => discovery::resource_list(catalog, "", version),
         ["apis", group] => discovery::group(catalog, group),
         ["apis", group, version] => discovery::resource_list(catalog, group, version),
+        ["openapi", "v2"] => return Ok(openapi_v2::reply(header(header::ACCEPT))),
         ["openapi", "v3"] => {
             let of = catalog.clone();
             let made = site.made(catalog, path, move || openapi_index(&of)).await?;
