@@ -154,7 +154,8 @@ pub(in super::super) fn pod_differences(old: &StaticPod, new: &StaticPod) -> Vec
     // Not every kubeadm writes variables in one order.
     let count = lost_and_gained("", &texts(&old.env), &texts(&new.env)).len();
     if count > 0 {
-        lines.push(format!("environment: {count} differences"));
+        let plural = if count == 1 { "" } else { "s" };
+        lines.push(format!("environment: {count} difference{plural}"));
     }
     let volume = |v: &render::Volume| format!("{} {} {}", v.name, v.host_path, v.type_);
     let mount = |m: &render::Mount| {

@@ -436,7 +436,7 @@ fn kubelet(situation: &Situation<'_>, id: StepId, node: &RunningNode) -> (ItemSt
         // The default of a field that is taken away, or stored as zero, is the kubelet's own: it is only seen that the old
         // value is gone.
         let is_old = !has(&from_old, change);
-        has(&from_new, change) && (is_old || !kubelet_drift::is_default(&change.new))
+        has(&from_new, change) && (is_old || !kubelet_drift::becomes_default(change))
     };
     if situation.plan.as_stored.is_some()
         && let Some(line) = kubelet_drift::find(&wanted.new, live).first()

@@ -323,17 +323,24 @@ fn kubelets_are_asked_for_what_they_have_in_effect() {
     assert_eq!(has(Sighting::Hidden("403".to_owned())).0, ItemState::Manual);
 }
 
-/// A way back: kubeadm stores a duration that nobody set as `0s`, and the kubelet then has its own default.
+/// A way back: kubeadm stores a duration that nobody set as `0s`, and the kubelet then has its own default. The zero of a
+/// number that is a pointer in Go is a value, which the kubelet has to show.
 #[test]
-fn a_kubelet_is_done_with_its_own_default_where_zero_is_stored() {
-    let mut case = Case::of(1, 1, &["syncFrequency=0s"]);
-    let mut has = |frequency: &str| {
-        let seen = Sighting::Known(json!({"syncFrequency": frequency, "port": 10250}));
-        case.running.nodes.get_mut("w-000").expect("a node").kubelet = seen;
-        case.state(StepId::K1, "w-000").0
-    };
-    assert_eq!(has("1m0s"), ItemState::Done);
-    assert_eq!(has("0s"), ItemState::Done);
+fn a_kubelet_is_done_with_its_own_default_where_zero_stands_for_it() {
+    for (edit, field, default, zero) in [
+        ("syncFrequency=0s", "syncFrequency", json!("1m0s"), json!("0s")),
+        ("eventRecordQPS=0", "eventRecordQPS", json!(50), json!(0)),
+    ] {
+        let mut case = Case::of(1, 1, &[edit]);
+        let mut has = |value: &Value| {
+            let seen = Sighting::Known(json!({field: value, "port": 10250}));
+            case.running.nodes.get_mut("w-000").expect("a node").kubelet = seen;
+            case.state(StepId::K1, "w-000").0
+        };
+        let of_default = if zero == json!(0) { ItemState::Pending } else { ItemState::Done };
+        assert_eq!(has(&default), of_default, "{edit}");
+        assert_eq!(has(&zero), ItemState::Done, "{edit}");
+    }
 }
 
 #[test]
