@@ -31,3 +31,14 @@ async fn hosts_get_back_what_stood_there() {
     let read_only = person.tries(&[&words[..], &["--read-only", "--yes"]].concat(), "").await.err();
     assert!(read_only.expect("refused").to_string().contains("--read-only"), "hosts are written to");
 }
+
+#[tokio::test]
+async fn a_rollback_that_nothing_answers_names_the_way_on_hosts() {
+    let person = Person::at(1, 0).await;
+    let path = "GET /api/v1/namespaces/kube-system/configmaps/kubeadm-config";
+    person.site.beside.lock().refused = vec![(path.to_owned(), 500)];
+    let error = person.tries(&["rollback"], "").await.err().expect("an error").to_string();
+    assert!(error.contains("`capstan change rollback --offline --node NAME=ADDRESS` puts back"), "{error}");
+    let error = person.tries(&["status"], "").await.err().expect("an error").to_string();
+    assert!(!error.contains("--offline"), "only a rollback has that way: {error}");
+}

@@ -3,8 +3,10 @@
 
 use std::io::{BufRead, Write};
 
+use anyhow::bail;
+
 use super::args::RollbackArgs;
-use super::{Session, source};
+use super::{Session, offline, source};
 use crate::confirmation::LinePrompt;
 use capstan_base::text;
 use capstan_dashboard::operations::Confirmation;
@@ -25,6 +27,7 @@ pub(super) async fn find(
 ) -> anyhow::Result<SourceReading> {
     let error = match source::find(&args.source, &session.reach).await {
         Err(error) if is_unreadable(&error) && !args.plan => error,
+        Err(error) if is_unanswered(&error) => bail!("{error}\n{}", offline::HINT),
         other => return other,
     };
     let live = source::of_server(&args.source, &session.reach).await?;
@@ -48,6 +51,14 @@ pub(super) async fn find(
     }
     guard.write(&mut MendedMaps { live: &live, maps: &maps }, &[]).await?;
     source::find(&args.source, &session.reach).await
+}
+
+/// Without an answer of a server nothing can be planned.
+fn is_unanswered(error: &anyhow::Error) -> bool {
+    matches!(
+        error.downcast_ref(),
+        Some(SourceError::Read(ReadError::Server(_)) | SourceError::Unreachable(_))
+    )
 }
 
 fn is_unreadable(error: &anyhow::Error) -> bool {

@@ -19,6 +19,10 @@ use kubeadm_change::record::ChangeRecord;
 use kubeadm_change::running::Running;
 use kubeadm_change::way_back;
 
+/// What a rollback says that cannot read the cluster.
+pub(super) const HINT: &str = "while no API server answers, `capstan change rollback --offline --node NAME=ADDRESS` puts back \
+                               on hosts what stood there before the last change";
+
 /// Asks, and puts back on one host after the other.
 ///
 /// # Errors
