@@ -32,7 +32,7 @@ struct Kubectl {
 }
 
 impl Kubectl {
-    /// A server without engine on a port of its own; `None` where there is no kubectl.
+    /// A server without engine on a port of its own; `None` where kubectl is not installed.
     fn start() -> Option<Self> {
         Self::with(&["--no-engine"])
     }

@@ -15,7 +15,7 @@ pub mod deadline;
 pub mod errors;
 mod index;
 mod json_lines;
-pub mod kubeconfig;
+mod kubeconfig;
 pub mod pulse;
 pub mod read;
 pub mod read_only;

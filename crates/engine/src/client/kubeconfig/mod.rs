@@ -11,7 +11,7 @@ use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use kube::config::{AuthInfo, Context, Kubeconfig, NamedAuthInfo, NamedCluster};
+use kube::config::{Context, Kubeconfig, NamedAuthInfo, NamedCluster};
 
 use super::connect::ConnectError;
 
@@ -140,7 +140,7 @@ impl Chosen {
             let user = named.auth_info.get_or_insert_default();
             usable::user(&named.name, user)?;
             if !encrypted {
-                *user = AuthInfo::default();
+                *user = usable::without_credentials(user);
             }
         }
         Ok(self)
@@ -220,6 +220,31 @@ fn merge(mut first: Kubeconfig, next: Kubeconfig) -> Kubeconfig {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_whom_a_user_speaks_for_goes_over_plain_http() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("config");
+        for (server, is_kept) in [
+            ("http://127.0.0.1:8001", false),
+            ("127.0.0.1:8001", false),
+            ("https://127.0.0.1:8001", true),
+            ("HTTPS://127.0.0.1:8001", true),
+        ] {
+            let text = format!(
+                "current-context: x\ncontexts: [{{name: x, context: {{cluster: c, user: u}}}}]\n\
+                 clusters: [{{name: c, cluster: {{server: '{server}'}}}}]\n\
+                 users: [{{name: u, user: {{token: secret, as: viewer, as-groups: [readers]}}}}]"
+            );
+            std::fs::write(&path, text).expect("written");
+            let merged = Merged::of_files(std::slice::from_ref(&path), String::new()).expect("read");
+            let chosen = merged.expect("a file").choose(None).expect("a context").usable().expect("usable");
+            let user = chosen.config.auth_infos[0].auth_info.as_ref().expect("a user");
+            assert_eq!(user.token.is_some(), is_kept, "{server}");
+            assert_eq!(user.impersonate.as_deref(), Some("viewer"), "{server}");
+            assert_eq!(user.impersonate_groups.as_deref(), Some(&["readers".to_owned()][..]), "{server}");
+        }
+    }
 
     /// Two files, and the server of the context that is current in both together.
     #[test]

@@ -31,7 +31,7 @@ pub(super) fn cluster(name: &str, cluster: &mut Cluster) -> Result<(), String> {
         readable(file, "certificate-authority")?;
     }
     if let Some(proxy) = &cluster.proxy_url {
-        is_proxy(proxy).map_err(|reason| format!("proxy-url {proxy:?} of cluster {name:?} {reason}"))?;
+        is_proxy(proxy).map_err(|reason| format!("proxy-url of cluster {name:?} {reason}"))?;
     }
     let server = cluster.server.as_deref().ok_or_else(|| format!("cluster {name:?} has no server"))?;
     cluster.server = Some(address(server)?);
@@ -65,7 +65,21 @@ fn address(server: &str) -> Result<String, String> {
 
 /// Credentials go over TLS alone.
 pub(super) fn is_encrypted(cluster: &Cluster) -> bool {
-    cluster.server.as_deref().is_some_and(|server| server.starts_with("https://"))
+    let scheme =
+        cluster.server.as_deref().and_then(|server| server.split_once("://")).map(|(scheme, _)| scheme);
+    scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case("https"))
+}
+
+/// Whom a user speaks for is not a secret: that stays, as a proxy may have more rights than its user wants.
+/// Source: client-go `tools/clientcmd/client_config.go` (`ClientConfig`), v0.36.3.
+pub(super) fn without_credentials(user: &AuthInfo) -> AuthInfo {
+    AuthInfo {
+        impersonate: user.impersonate.clone(),
+        impersonate_groups: user.impersonate_groups.clone(),
+        impersonate_uid: user.impersonate_uid.clone(),
+        impersonate_user_extra: user.impersonate_user_extra.clone(),
+        ..AuthInfo::default()
+    }
 }
 
 /// # Errors
