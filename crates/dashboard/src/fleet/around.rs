@@ -184,6 +184,8 @@ impl Index {
         let has_an_end = row.machine().is_some_and(|machine| machine.certificates_end_s != 0);
         let owner = row.owner.as_ref().filter(|_| has_an_end);
         let owner = owner.and_then(|owner| self.find(row.source, owner.uid)).and_then(|id| self.row(id));
+        // One that is paused replaces nothing.
+        let owner = owner.filter(|owner| !owner.paused);
         owner.and_then(|owner| owner.replica_facts()).is_some_and(|facts| facts.renews_certificates)
     }
 

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::conditions::conditions_of;
 use super::mention::mentions;
-use super::row::{Condition, Counters, Kind, Row, RowId, Severity};
+use super::row::{Condition, Counters, FAILURE, Kind, Row, RowId, Severity};
 use super::tree::{Item, Relative};
 use super::{Fleet, Hop};
 use crate::fleet::Verdict;
@@ -29,6 +29,9 @@ pub enum Tone {
 
 impl Tone {
     pub fn of(type_: &str, status: Status) -> Self {
+        if type_ == FAILURE && status == Status::True {
+            return Self::Bad;
+        }
         match (polarity(type_), status) {
             (_, Status::Unknown) => Self::Unknown,
             (Polarity::Positive, Status::True) | (Polarity::Negative, Status::False) => Self::Good,

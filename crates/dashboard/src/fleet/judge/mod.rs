@@ -356,7 +356,9 @@ impl<'a> Rules<'a> {
 
     /// A failure that controllers do not get over by themselves, whatever the conditions still repeat.
     fn given_up(&mut self) {
-        let (why, rank) = match self.find(FAILURE) {
+        // A provider may have a condition of that name, which is well when it is false.
+        let failure = self.find(FAILURE).filter(|(_, c)| c.status == Status::True);
+        let (why, rank) = match failure {
             Some((at, _)) => (Basis::Condition(at), Rank::Broken),
             // The phase alone gives no reason: a condition that does comes before it.
             None if self.row.phase.as_ref() == "Failed" => (Basis::Phase, Rank::Overdue),

@@ -259,6 +259,27 @@ fn what_takes_too_long_turns_by_itself() {
 }
 
 /// Certificates end at this moment, their owner replaces Machines before that or does not: verdict, words, and whether it is said.
+/// A control plane that is paused replaces nothing, whatever it would do.
+#[test]
+fn certificates_end_under_a_control_plane_that_is_paused() {
+    for (is_paused, verdict) in [(false, Verdict::Ok), (true, Verdict::Degraded)] {
+        let mut objects = small_cluster("a");
+        for object in &mut objects {
+            if object["metadata"]["name"] == "a-cp-0" {
+                object["status"]["certificatesExpiryDate"] = json!("2026-11-24T00:00:00Z");
+            }
+            if object["kind"] == "KubeadmControlPlane" {
+                object["spec"]["rollout"] = json!({"before": {"certificatesExpiryDays": 21}});
+                if is_paused {
+                    object["metadata"]["annotations"]["cluster.x-k8s.io/paused"] = json!("");
+                }
+            }
+        }
+        let fleet = fleet_of(&objects);
+        assert_eq!(fleet.verdict(fleet.clusters()[0]), verdict, "{is_paused}");
+    }
+}
+
 #[test]
 fn certificates_that_end_turn_the_verdict_in_time() {
     for (end, renews, verdict, words, is_said) in [
