@@ -9,8 +9,10 @@ use std::path::Path;
 use anyhow::bail;
 
 const BLOCK: usize = 512;
-/// More is not unpacked: a small archive must not fill the memory.
+/// More is not unpacked, kept or not.
 const UNPACKED_MAX_BYTES: u64 = 4 << 30;
+/// More is not kept: a small archive must not fill the memory.
+const KEPT_MAX_BYTES: usize = 512 << 20;
 
 /// Does the name of a file end as archives do?
 pub fn is_archive(path: &Path) -> bool {
@@ -34,17 +36,18 @@ pub fn texts(path: &Path, is_wanted: impl Fn(&str) -> bool) -> anyhow::Result<Ve
 
 fn entries(mut from: impl Read, is_wanted: impl Fn(&str) -> bool) -> anyhow::Result<Vec<(String, String)>> {
     let mut found = Vec::new();
+    let mut room = KEPT_MAX_BYTES;
     let mut long_name: Option<String> = None;
     while let Some(header) = header(&mut from)? {
         let length = usize::try_from(number(&header[124..136])?)?;
         match header[156] {
             // A name for the next entry: of GNU's form, of pax's.
-            b'L' => long_name = Some(text_of(&body(&mut from, length)?)),
-            b'x' => long_name = pax_path(&body(&mut from, length)?).or(long_name),
+            b'L' => long_name = Some(text_of(&body(&mut from, length, &mut room)?)),
+            b'x' => long_name = pax_path(&body(&mut from, length, &mut room)?).or(long_name),
             b'0' | 0 => {
                 let name = long_name.take().unwrap_or_else(|| name(&header));
                 if is_wanted(&name) {
-                    let text = String::from_utf8(body(&mut from, length)?);
+                    let text = String::from_utf8(body(&mut from, length, &mut room)?);
                     let Ok(text) = text else { bail!("{name} in it is not a text") };
                     found.push((name, text));
                 } else {
@@ -111,8 +114,12 @@ fn pax_path(body: &[u8]) -> Option<String> {
     values.filter(|(key, _)| *key == "path").map(|(_, value)| value.to_owned()).next_back()
 }
 
-/// A file's bytes; what fills its last block is dropped.
-fn body(from: &mut impl Read, length: usize) -> anyhow::Result<Vec<u8>> {
+/// A file's bytes, for which there is room; what fills its last block is dropped.
+fn body(from: &mut impl Read, length: usize, room: &mut usize) -> anyhow::Result<Vec<u8>> {
+    let Some(left) = room.checked_sub(length) else {
+        bail!("it holds more than {} MiB of objects", KEPT_MAX_BYTES >> 20)
+    };
+    *room = left;
     let mut bytes = Vec::new();
     from.by_ref().take(length as u64).read_to_end(&mut bytes)?;
     if bytes.len() < length {
@@ -131,8 +138,14 @@ fn skip(from: &mut impl Read, length: usize) -> anyhow::Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+
+    /// Of files with these names and contents.
+    pub(in super::super) fn archive(files: &[(&str, &[u8])]) -> Vec<u8> {
+        let entries = files.iter().map(|(name, body)| entry(name, b'0', body));
+        entries.chain([vec![0; 2 * BLOCK]]).collect::<Vec<_>>().concat()
+    }
 
     /// An entry as tar writes it, with `kind` as its type.
     fn entry(name: &str, kind: u8, body: &[u8]) -> Vec<u8> {
@@ -170,10 +183,16 @@ mod tests {
         let found: Vec<(&str, &str)> =
             found.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
         assert_eq!(found, [("bundle/a.yaml", "a: 1"), (long.as_str(), "b: 2"), (long.as_str(), "c: 3")]);
+        let mut huge = entry("a.yaml", b'0', b"");
+        huge[124..135].copy_from_slice(format!("{:011o}", KEPT_MAX_BYTES + 1).as_bytes());
+        huge[148..156].fill(b' ');
+        let sum: u64 = huge[..BLOCK].iter().map(|byte| u64::from(*byte)).sum();
+        huge[148..155].copy_from_slice(format!("{sum:06o}\0").as_bytes());
         for (bytes, reason) in [
             (&archive[..700], "it is cut off"),
             (&archive[..1100], "it is cut off"),
             (&[b'x'; 600][..], "it is not a tar archive"),
+            (&huge[..], "it holds more than 512 MiB of objects"),
         ] {
             assert_eq!(entries(bytes, wanted).expect_err("damaged").to_string(), reason);
         }

@@ -13,9 +13,6 @@ use capi_rules::observe::dump::document::{Document, Origin};
 use capi_rules::observe::dump::text::{flatten, parse};
 use capi_types::key::ObjectKey;
 
-/// Bundles have a folder for each namespace, group and kind, and a few around them.
-const FOLDERS_DEEP_MAX: usize = 12;
-
 /// Objects of a workload cluster, as `NAMESPACE/NAME=FILE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkloadFile {
@@ -58,7 +55,7 @@ pub fn documents(
         let before = documents.len();
         if path.is_dir() {
             let mut files = Vec::new();
-            folder(path, FOLDERS_DEEP_MAX, &mut files)?;
+            folder(path, &mut files)?;
             for file in files {
                 take(&file, cluster, &mut documents)?;
             }
@@ -109,24 +106,27 @@ fn decode(
 }
 
 /// The YAML and JSON files of a folder and the folders in it, by name. Links to folders are not followed: they may lead back.
-fn folder(path: &Path, deep: usize, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
+fn folder(path: &Path, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
     let entries = std::fs::read_dir(path).with_context(|| format!("cannot list {}", path.display()))?;
     let mut entries: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
     entries.sort();
     for entry in entries {
         if entry.is_dir() {
-            if deep > 0 && !entry.is_symlink() {
-                folder(&entry, deep - 1, files)?;
+            if !entry.is_symlink() {
+                folder(&entry, files)?;
             }
-        } else if holds_objects(&entry) {
+        } else if entry.is_file() && holds_objects(&entry) {
             files.push(entry);
         }
     }
     Ok(())
 }
 
-/// By its name.
+/// By its name. Archives made on a Mac have a companion of each file, `._NAME`, which is not a text.
 fn holds_objects(file: &Path) -> bool {
+    if file.file_name().is_some_and(|name| name.to_string_lossy().starts_with("._")) {
+        return false;
+    }
     let extension = file.extension().and_then(|e| e.to_str()).unwrap_or_default();
     matches!(extension, "yaml" | "yml" | "json")
 }
@@ -157,6 +157,33 @@ mod tests {
     }
 
     #[test]
+    fn archives_are_read_packed_or_not() {
+        use flate2::{Compression, write::GzEncoder};
+        use std::io::Write as _;
+        let archive = super::super::archive::tests::archive(&[
+            ("bundle/a.yaml", b"kind: A"),
+            ("bundle/._a.yaml", b"\xff\xfe"),
+            ("bundle/c.log", b"\xff"),
+        ]);
+        let root = tempfile::tempdir().expect("a folder");
+        let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+        packed.write_all(&archive).expect("packed");
+        let packed = packed.finish().expect("packed");
+        for (name, bytes) in [("b.tar", &archive), ("b.tar.gz", &packed), ("b.tgz", &packed)] {
+            let path = root.path().join(name);
+            std::fs::write(&path, bytes).expect("written");
+            let (found, remarks) = documents(&[path], &[]).expect("read");
+            let kinds: Vec<_> = found.iter().map(|document| document.value["kind"].clone()).collect();
+            assert_eq!((kinds, remarks), (vec![serde_json::json!("A")], Vec::new()), "{name}");
+            assert!(
+                found[0].origin.file.ends_with(&format!("{name}/bundle/a.yaml")),
+                "{}",
+                found[0].origin.file
+            );
+        }
+    }
+
+    #[test]
     fn folders_are_entered_and_links_to_folders_are_not() {
         let root = tempfile::tempdir().expect("a folder");
         let below = root.path().join("namespaces/default/cluster.x-k8s.io");
@@ -167,6 +194,8 @@ mod tests {
             std::fs::write(root.path().join(file), format!("{{\"kind\": \"{kind}\"}}")).expect("written");
         }
         std::os::unix::fs::symlink(root.path(), below.join("back")).expect("a link");
+        // Editors lock a file with a link that leads nowhere.
+        std::os::unix::fs::symlink("somebody@host.1", below.join(".#b.yaml")).expect("a link");
         let (found, remarks) = documents(&[root.path().to_owned()], &[]).expect("read");
         let kinds: Vec<_> =
             found.iter().map(|document| document.value["kind"].as_str().expect("a kind")).collect();
