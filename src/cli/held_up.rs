@@ -17,7 +17,7 @@ pub async fn print_changes(handle: Handle) {
         tokio::time::sleep(LOOK_EVERY).await;
         let held_up = reasons(&handle.caches());
         if held_up != told && output::print(&sentence(&held_up)).is_err() {
-            // Nobody reads any more.
+            // The reading end of standard output is closed.
             return;
         }
         told = held_up;

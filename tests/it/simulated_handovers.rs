@@ -134,9 +134,12 @@ impl Pair {
 
     /// Stops whoever leads until the other process has taken over and worked for a while.
     async fn hand_over(&mut self) {
-        let leader = self.leader().expect("one leads").stands.clone();
+        let led =
+            self.processes.iter().position(|process| process.engine.handle().leads()).expect("one leads");
+        let leader = self.processes[led].stands.clone();
         leader.send_replace(true);
         self.pass(STOPPED_S).await;
+        assert!(self.processes[1 - led].engine.handle().leads(), "seed {}: nobody took over", self.seed);
         leader.send_replace(false);
         self.until("a takeover", async |pair: &Self| pair.leader().is_some()).await;
     }

@@ -72,16 +72,25 @@ impl Catalog {
         let groups = self.groups(&mut known).await?;
         let is_wanted =
             |name: &str| group.is_empty() || name == group || name.starts_with(&format!("{group}."));
+        // One group whose own server is away keeps no other kind away, as with kubectl.
+        let mut unread = None;
         for served in groups.iter().filter(|served| is_wanted(&served.name)) {
             for version in by_preference(served) {
-                let resources = self.resources(&mut known, &served.name, &version).await?;
+                let resources = match self.resources(&mut known, &served.name, &version).await {
+                    Ok(resources) => resources,
+                    Err(why) => {
+                        unread.get_or_insert(why);
+                        continue;
+                    }
+                };
                 if let Some(resource) = resources.iter().find(|resource| is_called(resource, word)) {
                     return Ok(gvk_of(&served.name, &version, resource));
                 }
             }
         }
         *known = Known::default();
-        Err(Missing::NotServed(format!("the server has no kind that is called `{typed}`")))
+        let nowhere = || Missing::NotServed(format!("the server has no kind that is called `{typed}`"));
+        Err(unread.unwrap_or_else(nowhere))
     }
 
     async fn groups(&self, known: &mut Known) -> Result<Arc<Vec<APIGroup>>, Missing> {

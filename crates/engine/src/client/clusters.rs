@@ -225,8 +225,8 @@ impl<'a> Reader<'a> {
 }
 
 /// Provider kinds that the objects read so far refer to, control planes first: the limit leaves out the last ones. Those
-/// of templates and Clusters carry no label that can be relied on. What other Clusters refer to is not asked for `cluster`: it
-/// would use up its lists.
+/// of templates and Clusters carry no label that can be relied on. With a `cluster` only
+/// its own objects count: kinds of other Clusters would use up the limit.
 fn referred(lists: &Lists, cluster: Option<&str>) -> Vec<((String, String), bool)> {
     const CONTROL_PLANE: &str = "/spec/controlPlaneRef";
     const REFERENCES: [(&str, bool); 6] = [

@@ -82,7 +82,7 @@ impl WriteError {
         self.status().is_some_and(|s| s.code == 403)
     }
 
-    /// No server took it, for now.
+    /// There was no answer, or a server in trouble gave it: the write may have been taken or not.
     pub fn is_unanswered(&self) -> bool {
         let Self::Refused { source, .. } = self else { return false };
         matches!(classify(source), Cause::Unreachable | Cause::TimedOut | Cause::ServerTrouble)
