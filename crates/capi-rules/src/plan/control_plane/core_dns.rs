@@ -33,6 +33,7 @@ pub fn follow_spec(p: &mut Pending) -> Flow {
         Ok(image) => image,
         Err(detail) => return p.fail(Blocked::CoreDnsStays { detail }),
     };
+    // A missing ConfigMap is ignored, as upstream.
     let stored = facts.kubeadm_config.as_ref().ok().and_then(Option::as_ref);
     if let Some(stored) = stored.and_then(|stored| with_dns(stored, own)) {
         p.step(Act::Workload(WorkloadCall::SetClusterConfiguration(stored)), Why::DnsFollowsSpec);
@@ -52,9 +53,12 @@ fn wanted_image(current: &str, own: &ClusterConfiguration) -> Result<String, Str
     let dns = own.dns.as_ref();
     let repository = dns.and_then(|dns| dns.image_repository.as_deref()).or(own.image_repository.as_deref());
     let repository = repository.unwrap_or(path);
+    // Without a tag of its own CoreDNS stays at what kubeadm
+    // chose, whatever the version of the control plane.
     let wanted_tag = dns.and_then(|dns| dns.image_tag.as_deref()).unwrap_or(tag);
     let to = parsed(wanted_tag)?;
     check(&parsed(tag)?, &to, tag, wanted_tag)?;
+    // Mirrors keep the flat name; only the default repositories moved the image.
     let has_folder =
         compare_release(&to, &UNCHANGED_SINCE).is_ge() && DEFAULT_REPOSITORIES.contains(&repository);
     let name = if has_folder && name == "coredns" { "coredns/coredns" } else { name };

@@ -11,6 +11,7 @@ pub fn control_plane(p: &mut Pending) -> Flow {
     let Some(stage) = deletion(&p.observed) else { return Flow::Continue(()) };
     if stage == Deletion::Completed {
         let held = p.observed.control_plane.metadata.finalizers.iter().flatten();
+        // Without the finalizer the object is let go already, and a patch would find nothing.
         if held.into_iter().any(|f| f == finalizer::KUBEADM_CONTROL_PLANE) {
             p.step(Act::RemoveFinalizer, Why::DeletionCompleted);
             p.plan.is_last = true;
@@ -23,6 +24,7 @@ pub fn control_plane(p: &mut Pending) -> Flow {
     p.inspection = Some(inspection);
     if stage == Deletion::Workers {
         let o = &p.observed;
+        // Any Machine of the cluster counts: its drain needs the API server that goes here.
         let machines = o.worker_machines.len() + o.foreign.len() + o.orphans.len();
         let pools = o.machine_pools.len();
         return p.wait(Blocked::WaitingForWorkers { machines, pools }, Some(SLOW_RETRY));
@@ -33,6 +35,8 @@ pub fn control_plane(p: &mut Pending) -> Flow {
     if !machines.is_empty() {
         return p.wait(Blocked::WaitingForDeletion { machines }, Some(SLOW_RETRY));
     }
+    // The deletions were sent just now: the next change
+    // or this look finds the Machines on their way.
     p.plan.recheck_within(SLOW_RETRY);
     Flow::Break(())
 }

@@ -44,6 +44,8 @@ pub fn new_machine(
     let mut machine = Machine::new(&name, machine_spec(observed, &name, failure_domain));
     machine.metadata = meta(machine_annotations(observed, remediated), owner(&observed.control_plane, true));
     let mut bootstrap = KubeadmConfig::new(&name, bootstrap_spec(observed, joins));
+    // Not as controller: the Machine becomes that as
+    // soon as it is there, and there may be one only.
     bootstrap.metadata = meta(template_annotations(observed), owner(&observed.control_plane, false));
     let infrastructure = infrastructure(observed, &name);
     Ok(NewMachine { machine, bootstrap, infrastructure, joins })
@@ -55,9 +57,11 @@ pub fn kept_machine(observed: &Observed, owned: &OwnedMachine) -> Machine {
     let live = &owned.machine.spec;
     let mut machine =
         Machine::new(owned.name(), machine_spec(observed, owned.name(), live.failure_domain.clone()));
+    // The version changes only by a replacement or an update in place, never in passing.
     machine.spec.version.clone_from(&live.version);
     machine.spec.bootstrap.config_ref.clone_from(&live.bootstrap.config_ref);
     machine.spec.infrastructure_ref.clone_from(&live.infrastructure_ref);
+    // An apply without it would take the count of retries away.
     let remediated = owned.annotation(annotation::REMEDIATION_FOR).map(str::to_owned);
     machine.metadata.namespace.clone_from(&owned.machine.metadata.namespace);
     machine.metadata.labels = Some(labels(observed));
@@ -81,6 +85,7 @@ pub fn labels(observed: &Observed) -> BTreeMap<String, String> {
     let mut labels = template.map(|t| t.labels.clone()).unwrap_or_default();
     let own = observed.control_plane.metadata.name.as_deref().unwrap_or_default();
     let cluster = observed.cluster.metadata.name.clone().unwrap_or_default();
+    // After the template's: people must not overwrite what Machines are found by.
     labels.insert(label::CLUSTER_NAME.to_owned(), cluster);
     labels.insert(label::CONTROL_PLANE.to_owned(), String::new());
     labels.insert(label::CONTROL_PLANE_NAME.to_owned(), naming::label_value(own));
@@ -130,10 +135,12 @@ fn machine_spec(observed: &Observed, name: &str, failure_domain: Option<String>)
 
 /// What a control plane Machine must report before it is ready, then what the user adds.
 pub fn readiness_gates(observed: &Observed) -> Vec<ReadinessGate> {
+    // The last two are about etcd pods and members, which an external etcd does not have.
     let types = if observed.etcd_is_managed() { &CONTROL_PLANE_GATES[..] } else { &CONTROL_PLANE_GATES[..4] };
     let mut gates: Vec<ReadinessGate> =
         types.iter().map(|t| ReadinessGate { condition_type: (*t).to_owned(), polarity: None }).collect();
     for gate in &observed.control_plane.spec.machine_template.spec.readiness_gates {
+        // A server refuses a list with one condition type twice.
         if gates.iter().all(|known| known.condition_type != gate.condition_type) {
             gates.push(gate.clone());
         }

@@ -51,6 +51,7 @@ pub(super) fn finish(p: &mut Pending) -> Flow {
     if names.is_empty() {
         return Flow::Continue(());
     }
+    // Every one: an earlier pass chose them, and none may stay half begun.
     for name in names {
         begin(p, &name, Why::UpdateBegun)?;
     }
@@ -65,6 +66,7 @@ fn is_pending(machine: &OwnedMachine) -> bool {
 /// May this outdated Machine be updated in place, as far as its owner and people have a say?
 pub(super) fn is_eligible(machine: &OwnedMachine, differences: &[Difference]) -> bool {
     let marks = [annotation::DELETE_MACHINE, annotation::REMEDIATE_MACHINE];
+    // New certificates and a restart come with a new Machine only.
     let replaced = |d: &Difference| matches!(d, Difference::CertificatesExpire | Difference::RolloutAfter);
     marks.iter().all(|mark| machine.annotation(mark).is_none()) && !differences.iter().any(replaced)
 }
@@ -73,6 +75,7 @@ pub(super) fn is_eligible(machine: &OwnedMachine, differences: &[Difference]) ->
 pub(super) fn attempt(p: &mut Pending, name: &str, why: Why) -> ControlFlow<(), String> {
     let all = preflight::check(&p.observed, &p.conditions, Intent::Update);
     if !all.blockers.is_empty() {
+        // The candidate itself may be what is unhealthy: then it is replaced instead of updated.
         let others = preflight::check(&p.observed, &p.conditions, Intent::Remove(name));
         if others.blockers.is_empty() {
             return ControlFlow::Continue("it is not well, and all others are".to_owned());
@@ -90,6 +93,7 @@ pub(super) fn attempt(p: &mut Pending, name: &str, why: Why) -> ControlFlow<(), 
             ControlFlow::Break(())
         }
         None => {
+            // The caller asks extensions about this one and plans again; no answer is guessed.
             p.asks = Some(name.to_owned());
             p.wait(Blocked::NotAsked { machine: name.to_owned() }, None)?;
             ControlFlow::Break(())
@@ -127,6 +131,7 @@ fn writes(owned: &OwnedMachine, wanted: &Desired) -> Vec<Write> {
         Write::Patch { object: object.clone(), body }
     };
     let mut writes = Vec::new();
+    // First of all: a pass that ends in between is finished by the next one because of it.
     if owned.annotation(annotation::UPDATE_IN_PROGRESS).is_none() {
         writes.push(annotate(annotation::UPDATE_IN_PROGRESS, ""));
     }
@@ -179,6 +184,8 @@ impl Desired {
         let cloned = &live["metadata"]["annotations"];
         let origin = [annotation::CLONED_FROM_NAME, annotation::CLONED_FROM_GROUP_KIND];
         let Template::Found(template) = &observed.template else { return Err(absent("InfraMachine")) };
+        // A Machine without an origin counts as matching
+        // its template: there is nothing to update it to.
         if origin.iter().any(|key| !cloned[*key].is_string()) {
             return Err(absent("InfraMachine"));
         }

@@ -81,6 +81,7 @@ fn updated(current: &Value, observed: &Observed) -> Value {
     let Some(Value::Object(own)) = own.and_then(|c| serde_json::to_value(c).ok()) else {
         return Value::Object(wanted);
     };
+    // By what is stored: kubeadm could not read a section in another form than its apiVersion says.
     let new_form = match wanted.get("apiVersion").and_then(Value::as_str) {
         Some(api_version) => api_version.ends_with("/v1beta4"),
         None => version::at_least(&spec.version, 1, 31),
@@ -88,9 +89,11 @@ fn updated(current: &Value, observed: &Observed) -> Value {
     for section in COPIED {
         replace(&mut wanted, section, own.get(section).map(|v| in_form(v, new_form)));
     }
+    // An unset section stays as kubeadm wrote it, with its defaults filled in.
     if let Some(etcd) = own.get("etcd") {
         wanted.insert("etcd".to_owned(), in_form(etcd, new_form));
     }
+    // v1beta3 does not have these fields.
     if new_form {
         replace(&mut wanted, "encryptionAlgorithm", own.get("encryptionAlgorithm").cloned());
         let days = own.get("certificateValidityPeriodDays").and_then(Value::as_i64);
@@ -117,6 +120,7 @@ fn in_form(value: &Value, new_form: bool) -> Value {
     for (key, value) in map.iter().filter(|(key, _)| *key != "extraEnvs") {
         let value = match value {
             Value::Array(arguments) if key == "extraArgs" => {
+                // Of repeated names the last one stays; a map has no place for more.
                 let pair = |a: &Value| Some((a.get("name")?.as_str()?.to_owned(), a.get("value")?.clone()));
                 Value::Object(arguments.iter().filter_map(pair).collect())
             }
@@ -154,6 +158,7 @@ pub fn kube_proxy(p: &mut Pending) -> Flow {
 /// The same image with another tag and, when one is configured, another repository.
 fn proxy_image(current: &str, repository: Option<&str>, version: &str) -> String {
     let (path, name) = current.rsplit_once('/').unwrap_or(("", current));
+    // A digest would pin the old image whatever the tag says.
     let name = name.split(['@', ':']).next().unwrap_or(name);
     // A tag cannot hold a plus sign.
     let tag = version.replace('+', "_");

@@ -30,6 +30,7 @@ pub fn forward(observed: &Observed, machine: &OwnedMachine) -> Result<Option<Act
         .iter()
         .filter(|m| m.node_name().is_some() && !m.is_deleting() && m.name() != machine.name())
         .collect();
+    // `false` sorts first, so each mark is negated.
     machines.sort_by_key(|m| {
         (
             !m.is_true(ETCD_MEMBER),
@@ -42,6 +43,7 @@ pub fn forward(observed: &Observed, machine: &OwnedMachine) -> Result<Option<Act
     let members = observed.membership().members().unwrap_or_default();
     let candidates: Vec<Member> = machines
         .iter()
+        // Without a member of its own a Machine cannot lead, however healthy it is.
         .filter_map(|m| members.iter().find(|x| Some(x.name.as_str()) == m.node_name()))
         .cloned()
         .collect();

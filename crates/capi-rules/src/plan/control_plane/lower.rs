@@ -31,6 +31,8 @@ pub fn step(observed: &Observed, act: &Act, why: Why) -> Step {
         on_failure: OnFailure {
             // A deletion goes on with the other Machines when one cannot be deleted.
             is_independent: observed.is_deleting(),
+            // Objects of a Machine that was never made would
+            // stay behind: no controller looks for them.
             is_undone: matches!(act, Act::CreateMachine(_)),
             event: complaint(observed, act),
             shown: None,
@@ -50,6 +52,7 @@ fn complaint(observed: &Observed, act: &Act) -> Option<Complaint> {
             "FailedInitialization",
             format!("Failed to create initial control plane Machine for cluster {cluster} control plane"),
         ),
+        // Upstream names no Machine here; it deletes all in one go.
         Act::DeleteMachine { .. } if observed.is_deleting() => (
             "FailedDelete",
             format!("Failed to delete control plane Machines for cluster {cluster} control plane"),
@@ -107,10 +110,12 @@ fn adopted(observed: &Observed, orphan: &OwnedMachine) -> Vec<Write> {
     let is_configs = |owner: &OwnerReference| {
         refers_to(owner, BOOTSTRAP_GROUP, "KubeadmConfig") && Some(&*owner.name) == config
     };
+    // The bootstrap data stays with its configuration, and goes with it.
     let secrets = observed.secrets.iter().filter(|secret| secret.name.as_deref() != data);
     let taken = secrets.filter_map(|secret| {
         let mut owners = secret.owner_references.clone().unwrap_or_default();
         let place = owners.iter().position(is_configs)?;
+        // In place of the configuration: with both, the Secret would have two controllers.
         owners[place] = owner(control_plane, true);
         let secret = Secret { metadata: secret.clone(), ..Secret::default() };
         let body = json!({ "metadata": { "ownerReferences": owners } });

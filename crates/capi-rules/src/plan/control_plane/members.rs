@@ -23,6 +23,7 @@ const STARTUP_GRACE: TimeDelta = TimeDelta::seconds(20);
 /// One stray member per pass, by name; only when no Machine can claim it now or soon, and quorum survives.
 pub fn remove_strays(p: &mut Pending) -> Flow {
     let Workload::Reached(_) = &p.observed.workload else { return Flow::Continue(()) };
+    // A healthy list has no stray member, so nothing need be compared.
     let healthy = p.inspection.iter().flat_map(|i| &i.control_plane);
     let healthy = healthy.into_iter().any(|c| c.type_ == "EtcdClusterHealthy" && c.status == "True");
     if !p.observed.etcd_is_managed() || p.observed.machines.is_empty() || healthy {
@@ -38,6 +39,7 @@ pub fn remove_strays(p: &mut Pending) -> Flow {
         return Flow::Continue(());
     };
     let member = if stray.name.is_empty() { stray.id.to_string() } else { stray.name.clone() };
+    // The member joins before the Node registers: it may be that Machine's.
     if p.observed.machines.iter().any(|m| m.node_name().is_none()) {
         p.plan.block(Blocked::StrayMemberMayBelongToProvisioning { member });
         return Flow::Continue(());
@@ -50,10 +52,12 @@ pub fn remove_strays(p: &mut Pending) -> Flow {
         p.plan.recheck_within(left);
         return Flow::Continue(());
     }
+    // A member without a name never started: to remove it can only help the quorum.
     if !stray.name.is_empty() && !quorum_survives(&p.observed, Change::Remove(&stray.name)) {
         return p.fail(Blocked::StrayMemberKeepsQuorum { member });
     }
     p.step(Act::Workload(WorkloadCall::RemoveEtcdMember(stray)), Why::NoMachineForMember);
+    // The next stray, if there is one, is judged by the list without this member.
     p.plan.recheck_within(Duration::from_secs(1));
     Flow::Break(())
 }
@@ -63,6 +67,7 @@ fn youngest_node(p: &Pending) -> Option<(String, Duration)> {
     let Workload::Reached(facts) = &p.observed.workload else { return None };
     let nodes = facts.nodes.as_deref().unwrap_or_default();
     let staying = p.observed.machines.iter().filter(|machine| !machine.is_deleting());
+    // A Machine on its way out starts no member any more.
     let young = staying.filter_map(|machine| {
         let name = machine.node_name()?;
         let node = nodes.iter().find(|node| node.metadata.name.as_deref() == Some(name))?;
@@ -78,8 +83,10 @@ pub fn release_deleted(p: &mut Pending) -> Flow {
     let deleting: Vec<&OwnedMachine> = p.observed.machines.iter().filter(|m| m.is_deleting()).collect();
     if let Some(released) = deleting.iter().find(|m| m.annotation(annotation::KCP_CLEANUP_HOOK).is_none()) {
         let machine = released.name().to_owned();
+        // Members leave one at a time: two together could take the quorum along.
         return p.wait(Blocked::MachineDeleting { machine }, Some(SLOW_RETRY));
     }
+    // The oldest deletion first, so that no pass switches between two Machines.
     let Some(machine) = deleting.into_iter().min_by_key(|m| (m.deleted_at(), m.name())).cloned() else {
         return Flow::Continue(());
     };
@@ -87,6 +94,8 @@ pub fn release_deleted(p: &mut Pending) -> Flow {
     if others_hold(p, &machine) {
         return p.wait(Blocked::OtherHooks { machine: name }, Some(SLOW_RETRY));
     }
+    // Only then are drain and detaching over: until then
+    // its kubelet may need the API server beside it.
     let drained = machine
         .condition("Deleting")
         .is_some_and(|c| c.status == "True" && c.reason == "WaitingForPreTerminateHook");
@@ -96,6 +105,7 @@ pub fn release_deleted(p: &mut Pending) -> Flow {
     if p.observed.machines.len() <= 1 {
         return release(p, &machine, Why::LastMachine);
     }
+    // Components count with an external etcd, too, so they are judged before it is told apart.
     if !components_survive(&p.observed, Change::Remove(&name)) {
         return p.wait(Blocked::WouldBreakComponents { machine: name }, Some(SLOW_RETRY));
     }
@@ -119,6 +129,7 @@ fn remove_member_of(p: &mut Pending, machine: &OwnedMachine) -> Flow {
     let name = machine.name().to_owned();
     let nodes = match &p.observed.workload {
         Workload::Reached(facts) => facts.nodes.clone(),
+        // In forecasts no Node is known, and the Machine's own reference has to do.
         _ => Ok(Vec::new()),
     };
     let nodes = match nodes {
@@ -129,6 +140,7 @@ fn remove_member_of(p: &mut Pending, machine: &OwnedMachine) -> Flow {
     if members.is_empty() {
         return p.fail(Blocked::MembersUnknown);
     }
+    // A Machine that went before its reference was set may have a member under its Node's name.
     let by_provider_id = || {
         let same = |n: &&k8s_openapi::api::core::v1::Node| {
             let id = n.spec.as_ref().and_then(|s| s.provider_id.as_deref());
@@ -147,6 +159,7 @@ fn remove_member_of(p: &mut Pending, machine: &OwnedMachine) -> Flow {
         Ok(None) => {}
         Ok(Some(transfer)) => p.step(transfer, Why::Leads { machine: name.clone() }),
     }
+    // The member is gone already after a pass that ended between removal and release.
     if let Some(member) = members.into_iter().find(|m| m.name == node) {
         let why = Why::MachineLeaves { machine: name.clone() };
         p.step(Act::Workload(WorkloadCall::RemoveEtcdMember(member)), why);

@@ -73,6 +73,8 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
 /// The plan together with inspection and preflight results, which the status needs.
 pub fn decide(observed: Observed, now: Timestamp) -> Decision {
     let mut pass = Pending::new(observed.in_scope(), now);
+    // Certificates are looked at only when nothing else
+    // is due: each answer needs a connection of its own.
     let reached_end = rules(&mut pass).is_continue();
     let mut decision = pass.finish();
     if reached_end {
@@ -157,6 +159,7 @@ impl Pending {
     }
 
     fn finish(mut self) -> Decision {
+        // A failed pass has its own retry, and one of a deletion waits for Machines that go.
         if !self.paused && !self.failed && !self.observed.is_deleting() {
             self.settle();
         }
@@ -183,6 +186,7 @@ impl Pending {
         let components = self.inspection.iter().flat_map(|i| &i.control_plane);
         let unhealthy =
             components.into_iter().any(|c| c.type_ == "ControlPlaneComponentsHealthy" && c.status == "False");
+        // Upstream looks again only where no rule asked for it already.
         if self.plan.recheck.is_none() && (unhealthy || !self.observed.was_initialized()) {
             self.plan.recheck_within(UNSETTLED_RETRY);
         }
@@ -198,6 +202,7 @@ impl Pending {
 /// Computes all conditions. While the workload cluster cannot be inspected, nothing is changed.
 fn inspection(p: &mut Pending) -> Flow {
     let inspection = inspect(&p.observed, p.now);
+    // Rules and status read the conditions of this pass, not those stored by the last one.
     p.observed.take_in(&inspection);
     let failure = inspection.failure.clone();
     p.inspection = Some(inspection);

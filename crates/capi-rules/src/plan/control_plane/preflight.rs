@@ -38,6 +38,8 @@ impl Preflight {
 /// Runs the checks and, when one fails, ends the pass with its blockers.
 pub fn require(p: &mut Pending, intent: Intent<'_>) -> Flow {
     let result = check(&p.observed, &p.conditions, intent);
+    // Findings of a passed check are kept, too: conditions
+    // must not show what an earlier check found.
     p.findings = result.findings;
     if result.blockers.is_empty() {
         return Flow::Continue(());
@@ -89,12 +91,14 @@ pub fn check(
             PreflightFindings { topology_version: Some(version.clone()), ..PreflightFindings::default() };
         return Preflight::stop(findings, Blocked::TopologyVersion { version });
     }
+    // Certificates were judged earlier in this pass; the stored condition is of the last one.
     let certificates = condition::find(fresh, "CertificatesAvailable")
         .or_else(|| condition::find(observed.conditions(), "CertificatesAvailable"));
     if intent == Intent::Add && certificates.is_none_or(|c| c.status != "True") {
         let findings = PreflightFindings { certificates_missing: true, ..PreflightFindings::default() };
         return Preflight::stop(findings, Blocked::CertificatesMissing);
     }
+    // After the certificates, as upstream.
     if let Some(machine) = observed.machines.iter().find(|m| m.is_deleting()) {
         let findings = PreflightFindings { machine_deleting: true, ..PreflightFindings::default() };
         return Preflight::stop(findings, Blocked::MachineDeleting { machine: machine.name().to_owned() });
@@ -134,6 +138,7 @@ fn machines_healthy(observed: &Observed, intent: Intent<'_>) -> Preflight {
     for machine in observed.machines.iter().filter(|m| intent != Intent::Remove(m.name())) {
         if machine.node_name().is_none() {
             result.findings.components_unhealthy = true;
+            // Without a Node neither pods nor a member can be looked at.
             result.findings.etcd_unhealthy |= managed;
             let detail = format!(
                 "Machine {} does not have a corresponding Node yet (Machine.status.nodeRef not set)",
@@ -145,6 +150,7 @@ fn machines_healthy(observed: &Observed, intent: Intent<'_>) -> Preflight {
         }
         for type_ in &types {
             let Some(detail) = complaint(machine, type_) else { continue };
+            // The pod of etcd counts as a component, its member as etcd, as upstream.
             if *type_ == ETCD_MEMBER {
                 result.findings.etcd_unhealthy = true;
             } else {

@@ -45,8 +45,10 @@ impl Held {
 /// At most one Machine per pass. A remediation that is held lets the pass go on.
 pub fn unhealthy(p: &mut Pending) -> Flow {
     forget_recovered(p);
+    // Before the choice: a mark whose replacement exists would hold back the next remediation.
     drop_stale_mark(p)?;
     let Some(machine) = next(p).cloned() else { return Flow::Continue(()) };
+    // The replacement first: scaling, which follows in this pass, makes it.
     if machine.is_deleting() || preflight::remediation_in_progress(&p.observed) {
         return Flow::Continue(());
     }
@@ -58,6 +60,7 @@ pub fn unhealthy(p: &mut Pending) -> Flow {
     if p.observed.is_initialized() {
         match leader::forward(&p.observed, &machine) {
             Err(blocked) => {
+                // `hold` only notes and goes on; the failure below ends the pass.
                 let _ = hold(p, &name, Held::refused(blocked.to_string()));
                 return p.fail(blocked);
             }
@@ -65,6 +68,7 @@ pub fn unhealthy(p: &mut Pending) -> Flow {
             Ok(Some(transfer)) => p.step(transfer, Why::Leads { machine: name.clone() }),
         }
     }
+    // The deletion before the notes: a refused deletion must not leave a mark of one in progress.
     p.step(Act::DeleteMachine { machine: name.clone() }, Why::Unhealthy { machine: name.clone() });
     mark(p, &name, "MachineDeleting", "Machine is deleting");
     let note = RemediationData { machine: name.clone(), timestamp: p.now, retry_count };
@@ -72,6 +76,7 @@ pub fn unhealthy(p: &mut Pending) -> Flow {
     let annotations = p.observed.control_plane.metadata.annotations.get_or_insert_default();
     annotations.insert(key.to_owned(), note.to_json());
     p.step(Act::Annotate { key, value: Some(note.to_json()) }, Why::Unhealthy { machine: name });
+    // Upstream asks for the next pass at once; the queue keeps two runs a second apart.
     p.plan.recheck_within(Duration::from_secs(1));
     Flow::Break(())
 }
@@ -101,6 +106,7 @@ fn drop_stale_mark(p: &mut Pending) -> Flow {
         return Flow::Continue(());
     };
     let Some(mark) = RemediationData::parse(&text) else {
+        // A mark that is ignored could let a second remediation start while the first is under way.
         return p.fail(Blocked::RemediationMarkMalformed { key });
     };
     if p.observed.machines.iter().any(|m| m.created_at() > mark.timestamp) {
@@ -117,7 +123,9 @@ fn next(p: &Pending) -> Option<&OwnedMachine> {
     order.extend(&COMPONENTS[..3]);
     order.push(LABELS_AND_TAINTS);
     p.observed.machines.iter().filter(|m| m.awaits_remediation()).min_by_key(|m| {
+        // Lists compare from the first entry on, so the order above is the order of urgency.
         let broken: Vec<bool> = order.iter().map(|t| m.is_true(t)).collect();
+        // `false` sorts first: it stands for Machines that a person asked for.
         let asked = m.annotation(annotation::REMEDIATE_MACHINE).is_none();
         (asked, m.node_name().is_some(), broken, m.created_at(), m.name())
     })
@@ -136,6 +144,7 @@ fn retry_count(p: &Pending, machine: &OwnedMachine) -> Result<i32, Held> {
     let settings = p.observed.control_plane.spec.remediation.clone().unwrap_or_default();
     let healthy_period = settings.min_healthy_period_seconds.map_or(MIN_HEALTHY_PERIOD_S, i64::from);
     let (elapsed, healthy_period) = (p.now - last.timestamp, TimeDelta::seconds(healthy_period));
+    // After so long a healthy time this is a new problem, not another try at the old one.
     if elapsed > healthy_period {
         return Ok(0);
     }
@@ -151,6 +160,7 @@ fn retry_count(p: &Pending, machine: &OwnedMachine) -> Result<i32, Held> {
         Some(max) if last.retry_count >= max => Err(Held::refused(format!(
             "KubeadmControlPlane can't remediate this machine because the operation already failed {max} times (MaxRetry)"
         ))
+        // The count starts again once the healthy period is over, and the limit is lifted with it.
         .ending_in(healthy_period - elapsed)),
         _ => Ok(last.retry_count + 1),
     }
@@ -168,6 +178,8 @@ fn permitted(p: &Pending, machine: &OwnedMachine) -> Result<(), Held> {
             "KubeadmControlPlane can't remediate if current replicas are less or equal to 1",
         ));
     }
+    // A Machine that comes up may be about to add a
+    // member; an unhealthy one is what remediation is for.
     let healthy_provisioning = |m: &&OwnedMachine| m.is_provisioning() && !m.awaits_remediation();
     if observed.machines.iter().any(|m| healthy_provisioning(&m)) {
         return Err(Held::deferred(
@@ -183,6 +195,7 @@ fn permitted(p: &Pending, machine: &OwnedMachine) -> Result<(), Held> {
     if !nodes_known || observed.membership().members().unwrap_or_default().is_empty() {
         return Err(Held::deferred("Failed to check etcd cluster health before remediation"));
     }
+    // Without a Node there is no member to lose, but the rest must have its quorum all the same.
     let quorum = machine.node_name().map_or(Change::None, Change::Remove);
     if components_survive(observed, Change::Remove(machine.name())) && quorum_survives(observed, quorum) {
         return Ok(());

@@ -25,13 +25,17 @@ pub fn outdated(p: &mut Pending) -> Flow {
     kubeadm::cluster_configuration(p)?;
     let (current, desired) = (p.observed.machines.len(), p.observed.desired());
     let max_surge = max_surge(p);
+    // Before any update in place: with a surge of 1 the
+    // first new Machine always comes first, as upstream.
     if current < desired + max_surge {
         return scale::add(p, Why::Surge { outdated: outdated.len(), max_surge });
     }
     let names: Vec<&str> = outdated.iter().map(|(name, _)| name.as_str()).collect();
+    // The choice may fall on a Machine that is up to date, when a person marked it to go.
     let Some(machine) = select::machine_to_go(&p.observed, &names) else { return Flow::Break(()) };
     let found = outdated.iter().find(|(name, _)| *name == machine.name());
     let list = found.map(|(_, list)| list.as_slice()).unwrap_or_default();
+    // With enough new Machines the outdated one is surplus, and goes instead of being updated.
     let tries = p.observed.in_place.is_on()
         && found.is_some()
         && in_place::is_eligible(machine, list)
@@ -53,6 +57,7 @@ fn max_surge(p: &Pending) -> usize {
     let strategy = rollout.and_then(|r| r.strategy.as_ref()).and_then(|s| s.rolling_update.as_ref());
     match strategy.and_then(|r| r.max_surge.as_ref()) {
         Some(IntOrString::Int(surge)) => usize::try_from(*surge).unwrap_or(0),
+        // Only 0 and 1 pass validation; a text that is neither counts as unset.
         Some(IntOrString::String(text)) => text.parse().unwrap_or(1),
         None => 1,
     }

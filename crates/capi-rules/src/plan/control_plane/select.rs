@@ -18,6 +18,7 @@ pub fn machine_to_go<'a>(observed: &'a Observed, outdated: &[&str]) -> Option<&'
     eligible
         .into_iter()
         .filter(|m| domain_of(observed, m) == domain)
+        // Names break ties of Machines made within one second.
         .min_by_key(|m| (m.created_at(), m.name()))
 }
 
@@ -25,6 +26,7 @@ fn eligible<'a>(observed: &'a Observed, outdated: &[&str]) -> Vec<&'a OwnedMachi
     let is_outdated = |m: &OwnedMachine| outdated.contains(&m.name());
     let marked = |m: &OwnedMachine| m.annotation(annotation::DELETE_MACHINE).is_some();
     let unhealthy = |m: &OwnedMachine| {
+        // Of an external etcd no Machine has a member condition.
         let etcd = observed.etcd_is_managed().then_some(ETCD_MEMBER);
         observed.component_conditions().iter().copied().chain(etcd).any(|t| m.is_false(t))
     };
@@ -48,6 +50,8 @@ fn domain_of<'a>(observed: &Observed, machine: &'a OwnedMachine) -> Option<&'a s
 /// `None` stands for "no known domain", whose Machines go first.
 fn fullest_domain<'a>(observed: &Observed, eligible: &[&'a OwnedMachine]) -> Option<&'a str> {
     let domains: Option<Vec<&'a str>> = eligible.iter().map(|m| domain_of(observed, m)).collect();
+    // A single Machine in no known domain is enough:
+    // such Machines go before any domain is looked at.
     let domains = domains?;
     let in_domain = |name: &str| domains.iter().filter(|d| **d == name).count();
     let overall =

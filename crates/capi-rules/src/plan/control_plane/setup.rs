@@ -24,6 +24,7 @@ pub fn paused(p: &mut Pending) -> Flow {
     let message = now.message.clone();
     p.paused = now.status == "True";
     p.conditions.push(now);
+    // Before ownership: paused objects may be on the way to another management cluster.
     if p.paused { p.wait(Blocked::Paused { message }, None) } else { Flow::Continue(()) }
 }
 
@@ -41,6 +42,7 @@ pub fn ownership(p: &mut Pending) -> Flow {
             let refusal = refuse("its bootstrap configuration is not a KubeadmConfig".to_owned());
             return p.wait(refusal, None);
         }
+        // Upstream skips it, and ends the pass all the same.
         if machine.version().is_empty() {
             continue;
         }
@@ -52,6 +54,7 @@ pub fn ownership(p: &mut Pending) -> Flow {
         }
         adopted.push(machine.name().to_owned());
     }
+    // The pass ends: owners are read from the next list, not assumed.
     if !p.observed.orphans.is_empty() {
         for machine in adopted {
             p.step(Act::Adopt { machine }, Why::NoController);
@@ -134,6 +137,7 @@ pub fn certificates(p: &mut Pending) -> Flow {
         .certificates
         .missing(external)
         .into_iter()
+        // What belongs to an external etcd comes from people; no pair made here would fit.
         .partition(|purpose| purpose.is_external(external));
     if !foreign.is_empty() {
         let names = foreign.iter().map(|purpose| purpose.name()).collect();
@@ -143,6 +147,8 @@ pub fn certificates(p: &mut Pending) -> Flow {
         let adopt = KeyCall::AdoptCertificates { purposes: p.observed.unowned_certificates.clone() };
         p.step(Act::Keys(adopt), Why::CertificatesNotOurs);
     }
+    // Once initialized a missing pair only shows in the
+    // condition, and preflight keeps new Machines back.
     if initialized || ours.is_empty() {
         return Flow::Continue(());
     }
@@ -168,6 +174,8 @@ pub fn kubeconfig(p: &mut Pending) -> Flow {
                 Certificates::Found(found) => found.contains(&Purpose::Ca),
                 Certificates::Unreadable(_) => false,
             };
+            // In the pass that makes the authority it is not
+            // found yet, but stands earlier in the plan.
             if !has_ca && !is_made_here(p, Purpose::Ca) {
                 return p.wait(Blocked::AuthorityMissing, Some(SLOW_RETRY));
             }
@@ -180,6 +188,8 @@ pub fn kubeconfig(p: &mut Pending) -> Flow {
         Kubeconfig::Found { ours, controlled, expires } => {
             let renew = expires.is_some_and(|at| at - p.now < TimeDelta::days(RENEW_BEFORE_DAYS));
             match (controlled, ours) {
+                // Only a kubeconfig of our own is renewed: one
+                // that a person provided is theirs to replace.
                 (true, _) if renew => {
                     let algorithm = key_settings(&p.observed).algorithm;
                     p.step(Act::Keys(KeyCall::RenewKubeconfig { algorithm }), Why::KubeconfigExpires);

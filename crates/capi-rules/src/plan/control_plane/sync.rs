@@ -18,11 +18,13 @@ pub fn machines(p: &mut Pending) -> Flow {
     for index in 0..p.observed.machines.len() {
         let owned = &p.observed.machines[index];
         let own = of_machine(&p.observed, owned);
+        // The objects behind a Machine on its way out may be gone before the write arrives.
         let clones = if owned.is_deleting() { Vec::new() } else { of_clones(&p.observed, owned) };
         if own.is_empty() && clones.is_empty() {
             continue;
         }
         let (name, what) = (owned.name().to_owned(), what(&own, &clones));
+        // Not the writes to the objects behind it: later rules look at Machines only.
         let after = own.iter().fold(owned.machine.clone(), written);
         let writes = own.into_iter().chain(clones).collect();
         p.step(Act::Sync(Box::new(Sync { name, writes })), Why::OutOfSync { what });
@@ -68,6 +70,7 @@ fn what(own: &[Write], clones: &[Write]) -> Vec<&'static str> {
     if !clones.is_empty() {
         what.push("labels or annotations of its objects");
     }
+    // A handover of field owners alone touches neither labels nor spec.
     if what.is_empty() {
         what.push("owners of its fields");
     }
@@ -85,6 +88,8 @@ fn written(machine: Machine, write: &Write) -> Machine {
     let Some(body) = body(write) else { return machine };
     let Ok(mut value) = serde_json::to_value(&machine) else { return machine };
     merge::apply(&mut value, body);
+    // A patch that made the Machine unreadable would be
+    // refused by the server; the pass goes on without it.
     serde_json::from_value(value).unwrap_or(machine)
 }
 
@@ -94,6 +99,7 @@ fn leaving(observed: &Observed, owned: &OwnedMachine) -> Machine {
     let template = &observed.control_plane.spec.machine_template.spec;
     machine.spec.taints = template.taints.clone();
     let deletion = machine.spec.deletion.get_or_insert_default();
+    // Upstream fills its default in first: without a timeout a Node's deletion is tried for ever.
     deletion.node_deletion_timeout_seconds.get_or_insert(NODE_DELETION_TIMEOUT_S);
     if let Some(wanted) = &template.deletion {
         merge_timeouts(deletion, wanted);
@@ -104,6 +110,7 @@ fn leaving(observed: &Observed, owned: &OwnedMachine) -> Machine {
 fn merge_timeouts(deletion: &mut MachineDeletion, wanted: &MachineDeletion) {
     deletion.node_drain_timeout_seconds = wanted.node_drain_timeout_seconds;
     deletion.node_volume_detach_timeout_seconds = wanted.node_volume_detach_timeout_seconds;
+    // Only this one has a default, which an unset field of the template must not remove.
     if wanted.node_deletion_timeout_seconds.is_some() {
         deletion.node_deletion_timeout_seconds = wanted.node_deletion_timeout_seconds;
     }

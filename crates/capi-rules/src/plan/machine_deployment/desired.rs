@@ -41,6 +41,7 @@ pub(super) fn new_set(
     let name = deployment.metadata.name.as_deref().unwrap_or_default();
     set.metadata.name = Some(with_suffix(name, suffix));
     set.spec.template.spec = deployment.spec.template.spec.clone();
+    // The suffix keeps labels apart where two templates hash alike, or a template comes back.
     let hash = format!("{}-{suffix}", template_hash(&deployment.spec.template));
     fill(&mut set, deployment, &hash);
     mark_current(&mut set, old);
@@ -61,6 +62,7 @@ pub(super) fn current_set(
 /// The same of a MachineSet on its way out; it makes no Machines under `OnDelete`.
 pub(super) fn old_set(deployment: &MachineDeployment, live: &MachineSet) -> MachineSet {
     let mut set = kept(deployment, live);
+    // Under `OnDelete` a Machine deleted by hand would come back with the old template.
     let create = if is_on_delete(deployment) { "true" } else { "false" };
     annotate(&mut set, keys::DISABLE_MACHINE_CREATE, create.to_owned());
     set
@@ -69,6 +71,8 @@ pub(super) fn old_set(deployment: &MachineDeployment, live: &MachineSet) -> Mach
 fn kept(deployment: &MachineDeployment, live: &MachineSet) -> MachineSet {
     let mut set = MachineSet::default();
     set.metadata.name.clone_from(&live.metadata.name);
+    // The live template stays: an apply is forced, and
+    // would turn an old MachineSet into the new one.
     set.spec.template.spec = live.spec.template.spec.clone();
     for key in [keys::REVISION, keys::REVISION_HISTORY] {
         if let Some(value) = annotation(live, key) {
@@ -132,6 +136,7 @@ fn mark_current(set: &mut MachineSet, old: &[std::sync::Arc<MachineSet>]) {
     let own = revision(set);
     let next = old.iter().map(|s| revision(s)).max().unwrap_or(0) + 1;
     annotate(set, keys::DISABLE_MACHINE_CREATE, "false".to_owned());
+    // A revision that is the highest already stays: each pass would raise it once more.
     if next <= own {
         return;
     }

@@ -24,6 +24,7 @@ pub(super) fn identify(
     sets: &[Arc<MachineSet>],
     now: Timestamp,
 ) -> Identified {
+    // The first that matches becomes current: the one with most replicas needs the fewest moves.
     let mut sorted = sets.to_vec();
     sorted
         .sort_by_key(|s| (Reverse(s.spec.replicas.unwrap_or(0)), created(Some(s)), s.metadata.name.clone()));
@@ -45,6 +46,8 @@ pub(super) fn identify(
             current = Some(set);
             continue;
         }
+        // A restart by `rollout.after` replaces Machines;
+        // an update in place would change nothing of them.
         let eligible = !found.is_empty() && recent;
         if !found.is_empty() {
             let texts: Vec<&str> = found.iter().map(|d| d.log.as_str()).collect();

@@ -73,9 +73,11 @@ pub fn questions(observed: &Observed, now: Timestamp) -> Vec<Question> {
         return Vec::new();
     }
     let identified = identify(deployment, &observed.sets, now);
+    // Blockers of this trial are dropped: the plan reports them itself.
     let Some(mut rollout) = Rollout::begin(observed, &identified, false, &mut Plan::default()) else {
         return Vec::new();
     };
+    // The plan acknowledges first, too: the raised number decides whether there is anything to ask.
     acknowledge(&mut rollout, observed);
     let Some(current) = &rollout.current else { return Vec::new() };
     let question = |index: usize| Question { old: as_asked(&rollout.old[index]), new: as_asked(current) };
@@ -90,6 +92,7 @@ fn as_asked(share: &Share) -> MachineSet {
 
 /// Old MachineSets that have Machines to hand over, by position.
 fn candidates(rollout: &Rollout) -> Vec<usize> {
+    // By spec and not by intent, as upstream: growth decided in this pass does not count.
     if rollout.current.as_ref().is_none_or(|current| current.spec >= rollout.replicas) {
         return Vec::new();
     }
@@ -101,6 +104,7 @@ fn candidates(rollout: &Rollout) -> Vec<usize> {
 pub(super) fn acknowledge(rollout: &mut Rollout, observed: &Observed) {
     let Some(current) = rollout.current.as_mut().filter(|_| observed.in_place.is_on()) else { return };
     let Some(live) = &current.live else { return };
+    // As stored, not as desired: a name counts once it was written together with the raised number.
     let known: BTreeSet<&str> =
         annotation(live.as_ref(), keys::ACKNOWLEDGED_MOVE).unwrap_or_default().split(',').collect();
     let arrived = |machine: &Machine| {
@@ -109,12 +113,17 @@ pub(super) fn acknowledge(rollout: &mut Rollout, observed: &Observed) {
         controlled && annotation(machine, keys::PENDING_ACKNOWLEDGE_MOVE).is_some()
     };
     let names: BTreeSet<&str> = observed.machines.iter().filter(|m| arrived(m)).map(|m| name(m)).collect();
+    // Not annotated: the apply takes the list away, and a Machine that comes again is counted anew.
     if names.is_empty() {
         return;
     }
+    // The list has every Machine that waits, not only
+    // new ones: a name left out would be counted again.
     let list = joined(&names);
     let new = names.iter().filter(|name| !known.contains(*name)).count();
     if new > 0 {
+        // Into `spec` and not an intent: the rules that
+        // follow count the Machine as one that is there.
         current.spec += i32::try_from(new).unwrap_or(i32::MAX);
         current.note(format!("acknowledge Machines {list} moved from an old MachineSet"));
     }
@@ -139,6 +148,7 @@ pub(super) fn intend(rollout: &mut Rollout, observed: &Observed) -> Result<(), W
         match observed.in_place.of(&set) {
             None => return Err(Why::NotAsked(set)),
             Some(Err(detail)) => return Err(Why::NoAnswer { set, detail: detail.clone() }),
+            // Not an error: other old MachineSets may still hand theirs over.
             Some(Ok(Verdict::Replace(_))) => {}
             Some(Ok(Verdict::InPlace { .. })) => {
                 share.note(format!("should scale down by moving Machines to MachineSet {target}"));

@@ -201,6 +201,7 @@ impl Share {
     }
 
     fn want(&mut self, replicas: i32, note: String) {
+        // Upstream bounds at zero, too: several rules subtract without looking.
         self.intent = Some(replicas.max(0));
         self.note(note);
     }
@@ -250,6 +251,7 @@ impl Rollout {
                 share.note_return();
                 Some(share)
             }
+            // Upstream makes no MachineSet while paused; the existing ones still follow.
             None if paused => None,
             None if !observed.missing_templates.is_empty() => {
                 plan.block(Why::TemplatesMissing(observed.missing_templates.clone()));
@@ -280,6 +282,8 @@ impl Rollout {
         for share in self.all() {
             write_share(observed, share, self.create_reason.as_deref(), plan);
         }
+        // Paused without a current MachineSet the annotation
+        // becomes empty, which is a quirk of upstream.
         let revision =
             self.current.as_ref().and_then(|s| annotation(&s.desired, names::annotation::REVISION));
         let revision = revision.unwrap_or_default();
@@ -305,6 +309,8 @@ fn write_share(observed: &Observed, share: &Share, create_reason: Option<&str>, 
         plan.step(event("SuccessfulCreate", message), why);
         return;
     };
+    // Machines go with their MachineSet whatever its number;
+    // upstream ignores the conflict of such an apply.
     if live.metadata.deletion_timestamp.is_some() {
         return;
     }
@@ -343,6 +349,7 @@ fn clean_up(observed: &Observed, rollout: &Rollout, plan: &mut Plan) {
     let deployment = &observed.deployment;
     let Some(status) = &deployment.status else { return };
     let full = Some(rollout.replicas);
+    // Numbers of an older generation do not count; upstream, too, cleans up a pass later for that.
     let complete = status.replicas == full
         && status.up_to_date_replicas == full
         && status.available_replicas == full
@@ -353,6 +360,8 @@ fn clean_up(observed: &Observed, rollout: &Rollout, plan: &mut Plan) {
     for share in &rollout.old {
         let Some(live) = &share.live else { continue };
         let observed_generation = live.status.as_ref().and_then(|s| s.observed_generation);
+        // The generation must be observed: a MachineSet
+        // scaled up a moment ago still reports no Machine.
         let empty = share.spec == 0 && share.replicas() == 0 && share.status == 0;
         if empty
             && live.metadata.deletion_timestamp.is_none()

@@ -40,6 +40,7 @@ fn grow_current(rollout: &mut Rollout) {
         current.want(wanted, note.to_owned());
     } else if current.spec < wanted && total < wanted {
         let note = format!("{total} current Machines < {wanted} MachineDeployment spec.replicas");
+        // No further bound: `total` holds the current replicas, so they cannot pass `wanted`.
         current.want(current.spec + (wanted - total), note);
     }
 }

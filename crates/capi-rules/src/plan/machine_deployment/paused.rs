@@ -34,10 +34,12 @@ pub(super) fn scale(rollout: &mut Rollout) {
             let growing = difference > 0;
             let largest =
                 rollout.current.iter_mut().chain(&mut rollout.old).filter(|s| s.spec > 0).max_by_key(|s| {
+                    // Of equals the newest grows and the oldest shrinks.
                     let age = created(s.live.as_deref()).map_or(0, |at| at.timestamp());
                     (s.spec, if growing { age } else { -age })
                 });
             if let Some(share) = largest {
+                // Below zero becomes zero; the next pass takes the rest from the next largest.
                 set(share, share.spec + difference);
             }
         }

@@ -13,7 +13,9 @@ pub(super) fn scale(rollout: &mut Rollout, observed: &Observed) -> Result<(), Wh
     in_place::acknowledge(rollout, observed);
     grow_current(rollout, rollout.replicas + rollout.max_surge);
     shrink_old(rollout);
+    // After growth and shrinking: their intents show how much of the surge moves make superfluous.
     in_place::intend(rollout, observed)?;
+    // Last of all, for it acts only where no rule above has an intent.
     break_deadlock(rollout);
     Ok(())
 }
@@ -22,6 +24,7 @@ pub(super) fn scale(rollout: &mut Rollout, observed: &Observed) -> Result<(), Wh
 pub(super) fn grow_current(rollout: &mut Rollout, limit: i32) {
     let wanted = rollout.replicas;
     let surge = rollout.max_surge;
+    // Both Machines on their way out (status above spec) and those not made yet take room.
     let total: i32 = rollout.all().map(|s| s.spec.max(s.status)).sum();
     let Some(current) = &mut rollout.current else { return };
     if current.spec > wanted {
@@ -42,7 +45,9 @@ fn shrink_old(rollout: &mut Rollout) {
     }
     let min_available = (rollout.replicas - rollout.max_unavailable).max(0);
     let mut total_available: i32 = rollout.all().map(|s| s.available).sum();
+    // Machines given up in earlier passes: they count against the budget until they are gone.
     let pending: i32 = rollout.all().map(|s| (s.status - s.spec.min(s.replicas())).max(0)).sum();
+    // New Machines that are not available yet cannot stand in for old ones.
     let new_unavailable = rollout.current.as_ref().map_or(0, |s| (s.spec - s.available).max(0));
     let total_spec: i32 = rollout.all().map(|s| s.spec).sum();
     let mut budget = (total_spec - pending - min_available - new_unavailable).max(0);
@@ -75,10 +80,13 @@ fn shrink(
         return 0;
     }
     let before = *total_available;
+    // Without an available Machine nothing is lost, so the whole budget may go.
     if share.available > 0 {
         let mut target = (replicas - down).max(0);
+        // Replicas that have no Machine yet go without a deletion.
         let mut deletes = (share.status - target).max(0);
         let spare = before - min_available;
+        // The MachineSet chooses what it deletes, so each deletion may hit an available Machine.
         if deletes > 0 && spare < deletes {
             target = (share.status - spare.max(0)).min(replicas);
             down = (replicas - target).max(0);
@@ -104,6 +112,7 @@ fn shrink(
 
 /// MD-9: nothing moves, nothing may move, and old Machines are unavailable: take one of them.
 fn break_deadlock(rollout: &mut Rollout) {
+    // A number or a Machine still moving may end the standstill by itself.
     let settled = rollout.all().all(|s| s.spec == s.status && s.intent.is_none());
     let old_status: i32 = rollout.old.iter().map(|s| s.status).sum();
     let old_available: i32 = rollout.old.iter().map(|s| s.available).sum();

@@ -116,6 +116,8 @@ pub(super) fn updated_clone(live: &Value, set: &MachineSet, template: &Value) ->
     retain(metadata, "labels", |key| !labels.contains_key(key));
     retain(metadata, "annotations", |key| !annotations.contains_key(key));
     metadata["annotations"][names::annotation::UPDATE_IN_PROGRESS] = Value::String(String::new());
+    // The Machine owns the object by now, and a server refuses a second controller. An empty map
+    // would make the manager an owner of the field itself.
     if let Some(metadata) = metadata.as_object_mut() {
         metadata.remove("ownerReferences");
         metadata.retain(|_, value| value.as_object().is_none_or(|pairs| !pairs.is_empty()));
@@ -134,6 +136,7 @@ pub(super) fn leaving(live: &Machine, set: &MachineSet) -> Machine {
     let mut machine = live.clone();
     in_place(&mut machine, set);
     let deletion = machine.spec.deletion.get_or_insert_with(MachineDeletion::default);
+    // Upstream fills its default in: without a timeout the deletion of a Node is tried for ever.
     deletion.node_deletion_timeout_seconds.get_or_insert(NODE_DELETION_TIMEOUT_S);
     machine
 }
@@ -142,6 +145,8 @@ fn owned(set: &MachineSet, name: Option<String>) -> Machine {
     let mut machine = Machine { spec: set.spec.template.spec.clone(), ..Machine::default() };
     machine.metadata.name = name;
     machine.metadata.namespace.clone_from(&set.metadata.namespace);
+    // From the first write on: a Machine deleted before
+    // its controller saw it would leave its host behind.
     machine.metadata.finalizers = Some(vec![names::finalizer::MACHINE.to_owned()]);
     machine.metadata.owner_references = Some(vec![owner(set, true)]);
     machine.metadata.labels = Some(machine_labels(set));

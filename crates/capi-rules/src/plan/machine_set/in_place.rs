@@ -65,6 +65,8 @@ fn is_due(set: &MachineSet, machine: &Machine) -> bool {
     {
         return false;
     }
+    // Without the list no acknowledgement comes, as after a
+    // rollout that was taken back: waiting would not end.
     let waits = is_pending_acknowledge(machine) && !listed(set, keys::RECEIVE_MACHINES_FROM).is_empty();
     !waits || listed(set, keys::ACKNOWLEDGED_MOVE).contains(&name(machine))
 }
@@ -84,6 +86,8 @@ fn writes(observed: &Observed, index: usize, machine: &Machine) -> Result<Vec<Wr
     let mut writes = Vec::new();
     for (clone, template) in parts.into_iter().filter_map(|(clone, template)| Some((clone?, template))) {
         let live = found(clone)?;
+        // A template that left after the Machine was moved:
+        // nothing says what the object should become.
         let template = template.as_ref().ok_or_else(|| format!("the template of {}", live["kind"]))?;
         let intent = desired::updated_clone(live, set, template);
         writes.extend(field_owners::keep_value(live, intent, manager::MACHINE_SET));
@@ -118,6 +122,8 @@ fn found(clone: &External) -> Result<&serde_json::Value, String> {
 
 /// Machines that arrived and are not counted yet: `spec.replicas` does not have them. `begun`: counted in this pass.
 pub(super) fn not_counted(observed: &Observed, begun: &[String]) -> usize {
+    // Without the list no acknowledgement comes, so a
+    // Machine that waits for one counts as any other.
     if listed(&observed.set, keys::RECEIVE_MACHINES_FROM).is_empty() {
         return 0;
     }
@@ -151,9 +157,11 @@ pub(super) fn hand_over(observed: &Observed, target: &str, count: usize, now: Ti
                 // Neither moved nor counted: others are, or it is later.
                 continue;
             }
+            // Never absent here: `agreed` has read its label.
             let Some(new) = &observed.target else { return };
             plan.step(moved(&observed.set, &machine, new, &hash), Why::Move(target.to_owned()));
         }
+        // Machines in deletion count, too: each lowers the number without a move.
         left -= 1;
     }
 }
@@ -189,6 +197,8 @@ fn moved(from: &MachineSet, machine: &Machine, to: &MachineSet, hash: &str) -> W
         Some(old) => *old = new,
         None => owners.push(new),
     }
+    // Owner and label change together: selectors have the label, and with one of the two alone
+    // neither MachineSet would count the Machine.
     let body = json!({ "metadata": {
         "ownerReferences": owners,
         "labels": { label::MACHINE_TEMPLATE_HASH: hash },

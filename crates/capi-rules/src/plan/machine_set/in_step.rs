@@ -35,6 +35,7 @@ impl InStep {
         for (index, machine) in observed.machines.iter().enumerate() {
             let clones = observed.clones.get(index).into_iter().flatten().filter_map(External::found);
             let mut names = clones.map(|clone| Some(clone.name.as_str()));
+            // A write raises the version: the mark would be of a state that is over.
             if is_touched(machine.metadata.name.as_deref()) || names.any(is_touched) {
                 continue;
             }
@@ -73,6 +74,8 @@ fn written(write: &Write) -> Option<&ObjectKey> {
 fn mark(observed: &Observed, index: usize, intent: u64) -> Option<u64> {
     let machine = observed.machines.get(index)?;
     let mut hasher = DefaultHasher::new();
+    // A MachineSet that no server stored has no uid, and
+    // so no intent that could be told from another's.
     observed.set.metadata.uid.as_ref()?;
     intent.hash(&mut hasher);
     machine.metadata.resource_version.as_ref()?.hash(&mut hasher);
@@ -80,6 +83,7 @@ fn mark(observed: &Observed, index: usize, intent: u64) -> Option<u64> {
         let version = clone.found().map(|found| found.content()["metadata"]["resourceVersion"].as_str());
         match version {
             Some(version) => version?.hash(&mut hasher),
+            // Absence has a mark of its own: the object may appear later, and differ.
             None => 0_u8.hash(&mut hasher),
         }
     }

@@ -209,6 +209,8 @@ fn planned(observed: &Observed, known: Option<&InStep>, now: Timestamp) -> Plan 
         leave(observed, &mut plan);
         return plan;
     }
+    // Before the count: what a remediation deletes still
+    // counts, so its replacement waits for the next pass.
     remediate::unhealthy(observed, &mut plan);
     if let Some(known) = known {
         keep_in_step(observed, known, &mut plan);
@@ -216,11 +218,13 @@ fn planned(observed: &Observed, known: Option<&InStep>, now: Timestamp) -> Plan 
     let begun = in_place::begin(observed, &mut plan);
     let current = observed.machines.len();
     let desired = observed.set.spec.replicas.unwrap_or(1);
+    // Only an object that bypassed validation has a negative number; it counts as none.
     let wanted = usize::try_from(desired).unwrap_or(0);
     if current < wanted {
         make(observed, wanted - current, &Why::TooFew(current, desired), &mut plan);
         return plan;
     }
+    // Upstream's difference may be below zero here; then nothing is deleted or made either.
     let surplus = (current - wanted).saturating_sub(in_place::not_counted(observed, &begun));
     if surplus == 0 {
         return plan;
@@ -254,6 +258,7 @@ pub fn names_wanted(set: &MachineSet, current: usize) -> usize {
 pub fn is_complete(observed: &Observed) -> bool {
     let misses_template = observed.needs_templates && !observed.missing_templates.is_empty();
     let makes = makes_machines(&observed.set, observed.machines.len());
+    // Upstream ends with an error when a check could not be made, and leaves observedGeneration.
     let is_unchecked = makes && preflight::check(&observed.preflight).is_err();
     !observed.has_unreadable_template && !misses_template && !is_unchecked
 }
@@ -268,6 +273,7 @@ pub fn recheck(set: &MachineSet, status: &MachineSetStatus) -> Option<Duration> 
     } else if status.ready_replicas != status.replicas {
         Some(NOT_READY_RECHECK)
     } else if min_ready_s > 0 && status.available_replicas != status.replicas {
+        // Only time is missing: no event comes when the last minReadySeconds are over.
         Some(Duration::from_secs(min_ready_s))
     } else {
         None
@@ -339,12 +345,14 @@ fn make(observed: &Observed, count: usize, because: &Why, plan: &mut Plan) {
         plan.recheck_within(PREFLIGHT_RECHECK);
         return;
     }
+    // After the preflight: both may hold at once, and upstream reports the preflight first.
     let (Some(template), true) = (&observed.infrastructure_template, observed.missing_templates.is_empty())
     else {
         plan.block(Why::TemplatesMissing(observed.missing_templates.clone()));
         return;
     };
     for suffix in observed.suffixes.iter().take(count) {
+        // The rest is not made either: upstream ends the round with its first failure.
         if let Err(blocker) = make_one(observed, template, suffix, because, plan) {
             plan.block(blocker);
             return;
@@ -363,6 +371,8 @@ fn make_one(
     let set = &observed.set;
     let (labels, annotations) = (desired::machine_labels(set), desired::machine_annotations(set));
     let (all, metadata) = (manager::MACHINE_SET, manager::MACHINE_SET_METADATA);
+    // The Machine comes last: its controller reports
+    // objects that it refers to and that do not exist.
     for clone in made.bootstrap.into_iter().chain([made.infrastructure]) {
         let writes = field_owners::create_clone(clone, all, metadata, &labels, &annotations);
         plan.steps.extend(Step::of(writes.into(), because.clone()));

@@ -33,6 +33,7 @@ pub(super) fn deletion_order(
 
 fn priority(machine: &Machine, order: &str, now: Timestamp) -> f64 {
     if machine.metadata.deletion_timestamp.is_some() {
+        // First, so that it is one of those that go: no healthy Machine is deleted in its place.
         return DELETING;
     }
     if annotation(machine, names::annotation::DELETE_MACHINE).is_some() {
@@ -46,7 +47,9 @@ fn priority(machine: &Machine, order: &str, now: Timestamp) -> f64 {
     }
     match order {
         "Oldest" => by_age(machine, now),
+        // A Machine of this second ties with an unhealthy one, and the name decides, as upstream.
         "Newest" => UNHEALTHY - by_age(machine, now),
+        // `Random` upstream is one priority for all as well, which amounts to the order of names.
         _ => COULD_DELETE,
     }
 }

@@ -66,6 +66,7 @@ impl Preflight {
     ) -> Self {
         let on_template =
             bootstrap_template.found().and_then(|t| t.annotation(names::annotation::SKIP_PREFLIGHT_CHECKS));
+        // An empty annotation counts as none, so that the template's applies, as upstream.
         let own = annotation(set, names::annotation::SKIP_PREFLIGHT_CHECKS).filter(|text| !text.is_empty());
         let config = set.spec.template.spec.bootstrap.config_ref.as_ref();
         let namespace = set.metadata.namespace.as_deref().unwrap_or_default();
@@ -75,6 +76,7 @@ impl Preflight {
             let why = lost(bootstrap_template, config, namespace, &unreadable)?;
             Some(format!("failed to read {} annotation: {why}", names::annotation::SKIP_PREFLIGHT_CHECKS))
         });
+        // A control plane that cannot be read matters only where a check would look at it.
         let lost_control_plane = || {
             let reference = cluster.spec.control_plane_ref.as_ref().filter(|_| !skip.contains(ALL_CHECKS))?;
             let why = lost(control_plane, reference, namespace, "failed to get object from ref")?;
@@ -83,6 +85,7 @@ impl Preflight {
         };
         Self {
             set: ObjectKey::of(set).to_string(),
+            // Upstream reads the template's annotation first, and its failure is the one reported.
             unread: lost_template.or_else(lost_control_plane),
             control_plane: control_plane.found().and_then(|provided| ControlPlane::of(provided, namespace)),
             version: set.spec.template.spec.version.clone().filter(|version| !version.is_empty()),
@@ -179,6 +182,8 @@ fn stable(
     desired: &semver::Version,
 ) -> Result<Option<String>, String> {
     let ControlPlane { name, version, .. } = control_plane;
+    // In an upgrade of several steps the control plane stands below
+    // the topology's version; at the step itself it is stable.
     if let Some(topology) = preflight.topology_version.as_ref().filter(|v| *v != version)
         && preflight.upgrade_step.as_ref() != Some(version)
     {
@@ -201,6 +206,8 @@ fn stable(
                  to parse control plane status version: {why}"
             )
         })?;
+        // Other build metadata of the same number has no
+        // known order, and upstream counts it as upgrading.
         if compare(&reported, desired).is_none_or(std::cmp::Ordering::is_lt) {
             return Ok(Some(format!("{name} is upgrading")));
         }
@@ -240,6 +247,8 @@ fn kubeadm_skew(preflight: &Preflight, Pair { set, control_plane }: &Pair) -> Op
 
 fn control_plane_skew(preflight: &Preflight, control_plane: &ControlPlane) -> Option<String> {
     let set = preflight.version.as_ref()?;
+    // Upstream compares raw texts here, and only with a
+    // topology, which writes the version of a MachineSet.
     let behind = preflight.topology_version.is_some() && *set != control_plane.version;
     behind.then(|| {
         format!(

@@ -50,6 +50,7 @@ pub(super) fn unhealthy(observed: &Observed, plan: &mut Plan) {
 pub fn marked(observed: &Observed, now: Timestamp) -> Vec<Arc<Machine>> {
     let marks = marks(observed).unwrap_or_default();
     let with_mark = |machine: &Arc<Machine>| {
+        // By address: both lists borrow from the same `observed`.
         let mark = marks.iter().find(|(marked, _)| std::ptr::eq(*marked, machine.as_ref()));
         if mark.is_none() && !has_recovered(machine) {
             return Arc::clone(machine);
@@ -77,6 +78,8 @@ fn marks(observed: &Observed) -> Result<Vec<(&Machine, Condition)>, String> {
     }
     let limits = &observed.remediation;
     let preflight =
+        // An old MachineSet remediates nothing, so a preflight
+        // that cannot be read must not stop its marks.
         if limits.is_current_revision { preflight::check(&observed.preflight)? } else { Vec::new() };
     Ok(owner_remediated(&Workers { machines, limits, preflight }))
 }
