@@ -105,6 +105,7 @@ impl fmt::Display for Decimal {
 pub(crate) fn unit_ns(unit: &str) -> Option<u64> {
     Some(match unit {
         "ns" => 1,
+        // Go reads the micro sign and the Greek letter alike.
         "us" | "µs" | "μs" => 1_000,
         "ms" => 1_000_000,
         "s" => 1_000_000_000,

@@ -61,6 +61,7 @@ pub fn generate(algorithm: &str) -> Result<NewKey, KeyError> {
 fn generate_rsa(bits: usize) -> Result<NewKey, KeyError> {
     let failed = |error: &dyn std::fmt::Display| KeyError::Generate(error.to_string());
     let key = rsa::PrivateKey::new(&mut getrandom::SysRng, bits).map_err(|e| failed(&e))?;
+    // Cluster API writes RSA keys as PKCS#1, and the signer reads PKCS#8 only.
     let pem = key.to_pkcs1_pem(LineEnding::LF).map_err(|e| failed(&e))?.to_string();
     let der = key.to_pkcs8_der().map_err(|e| failed(&e))?;
     Ok(NewKey { pair: signer(der.as_bytes().to_vec())?, pem })
@@ -76,6 +77,8 @@ pub fn read(pem: &str) -> Result<KeyPair, KeyError> {
         PrivateKeyDer::Pkcs1(key) => signer(pkcs8(RSA, key.secret_pkcs1_der())),
         PrivateKeyDer::Sec1(key) => {
             let inner = key.secret_sec1_der();
+            // The parameters are an optional part of the key, so the identifier is looked for as
+            // bytes.
             let curve =
                 CURVES.into_iter().find(|curve| inner.windows(curve.len()).any(|part| part == *curve));
             let curve = curve.ok_or_else(|| KeyError::Read("its curve is another".to_owned()))?;
@@ -98,6 +101,7 @@ fn pkcs8(algorithm: &[u8], key: &[u8]) -> Vec<u8> {
 fn tagged(tag: u8, content: &[u8]) -> Vec<u8> {
     let length = content.len().to_be_bytes();
     let significant =
+        // DER writes the length of empty content in one byte, too.
         length.iter().position(|byte| *byte != 0).map_or(&length[7..], |first| &length[first..]);
     let mut der = vec![tag];
     if content.len() > 0x7f {

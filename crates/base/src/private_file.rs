@@ -99,10 +99,12 @@ fn careful() -> OpenOptions {
 /// # Errors
 /// [`FileError`]; also a file with a second name, which may be anybody's.
 pub fn open_kept(path: &Path) -> Result<File, FileError> {
+    // A look comes before opening, which alone may set off something in a device.
     check_target(path)?;
     let opened = careful().read(true).write(true).create(true).truncate(false).open(path);
     let file = opened.map_err(io_error("open", path))?;
     let found = file.metadata().map_err(io_error("open", path))?;
+    // What was opened counts: something else may be at the path since the first look.
     check_ours(path, &found)?;
     if found.nlink() > 1 {
         let found = "a file with several names";
@@ -156,6 +158,7 @@ pub fn read(path: &Path) -> Result<Option<String>, FileError> {
 /// # Errors
 /// [`FileError`].
 pub fn open_regular(path: &Path) -> Result<Option<(File, Metadata)>, FileError> {
+    // Without this flag opening a pipe waits for its other end.
     let opened = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path);
     let file = match opened {
         Ok(file) => file,
@@ -228,8 +231,11 @@ impl NewFile {
     pub fn publish(mut self) -> Result<(), FileError> {
         let path = &self.path;
         self.file.sync_all().map_err(io_error("write", path))?;
+        // Something else may be at the path since `create`, and the rename would replace it.
         check_target(path)?;
         fs::rename(&self.fresh, path).map_err(io_error("replace", path))?;
+        // The fresh name is gone from here on, so there is nothing to remove even if the sync
+        // fails.
         self.published = true;
         sync_folder_of(path).map_err(io_error("make", path))
     }

@@ -31,6 +31,7 @@ pub fn is_hostile(c: char) -> bool {
 fn bounded_marks(chars: impl Iterator<Item = char>) -> impl Iterator<Item = char> {
     let mut marks = 0;
     chars.filter(move |c| {
+        // Hostile characters have no width either; each of them is replaced later.
         let is_mark = !c.is_ascii() && !is_hostile(*c) && c.width() == Some(0);
         marks = if is_mark { marks + 1 } else { 0 };
         marks <= MARKS_MAX
@@ -55,6 +56,7 @@ pub fn sanitize_block(text: &str) -> String {
         match c {
             '\n' => out.push('\n'),
             '\t' => out.push_str("  "),
+            // A carriage return would let later text cover the line.
             '\r' => {}
             c if is_hostile(c) => out.push(PLACEHOLDER),
             c => out.push(c),
@@ -117,6 +119,7 @@ fn wrap_line(line: &str, cells: usize, long_word: LongWord) -> Vec<String> {
     if body.starts_with("* ") || body.starts_with("- ") {
         indent += 2;
     }
+    // An indent of half the width or more would leave no room for words.
     let indent = if indent * 2 < cells { indent } else { 0 };
     let mut lines = Vec::new();
     let mut current = " ".repeat(line.len() - body.len());
@@ -133,6 +136,7 @@ fn wrap_line(line: &str, cells: usize, long_word: LongWord) -> Vec<String> {
             lines.push(std::mem::replace(&mut current, " ".repeat(indent)));
         }
         for grapheme in word.graphemes(true) {
+            // A line holds one grapheme at least, however narrow it is.
             let is_full = width(&current) + width(grapheme) > cells && width(&current) > indent;
             if is_full && long_word == LongWord::Broken {
                 lines.push(std::mem::replace(&mut current, " ".repeat(indent)));

@@ -108,6 +108,7 @@ pub fn from_k8s_micro(time: &MicroTime) -> Timestamp {
 }
 
 fn from_jiff(at: jiff::Timestamp) -> Timestamp {
+    // jiff counts fractions before 1970 as negative; they are left out.
     let nanos = u32::try_from(at.subsec_nanosecond()).unwrap_or(0);
     Utc.timestamp_opt(at.as_second(), nanos).single().unwrap_or_default()
 }
@@ -151,6 +152,7 @@ pub fn human_duration(seconds: i64) -> String {
         if small == 0 { format!("{big}{big_unit}") } else { format!("{big}{big_unit}{small}{small_unit}") }
     };
     match seconds {
+        // Upstream lets two clocks differ by less than two seconds.
         s if s < -1 => "<invalid>".to_owned(),
         s if s < 0 => "0s".to_owned(),
         s if s < 2 * MINUTE => format!("{s}s"),

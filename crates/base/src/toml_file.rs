@@ -119,6 +119,7 @@ impl Library {
             let file = format!("{} {name}", self.what);
             FileError { file, line: 1, message, is_missing: true }
         };
+        // The name becomes a part of a path that must not lead out of the folder.
         if name.is_empty() || name.contains(['/', '\\', '\0']) {
             return Err(missing(format!("`{name}` is not a {} name", self.what)));
         }

@@ -47,6 +47,7 @@ pub fn apply(target: &mut Value, patch: &Value) {
         if change.is_null() {
             target.remove(key);
         } else {
+            // Also below a key that is absent, a `null` removes and is never stored.
             apply(target.entry(key.clone()).or_insert(Value::Null), change);
         }
     }

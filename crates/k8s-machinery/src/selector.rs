@@ -110,6 +110,7 @@ fn fulfils(requirement: &LabelSelectorRequirement, value: Option<&String>) -> bo
     let listed = |v: &String| requirement.values.iter().flatten().any(|known| known == v);
     match requirement.operator.as_str() {
         "In" => value.is_some_and(listed),
+        // A label that is absent is in no set.
         "NotIn" => !value.is_some_and(listed),
         "Exists" => value.is_some(),
         "DoesNotExist" => value.is_none(),

@@ -24,6 +24,7 @@ pub fn tolerant(text: &str) -> Result<Version, String> {
         return Err("Short version cannot contain PreRelease/Build meta data".to_owned());
     }
     parts.resize(3, "0".to_owned());
+    // The patch part carries pre-release and build as well; the parser judges it.
     for (part, name) in parts.iter().zip(["major", "minor"]) {
         if !part.bytes().all(|b| b.is_ascii_digit()) {
             return Err(format!("Invalid character(s) found in {name} number {part:?}"));
@@ -69,6 +70,7 @@ pub fn compare(a: &Version, b: &Version) -> Option<Ordering> {
     let (a, b) = (a.build.as_str(), b.build.as_str());
     let (mut left, mut right) = (a.split('.'), b.split('.'));
     if a.is_empty() || b.is_empty() {
+        // A version without build comes before the same one with build.
         return Some(a.is_empty().cmp(&b.is_empty()).reverse());
     }
     loop {

@@ -47,6 +47,8 @@ impl Blob {
                 let (size, packed) =
                     lz4_flex::block::uncompressed_size(body).map_err(|e| Error::Damaged(e.to_string()))?;
                 match lz4_flex::decompress(packed, size) {
+                    // lz4 takes a result that is shorter than the size in front, so the size is
+                    // compared here.
                     Ok(value) if value.len() == size => Ok(value.into()),
                     Ok(value) => Err(Error::Damaged(format!("{} bytes instead of {size}", value.len()))),
                     Err(error) => Err(Error::Damaged(error.to_string())),

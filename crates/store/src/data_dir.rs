@@ -141,10 +141,14 @@ impl DataDir {
         let mut lock = private_file::open_kept(&path.join(LOCK))?;
         held(path, &mut lock, File::try_lock)?;
         let text = format!("process {} since {}\n", std::process::id(), rfc3339(now));
+        // The text changes only under the lock: until then it names the process that holds the
+        // folder.
         lock.set_len(0)
             .and_then(|()| lock.rewind())
             .and_then(|()| lock.write_all(text.as_bytes()))
             .map_err(io_error("write the lock file in", path))?;
+        // A mark that cannot be read stops a writer: revisions that clients know could be given out
+        // anew.
         let revisions_below = read_mark(path)?.map_or(0, |mark| mark.revisions_below);
         Ok(Self { path: path.to_owned(), _lock: Some(lock), revisions_below, retry_at: 0 })
     }
@@ -227,6 +231,7 @@ impl DataDir {
         if !due || revision < self.retry_at {
             return;
         }
+        // Two steps, as the division rounds down: at least one whole step lies above `revision`.
         let below = (revision / STEP).saturating_add(2).saturating_mul(STEP);
         match write_mark(&self.path, below) {
             Ok(()) => self.revisions_below = below,
@@ -245,6 +250,7 @@ impl DataDir {
 /// [`OpenError`].
 pub fn claim(path: &Path) -> Result<(), OpenError> {
     make_ours(path)?;
+    // A folder with a sign may have the mark of a disk store, and 0 would forget its revisions.
     if has_sign(path) { Ok(()) } else { Ok(write_mark(path, 0)?) }
 }
 
@@ -272,6 +278,8 @@ fn make_ours(path: &Path) -> Result<(), OpenError> {
             }
         }
     }
+    // The mode comes last: a folder of other things, such as a home, needs another name, not a
+    // chmod.
     let mode = found.permissions().mode() & 0o7777;
     if mode & OTHERS != 0 {
         return Err(OpenError::NotPrivate { dir: path.display().to_string(), mode });
@@ -286,9 +294,11 @@ fn is_ours(name: &str) -> bool {
 
 /// Makes the folders that are missing (0700), and makes their names durable.
 fn make(path: &Path) -> Result<(), OpenError> {
+    // `mkdir` would only report that a dangling link exists.
     if let Some(dangling) = path.ancestors().find_map(dangling) {
         return Err(dangling);
     }
+    // The last ancestor of a relative path is empty and stands for the working folder.
     let is_missing = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
     let missing: Vec<&Path> = path.ancestors().take_while(is_missing).collect();
     DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(io_error("create", path))?;

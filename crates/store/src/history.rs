@@ -71,6 +71,8 @@ impl History {
     pub(super) fn undo(&self, prefix: &str, revision: Revision) -> BTreeMap<Key, Option<Entry>> {
         let mut undone = BTreeMap::new();
         for change in self.after(revision).filter(|change| change.key.starts_with(prefix)) {
+            // The first change above the revision knows the value of that moment; later ones do
+            // not.
             undone.entry(change.key.clone()).or_insert_with(|| change.previous.clone());
         }
         undone
@@ -83,6 +85,8 @@ impl History {
         let mut dropped = Vec::new();
         while let Some(oldest) = self.changes.front() {
             let over = self.changes.len() > self.bounds.changes_max || self.bytes > self.bounds.bytes_max;
+            // The rest of a revision that is cut goes too: a reader must not get half a
+            // transaction.
             let same = oldest.revision == self.compacted;
             if !(same || oldest.revision <= upto || (over && oldest.revision < newest)) {
                 break;
@@ -92,6 +96,7 @@ impl History {
             self.compacted = change.revision;
             dropped.push(change);
         }
+        // An idle store stays readable at its newest change, whatever is compacted.
         self.compacted = self.compacted.max(upto.min(newest));
         dropped
     }

@@ -66,6 +66,8 @@ impl State {
             for prefix in prefixes(&change.key) {
                 if let Some(topic) = self.topics.get(prefix) {
                     topic.last.send_replace(change.revision);
+                    // A watch that was dropped leaves its topic behind, until a change under it
+                    // comes by.
                     if topic.last.receiver_count() == 0 {
                         self.topics.remove(prefix);
                     }
@@ -73,6 +75,7 @@ impl State {
             }
             self.history.push(change);
         }
+        // With 0 only what is over the bounds goes; compaction bounds the age.
         self.trim(0);
     }
 
@@ -187,8 +190,10 @@ impl Image {
         state.check_kept(at)?;
         let objects = &state.objects;
         let start = objects.seek(|key| key < range.prefix || (!range.after.is_empty() && key <= range.after));
+        // Keys with the prefix lie side by side, so this is false only behind all of them.
         let end = objects.seek(|key| key < range.prefix || key.starts_with(range.prefix));
         let limit = if range.limit == 0 { usize::MAX } else { range.limit };
+        // `after` may lie behind the prefix.
         let mut total = objects.rank(end).saturating_sub(objects.rank(start));
         let now = objects.behind(start).take(total);
         let entries: Vec<Entry> = if at == state.revision {
@@ -196,6 +201,8 @@ impl Image {
         } else {
             let mut undone = state.history.undo(range.prefix, at);
             undone.retain(|key, _| range.after.is_empty() || &**key > range.after);
+            // Keys that changed since count as they were then, so those that are there now are
+            // taken off.
             let is = undone.keys().filter(|key| objects.get(key).is_some()).count();
             total = total + undone.values().flatten().count() - is;
             merge(now, &undone).take(limit).cloned().collect()
@@ -205,6 +212,7 @@ impl Image {
     }
 
     pub(super) fn watch(&self, prefix: &str, after: Revision) -> Result<Box<dyn Watch>, Error> {
+        // One lock for check and subscription, so that no change falls between them.
         let mut state = self.0.write();
         state.check_kept(after)?;
         let revision = state.revision;
@@ -214,6 +222,7 @@ impl Image {
         let topic = state
             .topics
             .entry(prefix.to_owned())
+            // 0 is right for a new topic: `check_kept` has refused what is gone.
             .or_insert_with(|| Topic { last: watch::Sender::new(revision), trimmed: 0 });
         let wake = topic.last.subscribe();
         let resets = state.resets;
@@ -269,6 +278,8 @@ impl ImageWatch {
             }
             batch.push(change.clone());
         }
+        // A batch that is not full has passed everything, so a quiet prefix keeps up with the
+        // store.
         let seen = if batch.len() < BATCH_MAX {
             state.revision
         } else {
@@ -283,6 +294,7 @@ impl ImageWatch {
 impl Watch for ImageWatch {
     async fn next(&mut self) -> Result<Vec<Arc<Change>>, Error> {
         loop {
+            // The mark goes first: a change between it and `take` wakes once more.
             self.wake.borrow_and_update();
             let batch = self.take()?;
             if !batch.is_empty() {
@@ -297,9 +309,11 @@ impl Watch for ImageWatch {
         let state = self.image.0.read();
         let outstanding = state.history.after(self.cursor).any(|change| change.key.starts_with(&self.prefix));
         let trimmed = state.topics.get(&self.prefix).map_or(0, |topic| topic.trimmed);
+        // A change that was trimmed unread is outstanding, too.
         if !outstanding && trimmed <= self.cursor && state.resets == self.resets {
             self.cursor = self.cursor.max(state.revision);
         }
+        // After a reset the store may be behind the cursor.
         Ok(self.cursor.min(state.revision))
     }
 }

@@ -248,6 +248,7 @@ pub async fn write_all(store: &dyn Store, writes: Vec<Write>) -> Result<(), Erro
             Write::Put(key, value) => key.len() + value.len(),
             Write::Delete(key) => key.len(),
         };
+        // A write above the limit goes alone, for the store to refuse.
         if !batch.is_empty() && (batch.len() == limit.writes || bytes + size > limit.bytes) {
             store.txn(Txn { expect: Vec::new(), writes: std::mem::take(&mut batch) }).await?;
             bytes = 0;

@@ -58,6 +58,7 @@ impl Store for MemoryStore {
 
     async fn txn(&self, txn: Txn) -> Result<Outcome, Error> {
         let packed = Packed::from(txn);
+        // One lock from evaluation to publication: an expectation that held must still hold.
         Ok(self.0.write(|state| {
             let mut stage = Stage::new(state.revision);
             let outcome = stage.add(state, packed);

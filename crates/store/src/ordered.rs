@@ -96,6 +96,7 @@ impl Ordered {
     /// Joins a short run with its neighbour when both fit in one.
     fn join(&mut self, index: usize) {
         let first = if index + 1 < self.runs.len() { index } else { index.saturating_sub(1) };
+        // Half of the maximum, so that the next insertions do not split the run again.
         if first + 1 < self.runs.len() && self.runs[first].len() + self.runs[first + 1].len() <= RUN_MAX / 2 {
             let upper = self.runs.remove(first + 1);
             self.runs[first].extend(upper);

@@ -49,6 +49,7 @@ impl Stage {
     }
 
     fn current(&self, state: &State, key: &str) -> Option<Entry> {
+        // A transaction sees those before it in the group, which readers do not see yet.
         self.overlay.get(key).cloned().unwrap_or_else(|| state.get(key).cloned())
     }
 

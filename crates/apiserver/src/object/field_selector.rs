@@ -77,6 +77,7 @@ pub fn field_value<'a>(object: &'a Value, field: &str) -> Cow<'a, str> {
         Some(Value::String(text)) => Cow::Borrowed(text),
         Some(Value::Bool(flag)) => Cow::Borrowed(if *flag { "true" } else { "false" }),
         Some(Value::Number(number)) => Cow::Owned(number.to_string()),
+        // Upstream selects by the decoded Node, in which an absent flag is false.
         None if path == "spec.unschedulable" => Cow::Borrowed("false"),
         _ => Cow::Borrowed(""),
     }
@@ -160,6 +161,7 @@ fn split_terms(text: &str) -> Vec<&str> {
 /// Field, whether it must be equal, and the still escaped value.
 fn split_term(term: &str) -> Option<(&str, bool, &str)> {
     for (at, _) in term.char_indices() {
+        // `==` stands before `=`, which would leave the second sign to the value.
         for (operator, equal) in [("!=", false), ("==", true), ("=", true)] {
             if let Some(value) = term[at..].strip_prefix(operator) {
                 return Some((&term[..at], equal, value));

@@ -189,6 +189,7 @@ impl LabelParser {
     }
 
     fn value(&mut self, key: &str) -> Result<String, String> {
+        // `a=` asks for the empty value, as upstream.
         if matches!(self.peek(), Token::End | Token::Symbol(",")) {
             return Ok(String::new());
         }

@@ -125,6 +125,7 @@ pub fn to_plain(stored: &Bytes) -> Bytes {
 pub fn from_plain(plain: &[u8]) -> Option<Bytes> {
     let plain = std::str::from_utf8(plain).ok()?.trim_ascii_end();
     let stored = match from_our_order(plain) {
+        // The order alone proves nothing about the rest of the text.
         Some(stored) if serde_json::from_str::<IgnoredAny>(plain).is_ok() => stored,
         _ => {
             let object: Value = serde_json::from_str(plain).ok()?;
@@ -132,6 +133,7 @@ pub fn from_plain(plain: &[u8]) -> Option<Bytes> {
             typed.then(|| encode(&object, managed_text(&object).as_bytes(), 0).ok())??
         }
     };
+    // Lists and garbage collection read the metadata of every object, so that has to be readable.
     Record::decode(&stored, 0)?.metadata().ok().map(|_| stored)
 }
 
@@ -162,6 +164,7 @@ fn from_our_order(text: &str) -> Option<Bytes> {
             (managed, behind.strip_prefix(',').unwrap_or(behind))
         }
     };
+    // Both words may be keys further inside; parsing the whole text gets that right.
     if metadata.contains("\"resourceVersion\"") || metadata.contains(MANAGED) {
         return None;
     }

@@ -21,6 +21,8 @@ impl Registry {
         dry_run: bool,
     ) -> Result<Vec<String>, Failure> {
         let request = subject.request(old, dry_run);
+        // The answers may be out of date at the commit, as those that upstream's webhooks get from
+        // a cache.
         let known = self.learn(self.admission.needs(&request, new)).await?;
         Ok(self.admission.check(&request, new, &known)?)
     }

@@ -66,6 +66,7 @@ impl Registry {
                     return Err(subject.not_found());
                 }
                 match self.apply_new(subject, options, wish).await {
+                    // Another writer created it meanwhile, so now it is an update.
                     Err(failure) if failure.reason == Reason::AlreadyExists => continue,
                     other => return other,
                 }
@@ -100,6 +101,8 @@ impl Registry {
     ) -> Result<Step, Failure> {
         let entries =
             Entries::parse(text(&record.managed)?).map_err(|e| Failure::unexplained(e.to_string()))?;
+        // Under another schema paths may be coarser or finer, so the entries are brought in line
+        // first.
         let current = record.schema_tag == schema_tag(subject.resource);
         let now = self.now();
         let applied = self.with_rules(subject, part, options, &now, !current, |author, rules| {
@@ -111,6 +114,7 @@ impl Registry {
         let unchanged = object.is_none();
         let mut object = object.unwrap_or_else(|| shown.clone());
         last_applied::refresh(options.manager, &mut object, &wish.object);
+        // Applying the same again takes no revision, so that a loop of applies wakes no watch.
         if unchanged && current && managed == record.managed && object == *shown {
             let warnings = wish.warnings(options);
             return Ok(Step::Done(Written { object, managed, created: false, warnings }));

@@ -39,6 +39,7 @@ impl Registry {
     ) -> Result<Written, Failure> {
         let resource = subject.resource;
         let (mut object, mut warnings) = self.accept(subject, draft, options)?;
+        // Upstream's store refuses this with a plain error, which becomes 500.
         if !object::text(&object, "resourceVersion").is_empty() {
             return Err(Failure::unexplained("resourceVersion should not be set on objects to be created"));
         }
@@ -57,6 +58,8 @@ impl Registry {
         let claim = ownership::claim(&mut object);
         resource.to_stored(&mut object);
         resource.prepare_create(&mut object);
+        // Ownership comes before admission, as upstream: what a webhook fills in is not the
+        // client's.
         let managed =
             applied.unwrap_or_else(|| self.owners(subject, Part::Main, options, None, &object, claim));
         self.admission.mutate(&subject.request(None, options.dry_run), &mut object)?;
@@ -84,11 +87,14 @@ impl Registry {
                 let name = metadata::name_prefix(&prefix) + &self.rng.suffix(metadata::SUFFIX_CHARS);
                 object::set(&mut object, "name", name.into());
             }
+            // Once more with the name, which a namespace carries as a label.
             resource.prepare_create(&mut object);
             if matches!(resource.strategy, Strategy::Definition) {
                 crds::establish(&mut object, &self.catalog.load(), &self.now());
             }
             self.validate(subject, Part::Main, &object, None)?;
+            // Validation comes first, as in upstream's store: a validating webhook sees valid
+            // objects only.
             let admitted = self.admit(subject, None, &object, options.dry_run).await?;
             let name = object::name(&object).to_owned();
             let subject = Subject { name: &name, ..subject };

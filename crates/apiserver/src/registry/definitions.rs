@@ -26,6 +26,7 @@ pub async fn follow(registry: Arc<Registry>, revision: Revision) {
             tracing::warn!(%error, "definitions will be read again");
         }
         tokio::time::sleep(RETRY_AFTER).await;
+        // The revision is read before the definitions, so that no change between the two is missed.
         after = registry.store.revision().await.unwrap_or(after);
         if let Err(failure) = load(&registry, &BTreeSet::new()).await {
             tracing::warn!(%failure, "definitions cannot be read");
@@ -85,6 +86,7 @@ impl Registry {
                         .is_some_and(|old| custom::same(old, new))
                 })
         };
+        // The same resource stays in place: its watches compare it by pointer and would end.
         if same(&self.catalog.load()) {
             return;
         }

@@ -234,6 +234,8 @@ impl Registry {
         } else {
             object::set(&mut object, "finalizers", finalizers.into());
         }
+        // As upstream's `markAsDeleting`: no grace is left, and the generation shows the change to
+        // controllers.
         if !object::is_terminating(old) {
             object::set(&mut object, "deletionTimestamp", now.into());
             object::set(&mut object, "deletionGracePeriodSeconds", 0.into());
@@ -340,6 +342,7 @@ fn check_preconditions(
                 "the {what} in the precondition ({wanted}) does not match the {what} in record ({found}). \
                  The object might have been {change}"
             );
+            // Upstream puts the kind where the resource belongs.
             return Err(Failure::conflict(&resource.group, &resource.kind, subject.name, &why));
         }
     }

@@ -61,6 +61,7 @@ impl Registry {
             let guards = held.iter().map(|lease| (lease.key.clone(), lease.revision));
             let expect = txn.expect.iter().cloned().chain(guards).collect();
             match self.store.txn(Txn { expect, writes: txn.writes.clone() }).await? {
+                // The conflict is about a Lease, which its holder renews every few seconds.
                 Outcome::Conflict { key, .. } if txn.expect.iter().all(|(own, _)| *own != key) => {
                     let fences = held.into_iter().map(|lease| lease.fence).collect();
                     held = self.hold(subject, fences).await?;

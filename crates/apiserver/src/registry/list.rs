@@ -134,6 +134,7 @@ pub fn decode_token(text: &str, prefix: &str) -> Result<(Option<Revision>, Strin
     let start = token.start.strip_suffix('\0').ok_or_else(|| bad("its start is unknown"))?;
     // Upstream's tokens begin with a slash or do not, depending on its release.
     let start = start.strip_prefix('/').unwrap_or(start);
+    // As upstream, for which dots in a path lead out of the prefix.
     if token.v != "meta.k8s.io/v1" || start.contains("..") || token.rv == 0 {
         return Err(bad("its content is unknown"));
     }
@@ -205,6 +206,8 @@ impl Registry {
         let exact = match (options.resource_version, options.version_match) {
             (None | Some(0), _) | (_, Match::NotOlderThan) => false,
             (_, Match::Exact) => true,
+            // Without a match, a limit asks for pages of exactly this revision; upstream kept that
+            // for old clients.
             (_, Match::Unset) => options.limit > 0,
         };
         if let Some(version) = options.resource_version {
@@ -252,6 +255,7 @@ impl Registry {
             };
             let after = last.as_deref().unwrap_or(&start.after);
             let page = self.store.range(Range { prefix, after, limit, at }).await?;
+            // Later chunks come from the revision of the first, so that the list is one moment.
             at = Some(page.revision);
             listing.revision = page.revision;
             let total = page.entries.len();
@@ -263,6 +267,8 @@ impl Registry {
                 }
                 let left = total - index - 1 + page.remaining;
                 if listing.entries.len() == wanted && left > 0 {
+                    // Behind a selector the rest is not counted, as upstream: each object would
+                    // have to be read.
                     listing.remaining = selection.is_empty().then_some(left);
                     listing.continue_token = last.map(|key| encode_token(at, &key, prefix));
                     return Ok(listing);
@@ -285,6 +291,7 @@ impl Registry {
         at: Option<Revision>,
     ) -> Result<Listing, Failure> {
         let key = resource.key(namespace, name);
+        // The first key with this beginning is the key itself, if that is there.
         let page = self.store.range(Range { prefix: &key, limit: 1, at, ..Range::default() }).await?;
         let mut listing = Listing { revision: page.revision, ..Listing::default() };
         for entry in page.entries.into_iter().filter(|entry| entry.key == key) {

@@ -46,6 +46,7 @@ impl Offload {
             Lane::Reading => &self.reading,
             Lane::Writing => &self.writing,
         };
+        // The semaphore is never closed, so this is not an error.
         places.clone().acquire_owned().await.ok()
     }
 
@@ -60,6 +61,7 @@ impl Offload {
     ) -> Result<T, Failure> {
         let place = self.place(lane).await;
         let done = tokio::task::spawn_blocking(move || {
+            // The place goes with the job, which runs on when its caller is gone.
             let _place = place;
             job()
         });
@@ -75,6 +77,7 @@ impl Offload {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
+        // A blocking thread cannot be stopped from outside, so the work ends at its next wait.
         let given_up = CancellationToken::new();
         let _guard = given_up.clone().drop_guard();
         let runtime = Handle::current();

@@ -80,12 +80,14 @@ impl Registry {
             Claim::List(list) if list.as_bytes() != stored => Some(list.as_str()),
             _ => None,
         };
+        // A list that cannot be read counts as none, as upstream: the stored one stays.
         let given = list.and_then(|list| Entries::parse(list).and_then(Entries::check).ok());
         let entries = match (given, &claim) {
             (_, Claim::Reset) => Ok(Entries::default()),
             (Some(entries), _) => Ok(entries),
             (None, _) => text(&stored).map_or(Ok(Entries::default()), Entries::parse),
         };
+        // A client's list, or one of another schema, may have paths that are coarser or finer.
         let fresh = list.is_some()
             || old.is_some_and(|(record, _)| record.schema_tag != schema_tag(subject.resource));
         let entries = entries.or_else(|_: Undecodable| Ok::<_, Undecodable>(Entries::default()));

@@ -32,6 +32,7 @@ impl Registry {
             let entry = self.entry(subject).await?;
             let record = Record::read(&entry)?;
             let mut shown = present(subject.resource, &record)?;
+            // Parsing them costs, so only a patch that changes them gets them.
             if let (true, Some(managed)) = (options.sees_managed_fields, record.managed_fields()?) {
                 object::set(&mut shown, "managedFields", managed);
             }
@@ -63,6 +64,7 @@ impl Registry {
         let Before { entry, record, old, .. } = before;
         let revised = self.revise(subject, part, options, object, before, applied)?;
         let mut warnings = Vec::new();
+        // Webhooks register for the main resource and not for its subresources.
         if part == Part::Main {
             warnings.extend(self.admit(subject, Some(old), &revised.object, options.dry_run).await?);
             self.admit_grants(subject, options.grants, Some(old), &revised.object)?;
@@ -106,6 +108,7 @@ impl Registry {
                 object = whole;
             }
         }
+        // Everything from here on compares with `old`, which is in the stored version.
         resource.to_stored(&mut object);
         if whole {
             resource.prepare_update(&mut object, old);

@@ -60,6 +60,7 @@ pub fn prepare_secret(object: &mut Value) {
     if let Some(Value::Object(texts)) = fields.remove("stringData") {
         let data = fields.entry("data").or_insert_with(|| Value::Object(Map::new()));
         for (key, text) in texts {
+            // The clear text wins over what `data` has under the same key, as upstream.
             data[key] = BASE64.encode(text.as_str().unwrap_or_default()).into();
         }
     }

@@ -71,6 +71,7 @@ pub fn establish(definition: &mut Value, catalog: &Catalog, now: &str) {
         let before = texts(accepted.get(field).unwrap_or(&Value::Null));
         let taken = |name: &String| {
             !before.contains(name)
+                // Kinds and list kinds share one space of names, all the others another.
                 && if field.ends_with("ind") {
                     catalog.has_kind(group, name, own)
                 } else {

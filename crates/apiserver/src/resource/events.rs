@@ -68,6 +68,7 @@ pub fn validate(event: &Value, old: Option<&Value>, is_strict: bool) -> Vec<Caus
 /// It lives beside the object it is about.
 fn older(event: &Value, causes: &mut Vec<Cause>) {
     let (about, namespace) = (namespace_of(event), object::text(event, "namespace"));
+    // An event about a cluster-scoped object lives in `default`.
     if about != namespace && !(about.is_empty() && namespace == "default") {
         causes.push(elsewhere(about));
     }
@@ -75,6 +76,7 @@ fn older(event: &Value, causes: &mut Vec<Cause>) {
 
 fn newer(event: &Value, is_strict: bool, causes: &mut Vec<Cause>) {
     let namespace = object::text(event, "namespace");
+    // An event about a cluster-scoped object lives in one of these two.
     if namespace_of(event).is_empty() && !matches!(namespace, "default" | "kube-system") {
         causes.push(elsewhere(""));
     }
@@ -101,6 +103,7 @@ fn strict(event: &Value, causes: &mut Vec<Cause>) {
     }
     let type_ = text(event, "type");
     if !matches!(type_, "Normal" | "Warning") {
+        // Upstream shows no value here; the words have it.
         causes.push(Cause::invalid("type", &"".into(), &format!("has invalid value: {type_}")));
     }
     let source = &event["source"];

@@ -86,6 +86,7 @@ impl Resource {
     pub fn verbs(&self) -> &'static [&'static str] {
         match self.strategy {
             Strategy::Review(_) => &["create"],
+            // Upstream's storage of namespaces deletes no collections.
             Strategy::Namespace => &["create", "delete", "get", "list", "patch", "update", "watch"],
             _ if self.terminating => &["delete", "deletecollection", "get", "list", "watch"],
             _ => &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
@@ -230,6 +231,7 @@ impl Catalog {
 
     /// The resource whose objects have this key.
     pub fn of_key(&self, key: &str) -> Option<&Arc<Resource>> {
+        // A built-in kind has one part behind `/registry/`, a custom one has group and plural.
         let mut slashes = key.match_indices('/').map(|(at, _)| at + 1).skip(2);
         let ends = [slashes.next()?, slashes.next().unwrap_or(0)];
         ends.iter().find_map(|end| self.prefixes.get(&key[..*end]))

@@ -74,6 +74,7 @@ pub fn apply(
     }
     let name = object::name(object);
     let replicas = match &scale["spec"]["replicas"] {
+        // Go decodes an absent number as 0.
         Value::Null => 0,
         value => value.as_i64().filter(|count| i32::try_from(*count).is_ok()).ok_or_else(|| {
             Failure::bad_request(format!("Scale: spec.replicas: {value} is not a 32-bit integer"))

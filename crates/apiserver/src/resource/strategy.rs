@@ -157,6 +157,8 @@ impl Resource {
 
     /// Fills in what the kind wants on create.
     pub fn prepare_create(&self, object: &mut Value) {
+        // A custom status is written through its subresource alone; a Node is created with its
+        // status.
         if let (true, true, Some(fields)) = (self.is_custom(), self.has_status, object.as_object_mut()) {
             fields.remove("status");
         }

@@ -25,6 +25,8 @@ pub fn validate_annotations(annotations: &Value, field: &str, causes: &mut Vec<C
     let mut bytes = 0;
     for (key, value) in annotations.as_object().into_iter().flatten() {
         bytes += key.len() + value.as_str().unwrap_or_default().len();
+        // Upstream checks the key in lower case, so a prefix in upper case passes, unlike that of a
+        // label.
         let complaints = naming::qualified_name(&key.to_lowercase());
         causes.extend(complaints.iter().map(|c| Cause::invalid(field, &key.as_str().into(), c)));
     }

@@ -91,6 +91,7 @@ pub fn qualified_name(text: &str) -> Vec<String> {
     } else {
         complaints.extend(too_long(name, LABEL_BYTES_MAX).into_iter().map(|c| format!("name part {c}")));
     }
+    // Upstream reports an empty name twice: for its length and for its spelling.
     if !is_word(name) {
         complaints.push(format!("name part {QUALIFIED}"));
     }

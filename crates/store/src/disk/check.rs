@@ -88,6 +88,7 @@ impl DiskStore {
         now: Timestamp,
         whole: fn(&Bytes) -> bool,
     ) -> Result<Result<Checked, Repaired>, OpenError> {
+        // Looking comes first: `acquire` would make a folder that is not there.
         DataDir::share(dir)?.require(FILE)?;
         let dir = DataDir::acquire(dir, now)?;
         let path = dir.file(FILE);
@@ -99,6 +100,7 @@ impl DiskStore {
         let reading = |source| OpenError::Io { what: "read", path: path.display().to_string(), source };
         let found = salvage(&path, whole).map_err(reading)?;
         let kept = found.objects.iter().count();
+        // An empty file would take the place of one in which another tool may still find something.
         if kept == 0 {
             return Err(OpenError::BeyondRepair { path: path.display().to_string(), reason: damage });
         }
@@ -157,6 +159,7 @@ fn second_name(file: &Path, name: &Path) -> io::Result<()> {
 }
 
 fn is_without_links(error: &io::Error) -> bool {
+    // For a file system without hard links, such as FAT, Linux answers EPERM.
     matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::PermissionDenied | ErrorKind::TooManyLinks)
 }
 
@@ -184,8 +187,11 @@ impl DiskStore {
         loop {
             tokio::time::sleep(SCRUB_PAUSE).await;
             let bite = tokio::task::spawn_blocking(move || (scrub.bite(), scrub));
+            // A panic in a bite ends the scrub and not the server.
             let Ok((found, back)) = bite.await else { return };
             scrub = back;
+            // A file that cannot be opened, such as one that is being replaced, waits for the next
+            // bite.
             if let Ok(Some(rotten)) = found {
                 tracing::error!(
                     "{} is damaged: the {} bytes at {} are not what was written there. Everything is still in \

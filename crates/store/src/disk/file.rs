@@ -91,6 +91,7 @@ impl DataFile {
                 }
             }
         }
+        // A process that was killed while it wrote a new file has left that behind.
         folder.discard();
         // Whoever gave the file its name may have ended before the name was durable.
         folder.sync().map_err(|source| io_error("open", folder, source))?;
@@ -134,9 +135,15 @@ impl DataFile {
         let only_room = trouble.as_ref().is_some_and(|error| is_room(error.kind()));
         let reason = trouble.map(|error| error.to_string());
         match committed {
+            // A lack of room that the database got over harmed nothing: the sync of this commit
+            // succeeded.
             Some(Ok(())) if only_room || reason.is_none() => Ok(()),
+            // Success after another error is not trusted: a later sync does not cover pages that an
+            // earlier one lost.
             Some(Ok(())) => Err(Failed { reason: reason.unwrap_or_default(), only_room: false }),
             Some(Err(error)) => {
+                // An error of another kind is about the content of the file, which opening it again
+                // does not mend.
                 let only_room = only_room && matches!(error, redb::Error::Io(_) | redb::Error::PreviousIo);
                 Err(Failed { reason: reason.unwrap_or_else(|| error.to_string()), only_room })
             }
@@ -161,6 +168,7 @@ impl DataFile {
     /// Lets go of the file. Answers what makes it one that cannot be trusted, if anything did: the
     /// database writes and syncs once more.
     pub(super) fn close(self) -> Option<io::Error> {
+        // A panic here adds nothing: what failed below the database stands in `trouble`.
         let _ = contain(|| drop(self.database));
         self.trouble.error().filter(|error| !is_room(error.kind()))
     }
@@ -239,6 +247,8 @@ fn database<T>(
             found: u64::from(found),
             known: FORMAT,
         }),
+        // redb reports a head that makes no sense as an I/O error of these two kinds: damage, not
+        // the disk.
         Some(Err(redb::Error::Io(source))) if !matches!(source.kind(), InvalidData | UnexpectedEof) => {
             Err(io_error("open", folder, source))
         }
@@ -297,6 +307,7 @@ fn load(database: &Database) -> Result<Loaded, redb::Error> {
     let meta = txn.open_table(META)?;
     let format = number(&meta, "format")?;
     if !(FORMAT_OLDEST..=FORMAT).contains(&format) {
+        // The error is borrowed from redb and has room for one byte.
         return Err(redb::Error::UpgradeRequired(u8::try_from(format).unwrap_or(u8::MAX)));
     }
     let mut loaded = Loaded {
@@ -322,6 +333,7 @@ fn load_log(txn: &redb::ReadTransaction, objects: &Ordered) -> Result<Vec<Arc<Ch
         let (revision, row) = row?;
         let revision = revision.value();
         let mut group = decode_row(row.value()).ok_or_else(|| damaged(&format!("log {revision}")))?;
+        // The list is turned round as a whole at the end, so each group is turned here.
         group.reverse();
         for (key, previous) in group {
             let current = later.get(&key).cloned().unwrap_or_else(|| objects.get(&key).cloned());

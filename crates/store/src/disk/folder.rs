@@ -42,6 +42,8 @@ pub(super) struct RealFolder {
 impl RealFolder {
     /// The folder of the data file `path`, which need not be there.
     pub(super) fn of(path: &Path) -> Self {
+        // The new file goes beside what a link leads to: a rename cannot cross disks, and would
+        // replace the link.
         let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         Self { path: path.to_owned(), fresh: target.with_extension("redb.new"), target }
     }
@@ -54,11 +56,13 @@ impl Folder for RealFolder {
         file.sync_all().map_err(|error| io::Error::other(format!("sync: {error}")))?;
         // Best effort: not every file system takes the advice.
         let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
+        // A file that was copied here may be readable for others, and values hold secrets.
         file.set_permissions(Permissions::from_mode(0o600))?;
         backend(file)
     }
 
     fn create(&self) -> io::Result<Box<dyn StorageBackend>> {
+        // A leftover is removed, not truncated: it may be a link or have a second name.
         match fs::remove_file(&self.fresh) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -173,6 +177,8 @@ impl StorageBackend for Watched {
         self.backend.close()
     }
 
+    // redb keeps other processes out of the file by these locks, also when the lock file was
+    // removed.
     fn try_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
         self.backend.try_lock_range(start, end)
     }

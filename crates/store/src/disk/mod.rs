@@ -59,8 +59,10 @@ struct WriterThread {
 
 impl Drop for WriterThread {
     fn drop(&mut self) {
+        // The thread ends when the last sender is gone; joined before that, it would never end.
         self.orders.take();
         if let Some(thread) = self.thread.take() {
+            // Only a panic of the thread is an error here, and a drop cannot return it.
             let _ = thread.join();
         }
     }
@@ -94,6 +96,8 @@ impl DiskStore {
             dir.check_never_used(FILE)?;
             let revision = dir.start();
             let empty = Loaded { revision, compacted: revision, ..Loaded::default() };
+            // What closing reports is not needed: opening drops the kernel's pages and verifies the
+            // file.
             DataFile::create(&*folder, &empty).map_err(|failed| failed.error)?.close();
         }
         Self::start(folder, bounds, move |revision| dir.reserve(revision))
@@ -143,8 +147,10 @@ fn run(mut writer: Writer, mut inbox: mpsc::Receiver<Order>, mut reserve: impl F
         let raised =
             group.iter().map(|request| if let Asked::Raise(floor) = request.what { floor } else { 0 });
         let highest = raised.max().unwrap_or(0).max(writer.image().revision());
+        // A transaction takes at most one revision, and a raise may come first in the group.
         reserve(highest.saturating_add(group.len() as Revision));
         writer.commit(group);
+        // Shrinking comes last, so that the writers of this group do not wait for it.
         if shrink {
             writer.shrink(&Slack::WHILE_RUNNING);
         }

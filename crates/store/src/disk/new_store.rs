@@ -31,6 +31,7 @@ impl NewStore {
             if loaded.objects.iter().next().is_some() {
                 return Err(OpenError::Occupied { dir: dir.path().display().to_string() });
             }
+            // An empty store counts as none, but its revisions were given out.
             floor = floor.max(loaded.revision);
         }
         Ok(Self { dir, floor })
@@ -66,6 +67,7 @@ impl NewStore {
         let content = Loaded { objects, revision, compacted: revision, changes: Vec::new() };
         let folder = RealFolder::of(&self.dir.file(FILE));
         DataFile::create(&folder, &content).map_err(|failed| failed.error)?.close();
+        // The mark follows the file: a mark without a file means a store that vanished.
         self.dir.reserve(revision);
         Ok(())
     }

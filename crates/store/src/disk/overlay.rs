@@ -21,6 +21,7 @@ use crate::OpenError;
 pub(super) fn read(path: &Path) -> Result<Loaded, OpenError> {
     let io = |source| OpenError::Io { what: "read", path: path.display().to_string(), source };
     let file = File::open(path).map_err(io)?;
+    // A server has the file itself locked, also when somebody removed its lock file.
     match file.try_lock_shared() {
         Err(TryLockError::WouldBlock) => return Err(in_use(path)),
         Err(TryLockError::Error(source)) => return Err(io(source)),
@@ -147,6 +148,8 @@ impl StorageBackend for Overlay {
         if offset.saturating_add(out.len() as u64) > written.bytes {
             return Err(ErrorKind::UnexpectedEof.into());
         }
+        // Opening a file that was closed in order writes nothing, and reads then need no copies of
+        // pages.
         if written.pages.is_empty() && offset + out.len() as u64 <= self.file_bytes {
             return self.file.read_exact_at(out, offset);
         }

@@ -79,6 +79,7 @@ pub(super) fn may_begin(bytes: &[u8]) -> bool {
 fn checksum(key: &[u8], revisions: &[u8], packed: &[u8]) -> u64 {
     let mut sum = Xxh3::new();
     sum.update(revisions);
+    // The length keeps bytes from moving between key and value under the same checksum.
     sum.update(&(key.len() as u64).to_le_bytes());
     sum.update(key);
     sum.update(packed);
@@ -101,6 +102,7 @@ pub(super) fn decode_row(mut row: &[u8]) -> Option<Vec<(Key, Option<Entry>)>> {
     while !row.is_empty() {
         let key: Key = std::str::from_utf8(take_bytes(&mut row)?).ok()?.into();
         let before = take_bytes(&mut row)?;
+        // A record is never empty, so no bytes stand for a key that was not there.
         let previous = if before.is_empty() { None } else { Some(decode_entry(&key, before)?) };
         group.push((key, previous));
     }

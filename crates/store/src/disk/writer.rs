@@ -103,11 +103,13 @@ impl Writer {
             }
             stage
         });
+        // A group of conflicts and deletions of nothing takes no revision, and costs no sync.
         let nothing = stage.revision() == self.image.revision();
         let result = if nothing { Ok(()) } else { self.write(&stage) };
         if result.is_ok() {
             let revision = stage.revision();
             self.image.write(|state| state.publish(stage.into_changes()));
+            // A raise is not a change, so publishing alone would leave the revision behind.
             self.image.advance(revision);
         }
         for (answer, outcome) in answers {
@@ -139,10 +141,12 @@ impl Writer {
         if failed.only_room && trouble.is_none() {
             return match self.reopen() {
                 Ok(()) => Error::Write { path, reason: failed.reason },
+                // What the file holds is not known now: the write may be in it.
                 Err(_) => Error::Unsynced { path, reason: failed.reason },
             };
         }
         let reason = trouble.map_or(failed.reason, |error| error.to_string());
+        // There is no pause before the first attempt, which writes to other sectors of the disk.
         self.distrust(reason.clone(), Duration::ZERO);
         Error::Unsynced { path, reason }
     }
@@ -159,6 +163,7 @@ impl Writer {
                 "it holds a write that failed".to_owned()
             }
             Err(OpenError::Io { source, .. }) if is_room(source.kind()) => {
+                // The data stays closed, so the next write opens the file again.
                 let path = self.folder.path().display().to_string();
                 return Err(Error::Write { path, reason: source.to_string() });
             }
@@ -209,6 +214,8 @@ impl Writer {
 
     /// Puts a new file with what was acknowledged in the place of the old one.
     fn write_anew(&mut self) -> Result<(), NotReplaced> {
+        // Values are shared: the copy is cheap, and readers are not locked out while the disk
+        // works.
         let (objects, revision, compacted, changes) = self.image.read(|state| state.copy());
         let content = Loaded { objects, revision, compacted, changes };
         let file = DataFile::create(&*self.folder, &content)?;

@@ -72,6 +72,7 @@ impl GrpcMember {
 
     /// Which etcd it is a member of, as a number.
     pub(super) async fn cluster(&self) -> Result<u64, Failure> {
+        // Any answer carries the number, so the key need not be there.
         let found = self.read(self.kv.clone().get(COMPACT_KEY, None).await)?;
         Ok(found.header().map_or(0, |header| header.cluster_id()))
     }
@@ -103,7 +104,9 @@ fn connect_options(tls: Option<&TlsFiles>) -> ConnectOptions {
     let options = ConnectOptions::new()
         .with_connect_timeout(CONNECT_MAX)
         .with_keep_alive(PING_EVERY, PING_ANSWER_MAX)
+        // A watch may be silent for long, and would wait at a dead member until TCP gives up.
         .with_keep_alive_while_idle(true)
+        // Without this, a member that lost its leader keeps watches open and silent.
         .with_require_leader(true);
     let Some(files) = tls else { return options };
     let mut tls = TlsOptions::new().ca_certificate(Certificate::from_pem(&files.ca));
@@ -140,6 +143,7 @@ impl Member for GrpcMember {
             .when(guards)
             .and_then(ops(&transaction.then))
             .or_else(ops(&transaction.otherwise));
+        // A write whose connection was closed may have been made: no guess about certificates here.
         let answer = self.answered(self.kv.clone().txn(request).await)?;
         let found = answer.op_responses().into_iter().filter_map(|response| match response {
             TxnOpResponse::Get(found) => Some(found.kvs().first().map(item)),
@@ -173,6 +177,7 @@ impl Feed for GrpcFeed {
             Ok(None) => return Err(Failure::Lost("it ended the watch".to_owned())),
             Err(error) => return Err(failure(&error)),
         };
+        // etcd cancels a watch that is compacted too, so this comes before `canceled`.
         if news.compact_revision() > 0 {
             return Ok(News::Compacted(from_etcd(news.compact_revision())));
         }
@@ -222,6 +227,8 @@ fn failure(error: &etcd_client::Error) -> Failure {
     let cause = innermost(error);
     let reason = cause.to_string();
     if let etcd_client::Error::GRpcStatus(status) = error
+        // A status with a source was made by the client from a failed connection; etcd's own has
+        // none.
         && std::error::Error::source(status).is_none()
     {
         return of_status(status.message(), status.code() as i32);
@@ -236,6 +243,7 @@ fn failure(error: &etcd_client::Error) -> Failure {
             | io::ErrorKind::NetworkUnreachable
             | io::ErrorKind::AddrNotAvailable,
         ) => Failure::Unreachable(reason),
+        // The resolver's error has no kind of its own.
         _ if reason.contains("failed to lookup address") => Failure::Unreachable(reason),
         _ => Failure::Lost(reason),
     }

@@ -68,6 +68,7 @@ impl Layout {
     /// `None`: not below the prefix.
     pub(super) fn key(&self, etcd_key: &[u8]) -> Option<Key> {
         let rest = std::str::from_utf8(etcd_key).ok()?.strip_prefix(self.prefix.as_str())?;
+        // A prefix `/registry` must not take in the keys of `/registry2`.
         rest.starts_with('/').then(|| format!("{}{rest}", self.within).into())
     }
 

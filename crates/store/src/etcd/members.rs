@@ -131,6 +131,7 @@ impl Members {
         };
         match &result {
             Err(failure) if failure.is_of_member() => self.put_aside(place, failure),
+            // A refusal is an answer, too: the member is there.
             _ => self.take_back(place),
         }
         result
@@ -221,6 +222,8 @@ impl Members {
         if back {
             tracing::info!("etcd at {} answers again", seat.endpoint);
         }
+        // Requests stay where they are, so that a member that comes and goes does not draw them
+        // along.
         if self.is_aside(self.first.load(Ordering::Relaxed)) {
             self.first.store(place, Ordering::Relaxed);
         }

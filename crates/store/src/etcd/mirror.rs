@@ -70,6 +70,7 @@ impl Progress {
     /// Waits until a reader waits for a revision that has not come yet.
     async fn until_behind(&self) {
         let reached = self.reached();
+        // The sender is ours, so it is there.
         let _ = self.wanted.subscribe().wait_for(|wanted| *wanted > reached).await;
     }
 }
@@ -116,6 +117,7 @@ impl Mirror {
         let read = read(&self.members, &self.layout, now).await?;
         self.image.reset(read.objects, read.revision);
         *self.garbage.write() = read.garbage;
+        // The copy comes before the number: whoever waits for that reads at once.
         self.progress.reached.send_replace(read.revision);
         Ok(())
     }
@@ -126,8 +128,10 @@ impl Mirror {
         let Ok((place, mut feed)) = self.members.watch(next).await else { return Lost::Touch };
         loop {
             let news = tokio::select! {
+                // What has arrived is taken in before the member is given up.
                 biased;
                 news = self.news(&mut *feed) => news,
+                // A request may notice a dead member long before the watch does.
                 () = self.members.until_aside(place) => return Lost::Touch,
             };
             match news {
@@ -202,9 +206,13 @@ impl Mirror {
             for (revision, key, current) in sorted {
                 let previous = state.get(&key).cloned();
                 if current.is_some() || previous.is_some() {
+                    // One by one, so that a key that changes twice has the right value before each
+                    // change.
                     state.publish(vec![Arc::new(Change { revision, key, current, previous })]);
                 }
             }
+            // A revision may have changed nothing below the prefix, and the copy is up to date all
+            // the same.
             state.revision = state.revision.max(newest);
         });
         self.progress.reached.send_replace(newest.max(reached));
@@ -258,6 +266,7 @@ async fn oldest(members: &Members, layout: &Layout, bounds: Bounds) -> Result<Re
     let now = noted.revision;
     let noted = noted.items.first().and_then(compacted_at).unwrap_or(1);
     let replayed = Revision::try_from(bounds.changes_max).unwrap_or(Revision::MAX);
+    // More than the history holds is not replayed; revision 0 would mean "now" to etcd.
     let start = noted.max(now.saturating_sub(replayed)).min(now).max(1);
     match read(members, layout, start).await {
         // Somebody else compacts, without the key.

@@ -136,6 +136,8 @@ impl EtcdStore {
     ) -> Result<Self, Error> {
         let members = Members::new(members);
         let probe = AbortOnDropHandle::new(tokio::spawn(members.clone().probe()));
+        // The question comes before reading: all that was acknowledged before the start is waited
+        // for.
         let head = head(&members).await.map_err(|failure| layout.failed(&failure))?;
         let mirror = Mirror::open(members.clone(), layout.clone(), bounds).await?;
         let (image, garbage) = (mirror.image.clone(), mirror.garbage.clone());
@@ -166,6 +168,8 @@ impl EtcdStore {
 
     /// The revision etcd is at, which the mirror has reached too.
     async fn current(&self) -> Result<Revision, Error> {
+        // Known before the question: what arrives meanwhile must not make the answer look like a
+        // step back.
         let known = self.0.image.revision();
         let (answer, answered) = oneshot::channel();
         self.0.questions.send(answer).await.map_err(|_| Error::Closed)?;
@@ -205,6 +209,7 @@ impl EtcdStore {
 /// Two that answer and do not belong together: what one acknowledges, the other would not have.
 async fn strangers(members: &[(String, GrpcMember)]) -> Option<(String, String)> {
     let asked = members.iter().map(|(endpoint, member)| async move {
+        // A member that is silent at the start is left out; the others are enough.
         let cluster = tokio::time::timeout(INTRODUCTION_MAX, member.cluster()).await.ok()?.ok()?;
         Some((endpoint, cluster))
     });
@@ -222,6 +227,8 @@ async fn answer(
 ) {
     while let Some(first) = asked.recv().await {
         let mut waiting = vec![first];
+        // Only those that waited before the question may have its answer: later ones may follow a
+        // write.
         while let Ok(next) = asked.try_recv() {
             waiting.push(next);
         }
@@ -246,6 +253,8 @@ impl Store for EtcdStore {
     }
 
     async fn range(&self, range: Range<'_>) -> Result<Page, Error> {
+        // A revision that the mirror has passed does not change any more, so etcd need not be
+        // asked.
         if range.at.is_none_or(|at| at > self.0.image.revision()) {
             self.current().await?;
         }
@@ -297,6 +306,7 @@ impl Store for EtcdStore {
             return Ok(());
         }
         match members.repeat(&Compaction(upto), Patience::REQUEST).await {
+            // A repetition finds the revision compacted, which is what was wanted.
             Err(failure) if !matches!(failure, Failure::Compacted(_)) => Err(self.failed()(failure)),
             _ => self.0.writer.sweep(upto).await.map_err(self.failed()),
         }
@@ -309,6 +319,7 @@ impl Store for EtcdStore {
             then: vec![Op::Put(FLOOR_KEY.to_owned(), bytes::Bytes::new())],
             ..Transaction::default()
         };
+        // A repeated write does no harm: it only uses up one revision more.
         let writes = (at..floor).map(|_| self.0.members.repeat(put, Patience::REQUEST));
         let mut writes = futures::stream::iter(writes).buffer_unordered(RAISE_TOGETHER);
         while let Some(written) = writes.next().await {

@@ -85,6 +85,7 @@ impl EtcdRestore {
             None => self.check_empty().await?,
         }
         let at = seen.map_or(0, |item| item.modified);
+        // The mark is changed only as it was read, so that one of two restores wins.
         let made = mark.put(members, at, format!("{UNDER_WAY}{}", self.content)).await;
         let made = made.map_err(self.store.failed())?.ok_or(RestoreError::TakenOver)?;
         self.store.0.writer.depend_on(Guard { key: mark.key.clone(), modified: made });
@@ -135,6 +136,7 @@ fn under_way(item: &Item) -> Option<&str> {
 
 /// Whether two restores fill in the same.
 fn same(one: &str, other: &str) -> bool {
+    // The first word is the checksum; the rest names the process.
     one.split(' ').next() == other.split(' ').next()
 }
 

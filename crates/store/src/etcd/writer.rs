@@ -136,6 +136,7 @@ impl Writer {
         let mut request = self.request(txn);
         request.guards.push(Guard { key: slot.key.clone(), modified: slot.modified });
         request.then.push(Op::Put(slot.key.clone(), turn.clone().into()));
+        // The slot comes last, where `pop` finds it behind the expectations.
         request.otherwise.push(Op::Get(slot.key.clone()));
         match self.members.attempt(&request, attempts).await {
             Ok(answer) if answer.held => {
@@ -145,6 +146,8 @@ impl Writer {
             Ok(mut answer) => {
                 let held = answer.found.pop().flatten();
                 match self.conflict(txn, &answer) {
+                    // A removed slot fails the guards by itself, so the expectations prove nothing
+                    // then.
                     _ if held.is_none_or(|item| item.modified != slot.modified) => Turn::NoSlot,
                     Some(conflict) => Turn::Done(conflict),
                     None => Turn::Failed(self.refused()),
@@ -281,6 +284,7 @@ impl Writer {
     /// A slot for one transaction.
     async fn slot(&self) -> Result<Slot, Failure> {
         loop {
+            // A statement of its own, so that the lock is not held over the await below.
             let idle = self.idle.lock().pop();
             if let Some(slot) = idle {
                 return Ok(slot);
@@ -304,6 +308,7 @@ impl Writer {
             otherwise: keys.iter().take(1).map(|key| Op::Get(key.clone())).collect(),
         };
         let answer = self.members.repeat(&request, Patience::REQUEST).await?;
+        // The name is new, so only an earlier attempt of this request can have made them.
         let made_before = answer.found.into_iter().flatten().next().map(|item| item.modified);
         let modified = made_before.unwrap_or(answer.revision);
         self.idle.lock().extend(keys.into_iter().map(|key| Slot { key, modified }));
@@ -319,6 +324,7 @@ impl Writer {
         for batch in old.chunks(SWEPT_TOGETHER) {
             let key = |item: &super::wire::Item| String::from_utf8_lossy(&item.key).into_owned();
             let request = Transaction {
+                // A slot that was used meanwhile saves its whole batch, until the next compaction.
                 guards: batch.iter().map(|item| Guard { key: key(item), modified: item.modified }).collect(),
                 then: batch.iter().map(|item| Op::Delete(key(item))).collect(),
                 otherwise: Vec::new(),

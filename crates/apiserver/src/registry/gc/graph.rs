@@ -99,6 +99,7 @@ impl Graph {
                     text
                 }
             };
+            // Edges share the text: thousands of dependents may name one owner.
             let owner_uid = match self.keys.get_key_value(owner.uid.as_str()) {
                 Some((known, _)) => known.clone(),
                 None => owner.uid.as_str().into(),
@@ -153,6 +154,7 @@ impl Graph {
         if let Some(before) = before.filter(|before| after.is_none_or(|after| after.uid != before.uid)) {
             due.extend(self.dependents_of(&before.uid).cloned());
             due.extend(self.draining.iter().filter(|holder| holds(holder, &change.key)).cloned());
+            // Only an owner whose dependents are still to be judged is worth remembering.
             if self.dependents.contains_key(&before.uid) {
                 self.gone.push_back(before.uid);
                 if self.gone.len() > GONE_MAX {
@@ -230,6 +232,7 @@ fn is_namespace(key: &str) -> bool {
 fn holds(holder: &str, key: &str) -> bool {
     let name = holder.rsplit('/').next().unwrap_or_default();
     if is_namespace(holder) {
+        // A cluster-scoped key may match by the name of its resource, which costs one look more.
         return key.rsplit('/').nth(1) == Some(name);
     }
     let (plural, group) = name.split_once('.').unwrap_or((name, ""));
@@ -243,6 +246,7 @@ fn may_own(owner: &str, dependent: &str) -> bool {
     let namespace = |key: &str| -> Option<String> {
         let parts: Vec<&str> = key.trim_start_matches("/registry/").split('/').collect();
         match parts.as_slice() {
+            // A group with cluster-scoped kinds has a dot, which tells it from a core resource.
             [resource, namespace, _] if !resource.contains('.') => Some((*namespace).to_owned()),
             [_, _, namespace, _] => Some((*namespace).to_owned()),
             _ => None,

@@ -50,6 +50,7 @@ async fn follow(registry: &Registry) -> Result<(), store::Error> {
     let mut graph = Graph::default();
     let (mut after, mut at) = (String::new(), None);
     loop {
+        // All pages and the watch have one revision, so that no change is missed between them.
         let range = Range { prefix: "/registry/", after: &after, limit: PAGE, at };
         let page = registry.store.range(range).await?;
         page.entries.iter().for_each(|entry| graph.put(entry));
@@ -67,6 +68,7 @@ async fn follow(registry: &Registry) -> Result<(), store::Error> {
         let retry = if due.is_empty() { Duration::MAX } else { RETRY_AFTER };
         tokio::select! {
             biased;
+            // Changes come first, so that what is tried again is judged by the newest graph.
             changes = watch.next() => {
                 for change in &changes? {
                     due.extend(graph.change(change));
@@ -119,6 +121,7 @@ impl Collector<'_> {
             if node.foreground && !self.graph.has_blocking_dependents(key) {
                 self.drop_finalizer(subject, FOREGROUND).await?;
             }
+            // While these two drain, their own owners do not matter.
             match resource.strategy {
                 Strategy::Namespace => return self.drain_namespace(subject).await,
                 Strategy::Definition => return self.drain_definition(subject).await,
@@ -133,6 +136,8 @@ impl Collector<'_> {
             Ownership::Kept => Ok(()),
             Ownership::Partly { lost } => self.drop_owners(subject, &lost).await,
             Ownership::Lost { waiting } if !node.terminating => {
+                // As upstream: below an owner that waits, an object with dependents waits for them,
+                // too.
                 let foreground = waiting && self.graph.has_dependents(key);
                 if foreground && self.graph.is_in_circle(key) {
                     self.unblock(subject).await?;
@@ -148,6 +153,8 @@ impl Collector<'_> {
         let options = DeleteOptions {
             propagation: foreground.then_some(Propagation::Foreground),
             uid: Some(node.uid.to_string()),
+            // `unblock` may have written the object just now, so its revision is not a precondition
+            // then.
             resource_version: Some(node.revision.to_string()).filter(|_| !foreground),
             ..DeleteOptions::default()
         };
@@ -228,6 +235,7 @@ impl Collector<'_> {
         let mut left = Remaining::default();
         let mut failed = None;
         for resource in catalog.stored().filter(|resource| resource.namespaced) {
+            // One resource that fails does not hold up the others; the condition names it.
             if let Err(failure) = self.drain(resource, subject.name).await {
                 left.failures.push(failure.to_string());
                 failed = Some(failure);
@@ -244,6 +252,7 @@ impl Collector<'_> {
             conditions.iter().for_each(|condition| crds::set_condition(object, condition.clone()));
         })
         .await?;
+        // The error makes the namespace due again; where nothing changed, no change would.
         failed.map_or(Ok(()), Err)
     }
 

@@ -58,6 +58,7 @@ pub(super) fn slots(pages: &Pages) -> Vec<Slot> {
 fn slot(head: &[u8], at: usize) -> Option<Slot> {
     let bytes = head.get(at..at + SLOT_BYTES)?;
     let (summed, sum) = bytes.split_at(SLOT_SUMMED_BYTES);
+    // Bit 0 of redb's "god byte" names the primary slot.
     let is_second = head.get(9)? & 1 == 1;
     Some(Slot {
         commit: number(bytes, 104)?,
@@ -97,6 +98,7 @@ impl Directory {
         let mut directory = Self::default();
         let mut meta = None;
         let node = Node::new(page, OPEN_SHAPE);
+        // The count on a damaged page may be any number.
         for pair in (0..node.count.min(node.count_max())).filter_map(|n| node.pair(n)) {
             let (name, Some(tree)) = (node.key(&pair), definition(node.value(&pair))) else { continue };
             let (place, shape) = match std::str::from_utf8(name) {
@@ -106,6 +108,8 @@ impl Directory {
                 _ => continue,
             };
             if is_whole || walker.is_there(tree.root, shape) {
+                // The shape is the one that this store gives its tables; the definition's own may
+                // be altered.
                 *place = Some(Tree { shape, ..tree });
             }
         }

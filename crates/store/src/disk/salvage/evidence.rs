@@ -132,6 +132,7 @@ impl Evidence {
         let unsummed = decode(key, value).filter(|record| !record.is_summed);
         let whole = unsummed.filter(|record| record.entry.value.unpack().is_ok_and(|value| is_whole(&value)));
         let Some(clue) = self.clue(key) else { return };
+        // With 0 the pair, which is taken itself, supersedes nothing in `state`.
         clue.broken = Some(if whole.is_some() { 0 } else { modified });
         clue.stray = whole;
     }
@@ -142,9 +143,11 @@ impl Evidence {
         let Some(record) = decode(key, value) else { return };
         let (entry, is_summed) = (&record.entry, record.is_summed);
         let is_written = is_summed || entry.value.unpack().is_ok_and(|value| is_whole(&value));
+        // A later revision stands on pages of a commit that did not get through.
         if !is_written || entry.modified > last || !self.is_lost(key) {
             return;
         }
+        // Without a checksum the revision may be rubbish, and the new store would begin above it.
         if is_summed {
             self.newest = self.newest.max(entry.modified);
         }
@@ -180,12 +183,15 @@ impl Evidence {
         let Some(last) = self.commits.iter().find_map(|commit| commit.revision) else { return false };
         since >= last
             || newest.log_since.is_some_and(|start| start <= since)
+            // The row of each revision in between was found, on whatever page: a transaction takes
+            // one.
             || self.revisions.range(since + 1..=last).count() as u64 == last - since
     }
 
     fn state(&self, key: &Key, clue: &Clue) -> KeyState {
         let covering = self.commits.iter().find(|commit| !holds(&commit.lost, key.as_bytes()));
         let absent_at = covering.and_then(|commit| commit.revision);
+        // A commit that has the key's page and not the key proves that the key was gone by then.
         let (seen, at) = match (&clue.seen, absent_at) {
             (Some((entry, at)), absent) if absent.is_none_or(|absent| absent <= *at) => (Some(entry), *at),
             (_, absent) => (None, absent.unwrap_or(0)),
@@ -199,11 +205,13 @@ impl Evidence {
         let Some(entry) = stray.map(|stray| &stray.entry).or(seen) else { return gone };
         let since = if stray.is_some() { entry.modified } else { at.max(entry.modified) };
         let is_superseded = clue.changed.is_some_and(|changed| changed > entry.modified)
+            // The revision of broken bytes counts only where there can be such a revision.
             || clue.broken.is_some_and(|at| at > entry.modified && at <= self.last());
         if is_superseded {
             gone
         } else if stray.is_some_and(|stray| !stray.is_summed) {
             KeyState::Unproved(entry.clone())
+        // Broken bytes of the same revision are a damaged copy of this very record.
         } else if clue.broken == Some(entry.modified) || self.is_followed(since) {
             KeyState::Current(entry.clone())
         } else {
@@ -250,12 +258,14 @@ impl Salvage {
         let known = (self.objects.iter().count() + self.lost.len()) as u64;
         let missing = length.map(|length| length.saturating_sub(known));
         let doubtful = perhaps.len() as u64;
+        // All that the commit counted are there, so the doubtful ones were deleted.
         if missing == Some(0) {
             self.lost_or_deleted.clear();
             self.unknown = missing;
             return;
         }
         for entry in perhaps {
+            // As many are missing as are doubtful, so each of those is one of the missing.
             if missing != Some(doubtful) {
                 self.uncertain.push(entry.key.clone());
             }

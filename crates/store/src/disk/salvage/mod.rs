@@ -42,16 +42,19 @@ pub(super) fn salvage(path: &Path, is_whole: fn(&Bytes) -> bool) -> io::Result<S
     let mut walker = Walker::new(&pages);
     let mut survey = Survey { evidence: Evidence::default(), is_whole };
     let mut head = Head::read(&mut walker);
+    // Where the head is altered, a commit may be newer than those it names.
     if !head.is_whole {
         head.commits.extend(commits_on_pages(&mut walker));
         head.commits.sort_by_key(newest_first);
     }
     if head.is_newest_lost || head.commits.is_empty() {
+        // An unread commit has lost every key, so older commits and stray pages are looked through.
         survey.evidence.commits.push(Commit::unread());
         survey.evidence.is_newest_commit_lost = true;
     } else {
         survey.walk(&mut walker, &head.commits.remove(0));
     }
+    // When the newest commit is whole, older pages could only bring back what was deleted.
     if !survey.is_complete() {
         head.commits.extend(commits_on_pages(&mut walker));
         head.commits.sort_by_key(newest_first);
@@ -134,6 +137,7 @@ impl Survey {
             length: directory.objects.map(|tree| tree.length),
             lost,
         });
+        // The log says what became of lost keys only; a whole commit needs none of it.
         if has_losses {
             self.walk_log(walker, directory);
         }

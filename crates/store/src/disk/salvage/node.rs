@@ -152,6 +152,7 @@ impl<'a> Node<'a> {
 
     /// Most entries that a page of this size can have.
     pub(super) fn count_max(&self) -> usize {
+        // An entry takes 8 bytes at least: two offsets, or a number and an offset.
         (self.bytes.len() / 8).min(usize::from(u16::MAX))
     }
 }
@@ -164,7 +165,9 @@ const MENDED_BYTES_MAX: usize = 16 << 10;
 /// Looks for the one bit by which a page differs from its checksum, and turns it back. `budget` is
 /// what may still be hashed. True when it was found.
 pub(super) fn mend(bytes: &mut [u8], shape: Shape, checksum: u128, budget: &mut u64) -> bool {
+    // The byte of the kind may be the altered one.
     let is_near = |kind: u8| bytes.first().is_some_and(|first| (first ^ kind).count_ones() <= 1);
+    // Each bit of the page costs a hash of the whole page.
     let work = (bytes.len() as u64).pow(2) * 8;
     if bytes.len() > MENDED_BYTES_MAX || work > *budget || !(is_near(LEAF) || is_near(BRANCH)) {
         return false;

@@ -29,6 +29,8 @@ pub(super) struct Pointer {
 impl Pointer {
     /// Where the page lies; `None` when there cannot be such a page.
     pub(super) fn place(self) -> Option<Extent> {
+        // redb's page number: 5 bits of order, 20 of region, 20 of index, of which large pages use
+        // fewer.
         let order = u32::try_from(self.page >> 59).ok()?;
         let index = self.page & (0x000f_ffff >> order);
         let region = (self.page >> 20) & 0x000f_ffff;
@@ -85,6 +87,7 @@ impl Pages {
             let _ = fadvise(&self.file, place.offset, NonZeroU64::new(there), Advice::DontNeed);
         }
         if self.file.read_exact_at(&mut bytes, place.offset).is_err() {
+            // A disk fails by sectors, and the other sectors of the page may be whole.
             for (part, offset) in bytes.chunks_mut(512).zip((place.offset..).step_by(512)) {
                 if self.file.read_exact_at(part, offset).is_err() {
                     part.fill(0);

@@ -36,6 +36,8 @@ pub(super) fn pairs_of_damaged(node: Node<'_>, proof: Proof) -> Vec<(Pair, bool)
     let holding = |node: &Node<'_>| (0..node.count).any(|n| holds(*node, n, proof).is_some());
     let others = (1..=node.count_max()).map(|count| Node { count, ..node });
     let possible = others.filter(|node| node.is_possible(false));
+    // Another count moves every offset, so others are tried only where nothing holds under this
+    // one.
     let nodes: Vec<Node<'_>> = if holding(&node) {
         vec![node]
     } else {
@@ -85,6 +87,7 @@ fn search(node: Node<'_>, n: usize, found: &[Option<Pair>], proof: Proof) -> Opt
         let keys_end = next.map_or(value_start, |next| next.key.start);
         let between = beginnings(node, value_start + 1, values_end, proof);
         let value_ends = node.value_end(n).into_iter().chain(between).chain([values_end]);
+        // One end is searched freely at a time: both at once would be the square of the page.
         let pairs = value_ends.flat_map(|value_end| {
             let key_ends = node.key_end(n).into_iter().chain(within(key_start, keys_end));
             key_ends.map(move |key_end| Pair { key: key_start..key_end, value: value_start..value_end })

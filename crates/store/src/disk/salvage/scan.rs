@@ -40,6 +40,7 @@ pub(super) fn scan(pages: &Pages, see: &mut dyn FnMut(Scanned<'_>)) {
 /// Reports what is in the page, and how many bytes are certainly its own.
 fn page(pages: &Pages, offset: u64, see: &mut dyn FnMut(Scanned<'_>)) -> usize {
     let first = pages.read(Extent { offset, bytes: PAGE_BYTES });
+    // A branch has pointers only, and those lead to pages that are scanned anyway.
     if first.first() != Some(&LEAF) {
         return 0;
     }
@@ -57,6 +58,8 @@ fn page(pages: &Pages, offset: u64, see: &mut dyn FnMut(Scanned<'_>)) -> usize {
 fn leaf(pages: &Pages, offset: u64, shape: Shape) -> Vec<u8> {
     let read = |bytes: usize| pages.read(Extent { offset, bytes: (bytes as u64).max(PAGE_BYTES) });
     let mut bytes = read(0);
+    // Twice: a long table of offsets is read whole before the end of the page can be looked up in
+    // it.
     for _ in 0..2 {
         let node = Node::new(&bytes, shape);
         let needed = node.keys_start().max(node.end().unwrap_or(0));
@@ -80,6 +83,7 @@ fn records(bytes: &[u8], see: &mut dyn FnMut(Scanned<'_>)) -> Option<usize> {
     for pair in &holding {
         see(Scanned::Record(node.key(pair), node.value(pair)));
     }
+    // A page that does not hold as a whole does not know its own length either.
     (!holding.is_empty()).then_some(0)
 }
 

@@ -51,6 +51,7 @@ impl Scrub {
     /// # Errors
     /// The file cannot be opened.
     pub(in crate::disk) fn bite(&mut self) -> io::Result<Option<Rotten>> {
+        // The file is opened for each bite: the writer may have put another one in its place.
         let pages = Pages::open_uncached(&self.path)?;
         if self.left.is_empty() {
             match Current::read(&pages) {
@@ -150,6 +151,7 @@ impl Pointers<'_> {
             return;
         }
         for tree in (0..node.count).filter_map(|n| definition(node.value(&node.pair(n)?))) {
+            // All leaves lie equally deep, so they are known by height and need not be read here.
             let height = self.height(tree.root, tree.shape);
             self.table(tree.root, tree.shape, height);
         }

@@ -51,6 +51,7 @@ impl<'p> Walker<'p> {
         if Node::new(&bytes, shape).checksum() == Some(pointer.checksum) {
             return Ok(bytes);
         }
+        // Slipped pages come before mending: a few hashes against up to eight for each byte.
         if let Some(slipped) = self.slipped(pointer, place, shape) {
             return Ok(slipped);
         }
