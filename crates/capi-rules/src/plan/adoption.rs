@@ -47,6 +47,7 @@ pub fn machine_of_set(set: &MachineSet, machine: &Machine) -> Membership {
 /// A MachineDeployment that is being deleted adopts nothing.
 pub fn set_of_deployment(deployment: &MachineDeployment, set: &MachineSet) -> Membership {
     match controller_of(set) {
+        // Upstream keeps a controlled MachineSet whatever its labels; only orphans must match.
         None if deployment.metadata.deletion_timestamp.is_none()
             && matches(&deployment.spec.selector, set.metadata.labels.as_ref()) =>
         {

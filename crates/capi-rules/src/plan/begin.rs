@@ -49,6 +49,7 @@ where
 {
     let meta = object.meta();
     let lacks = |finalizer: &&str| !ownership::has_finalizer(object, finalizer);
+    // Before the pause, as upstream: a paused object, too, must not vanish unseen.
     if let Some(finalizer) = finalizer.filter(lacks).filter(|_| meta.deletion_timestamp.is_none()) {
         let why = MissingFinalizer { kind: K::kind(&()).into_owned() };
         return Begin::Finalizer(Box::new(Step::new(ownership::add_finalizer(object, finalizer), why)));

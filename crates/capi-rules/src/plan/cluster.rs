@@ -146,6 +146,7 @@ pub fn plan(o: &Observed) -> Plan {
         plan.step(ownership::add_finalizer(&o.cluster, finalizer::CLUSTER), Why::Finalizer);
         return plan;
     }
+    // A topology gets both references in one write; one alone is a Cluster half made.
     if !o.looks() {
         plan.block(Why::WaitingForTopology);
         return plan;
@@ -168,6 +169,7 @@ fn infrastructure(o: &Observed, plan: &mut Plan) -> bool {
     let done = initialization(&o.cluster).infrastructure_provisioned == Some(true);
     let name = o.cluster.spec.infrastructure_ref.as_ref().map_or("", |r| r.name.as_str());
     let Some(found) = adopted(o, &o.infrastructure, name, done, plan) else { return false };
+    // Provisioned once is provisioned: upstream never takes it back.
     if (found.provisioned() || done) && !found.provisioned_is_malformed() {
         return endpoint(o, found, plan);
     }
@@ -204,6 +206,8 @@ fn adopted<'a>(
         external::found(external, name, needed, o.is_deleting(), plan).filter(|f| !f.is_deleting())?;
     let cluster = o.cluster.metadata.name.as_deref().unwrap_or_default();
     let why = Why::Adopt { kind: found.kind.clone() };
+    // Controlled only with a topology, whose controller
+    // made it; others may have another controller.
     external::adopt(found, ownership::owner(&o.cluster, o.has_topology()), cluster, |_| false, why, plan);
     Some(found)
 }
@@ -211,6 +215,7 @@ fn adopted<'a>(
 /// Copies the endpoint of `from` to a Cluster without one. Is there one to copy?
 fn endpoint(o: &Observed, from: &Provided, plan: &mut Plan) -> bool {
     let Some((host, port)) = from.endpoint() else { return false };
+    // An endpoint never changes: kubeconfigs and certificates are made for it.
     if !has_endpoint(&o.cluster) {
         let body = json!({"spec": {"controlPlaneEndpoint": {"host": host, "port": port}}});
         let why = Why::Endpoint { host, kind: from.kind.clone() };
@@ -230,6 +235,7 @@ fn kubeconfig(o: &Observed, plan: &mut Plan) {
             plan.recheck_within(AUTHORITY_RETRY);
         }
         Kubeconfig::Missing { has_authority: true } => {
+            // No kubeadm configuration is known here that could name an algorithm.
             let call = KeyCall::CreateKubeconfig { server, algorithm: String::new() };
             let (cluster, owner) = (ObjectKey::of(&o.cluster), ownership::owner(&o.cluster, false));
             plan.step(Write::Keys { cluster, owner, call }, Why::NoKubeconfig);
@@ -247,6 +253,7 @@ pub fn milestones(before: &Cluster, after: &Cluster) -> Vec<Step> {
         plan.step(Write::Event { about: ObjectRef::of(after), warning: false, reason, message }, why);
     };
     let reached = |old: Option<bool>, new: Option<bool>| old != Some(true) && new == Some(true);
+    // Without infrastructure of its own nothing became ready.
     let provided = after.spec.infrastructure_ref.is_some();
     if provided && reached(old.infrastructure_provisioned, new.infrastructure_provisioned) {
         let why = Why::Reached { what: "the infrastructure is provisioned" };

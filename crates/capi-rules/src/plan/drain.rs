@@ -89,6 +89,7 @@ pub fn plan(cluster: &ObjectKey, node: &Node, drain: &Drain) -> Plan {
         plan.step(Write::Workload { cluster: cluster.clone(), call }, Why::Evict);
     }
     plan.block(Why::Waiting(drain.left()));
+    // Pods that go wake the Machine one by one; each look would list and judge them all.
     plan.hold_for(RETRY);
     plan
 }

@@ -81,6 +81,7 @@ pub fn found<'a>(
         External::Found(object) => return Some(object),
         External::NotSet => {}
         External::Unreadable { error, .. } => plan.block(Why::Unreadable { error: error.clone() }),
+        // Deleted by the owner's own way out, or never made: either way nothing is missing.
         External::NotFound { .. } if leaving => {}
         External::NotFound { kind } if needed => {
             plan.block(Why::Vanished { kind: kind.clone(), name: name.to_owned() });
@@ -116,6 +117,7 @@ pub fn adopt(
 pub fn remove<R: Rule>(external: &External, why: impl Fn(String) -> R, plan: &mut Plan) {
     match external {
         External::Found(object) => {
+            // A second deletion changes nothing and costs a request in every pass.
             if !object.is_deleting() {
                 plan.step(Write::Delete { object: object.reference() }, why(object.kind.clone()));
             }

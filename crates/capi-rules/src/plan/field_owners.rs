@@ -35,6 +35,7 @@ pub fn create_clone(
 ) -> [Write; 2] {
     let object = reference_to(&content);
     let intent = metadata_intent(&content, labels, annotations);
+    // The create made `manager` owner of all labels; with two owners none would ever disappear.
     let handover = Handover::new(metadata_manager, HandoverScope::Metadata, &intent);
     let create = Write::Create { object: object.clone(), content, manager: Some(manager) };
     [create, Write::Handover { object, handover }]
@@ -83,6 +84,7 @@ pub fn keep_value(live: &Value, intent: Value, manager: &'static str) -> Vec<Wri
 fn keep_as(object: ObjectRef, live: &Value, intent: Value, manager: &'static str) -> Vec<Write> {
     let standing = standing(live, &intent, manager);
     let handover = Handover::new(manager, HandoverScope::Whole, &intent);
+    // The handover goes first: an apply before it would make a second owner beside the old one.
     let first = (standing == Standing::Unowned).then(|| Write::Handover { object: object.clone(), handover });
     let apply = (standing != Standing::Settled).then(|| apply(object, live, intent, manager));
     first.into_iter().chain(apply).collect()
@@ -98,6 +100,8 @@ pub fn keep_metadata(live: &Value, labels: &Pairs, annotations: &Pairs, manager:
         Standing::Unowned => {
             let handover = Handover::new(manager, HandoverScope::Metadata, &intent);
             let first = Write::Handover { object: object.clone(), handover };
+            // The handover already makes the manager an owner;
+            // an apply that changes nothing is not sent.
             let is_changed = change(live, &intent, manager).is_some();
             let apply = is_changed.then(|| apply(object, live, intent, manager));
             std::iter::once(first).chain(apply).collect()
@@ -112,6 +116,7 @@ pub fn metadata_of<K: Resource<DynamicType = ()>>(object: &K) -> Value {
 
 fn apply(object: ObjectRef, live: &Value, intent: Value, manager: &'static str) -> Write {
     let body = change(live, &intent, manager).unwrap_or_else(|| json!({}));
+    // An apply that left this version as it was is remembered, and not sent again.
     let read = live["metadata"]["resourceVersion"].as_str().map(str::to_owned);
     Write::Apply { object, intent, manager, body, read }
 }

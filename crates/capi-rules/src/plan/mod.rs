@@ -102,6 +102,7 @@ impl<S> Plan<S> {
 impl Plan<Step> {
     /// The step that lets the object go, taken out of the plan; `None` when the object stays.
     pub fn take_release(&mut self) -> Option<Step> {
+        // The release is always pushed last, so that nothing is left to be done without the object.
         if self.is_last { self.steps.pop() } else { None }
     }
 

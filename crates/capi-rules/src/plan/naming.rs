@@ -39,6 +39,7 @@ pub fn machine_name(template: &str, variables: &[(&str, &str)], suffix: &str) ->
 /// `base-suffix`, with the base cut so that the whole stays within 63 characters.
 pub fn with_suffix(base: &str, suffix: &str) -> String {
     let room = NAME_BYTES_MAX.saturating_sub(suffix.len());
+    // The suffix is never cut: it alone keeps names apart.
     let base: String = format!("{base}-").chars().take(room).collect();
     base + suffix
 }

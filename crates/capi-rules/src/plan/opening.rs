@@ -61,6 +61,7 @@ pub fn followed_set(set: &MachineSet, cluster: &Cluster) -> MachineSet {
     after.metadata.labels.get_or_insert_default().extend([pair.clone()]);
     after.spec.selector.match_labels.get_or_insert_default().extend([pair.clone()]);
     after.spec.template.metadata.get_or_insert_default().labels.extend([pair]);
+    // With the Cluster as owner an orphan of a MachineDeployment would count as standing alone.
     if label_of(set, label::DEPLOYMENT_NAME).is_none() && controller_of(set).is_none() {
         add_owner(&mut after.metadata, owner(cluster, false));
     }
@@ -86,6 +87,7 @@ where
         let why = Why::OfCluster { cluster: cluster.metadata.name.clone().unwrap_or_default() };
         steps.push(Step::new(patch.if_unchanged(before.meta()), why));
     }
+    // A template that is deleted together with its user needs no owner any more.
     if before.meta().deletion_timestamp.is_none() {
         let owned = templates.iter().filter_map(|found| template::own(cluster, found));
         steps.extend(owned.map(|write| Step::new(write, Why::Template)));
@@ -106,6 +108,7 @@ where
     let message = format!("Adopted {what}");
     let event = Write::Event { about: about.clone(), warning: false, reason: "SuccessfulAdopt", message };
     let mut step = Step::new(take_over(owner, orphan), why);
+    // After the adoption in one step: a failure leaves the event out.
     step.writes.push(event);
     step.on_failure.is_independent = true;
     step.or_complain(about, "FailedAdopt", format!("Failed to adopt {what}"))

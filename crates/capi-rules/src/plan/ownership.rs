@@ -26,6 +26,7 @@ pub fn owner<K: Resource<DynamicType = ()>>(owner: &K, controller: bool) -> Owne
 /// `references` with `new` in the place of an older reference to the same object, or at the end.
 pub fn with_owner(mut references: Vec<OwnerReference>, new: OwnerReference) -> Vec<OwnerReference> {
     let group = new.api_version.split_once('/').map_or("", |(group, _)| group);
+    // By group, not by version: a reference of an older release is replaced, not doubled.
     match references.iter_mut().find(|r| refers_to(r, group, &new.kind) && r.name == new.name) {
         Some(old) => *old = new,
         None => references.push(new),
@@ -66,6 +67,7 @@ pub fn adopt(
     }
     let before = object.owners();
     let mut kept = before.clone();
+    // Before the search for another controller: the one that made the object steps back.
     kept.retain(|r| !dropped(r));
     let taken = |r: &&OwnerReference| r.controller == Some(true) && r.uid != new.uid;
     if new.controller == Some(true)
@@ -107,6 +109,7 @@ pub fn remove_finalizer<K: Resource<DynamicType = ()>>(object: &K, finalizer: &s
 }
 
 fn finalizers_patch<K: Resource<DynamicType = ()>>(object: &K, finalizers: &[String]) -> Write {
+    // A merge patch removes the field with null; an empty list would stay as one.
     let value = if finalizers.is_empty() { Value::Null } else { json!(finalizers) };
     let body = json!({"metadata": {"finalizers": value}});
     Write::Patch { object: ObjectRef::of(object), body }

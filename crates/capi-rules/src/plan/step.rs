@@ -70,6 +70,7 @@ impl Step {
         let mut writes = writes.into_iter();
         let mut step = Self::new(writes.next()?, why);
         step.writes.extend(writes);
+        // A single write that changes more makes the whole step worth a line.
         step.is_bookkeeping = step.writes.iter().all(Write::is_of_metadata);
         Some(step)
     }

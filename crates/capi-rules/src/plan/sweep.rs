@@ -78,6 +78,7 @@ pub fn sweep(
         if used.contains(&name) || !is_made_by(creator, &candidate) {
             continue;
         }
+        // Without a time it is not known whether its Machine is still on the way.
         let Some(age) = age(&candidate.metadata, now) else { continue };
         match AGE_MIN.checked_sub(age).filter(|left| !left.is_zero()) {
             Some(left) => plan.recheck_within(left),
@@ -100,6 +101,7 @@ fn references(machine: &Machine) -> impl Iterator<Item = (&str, &str)> {
 /// As the creator makes it, not yet taken over by a Machine nor by anybody else, and not on its way out.
 fn is_made_by(creator: &ObjectRef, candidate: &Candidate) -> bool {
     let metadata = &candidate.metadata;
+    // More owners, or none, mean that somebody else uses or keeps it.
     let [owner] = metadata.owner_references.as_deref().unwrap_or_default() else { return false };
     metadata.deletion_timestamp.is_none()
         && owner.uid == creator.uid

@@ -38,6 +38,7 @@ pub fn clone_of(template: &Value, clone: &Clone<'_>) -> Value {
     let mut annotations = strings(&inner["metadata"]["annotations"]);
     annotations.extend(clone.annotations.clone());
     let name = template["metadata"]["name"].as_str().unwrap_or_default();
+    // After those of people: a rollout compares by where a clone came from.
     annotations.insert(annotation::CLONED_FROM_NAME.to_owned(), name.to_owned());
     annotations.insert(annotation::CLONED_FROM_GROUP_KIND.to_owned(), group_kind(template));
     let mut labels = strings(&inner["metadata"]["labels"]);
@@ -56,6 +57,7 @@ pub fn clone_of(template: &Value, clone: &Clone<'_>) -> Value {
             "ownerReferences": [clone.owner],
         }),
     );
+    // A template without a spec is allowed; `spec: null` would be refused.
     if inner["spec"].is_object() {
         object.insert("spec".to_owned(), inner["spec"].clone());
     }
@@ -69,6 +71,8 @@ pub fn own(cluster: &Cluster, template: &Value) -> Option<Write> {
     let owners: Vec<OwnerReference> =
         serde_json::from_value(template["metadata"]["ownerReferences"].clone()).unwrap_or_default();
     let wanted = owner(cluster, false);
+    // By uid: after a move to another server the Cluster
+    // has a new one, and the reference is renewed.
     if owners.iter().any(|o| o.uid == wanted.uid) {
         return None;
     }

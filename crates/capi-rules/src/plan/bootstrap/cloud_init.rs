@@ -129,9 +129,11 @@ pub fn render(
         fs_setup: filesystems(spec),
         mounts: spec.mounts.clone(),
     };
+    // Folding would put line breaks into commands and keys, which not every reader of YAML undoes.
     let options = serde_saphyr::ser_options! { folded_wrap_chars: 1_000_000 };
     let text = serde_saphyr::to_string_with_options(&config, options)
         .map_err(|error| format!("the user data cannot be written as YAML: {error}"))?;
+    // The first line makes cloud-init fill in what it knows of the instance, such as its host name.
     Ok(format!("## template: jinja\n#cloud-config\n\n{text}"))
 }
 

@@ -74,6 +74,7 @@ fn render(
     let rendered = match format(o) {
         IGNITION => ignition::render(phase, spec, files, &kubeadm, &passwords),
         _ => {
+            // After the files of users: one of theirs at this path must not replace it.
             files.push(File::root(phase.config_path(), "0640", kubeadm));
             cloud_init::render(phase, spec, files, &passwords)
         }
@@ -121,6 +122,8 @@ fn certificate_files(o: &Observed) -> Vec<File> {
         for (path, permissions, content) in
             [(Some(certificate), "0640", certificate_pem), (key, "0600", key_pem)]
         {
+            // An authority may be kept without its key; an
+            // empty file would make kubeadm fail on it.
             if let Some(path) = path.filter(|_| !content.is_empty()) {
                 files.push(File::root(&path, permissions, content.as_str()));
             }
@@ -213,6 +216,7 @@ pub(super) fn secret_write(o: &Observed, text: &str) -> Write {
         // As upstream: the config may go before its data does.
         "ownerReferences": [OwnerReference { block_owner_deletion: None, ..ownership::owner(&o.config, true) }],
     });
+    // Left by an earlier pass that ended before the status named it, or kept for a new token.
     if o.data_secret.is_some() {
         return Write::Patch { object, body: json!({"metadata": metadata, "data": data}) };
     }

@@ -52,6 +52,7 @@ fn complete_token(o: &Observed, discovery: &mut BootstrapTokenDiscovery) -> Resu
     if discovery.api_server_endpoint.is_none() {
         discovery.api_server_endpoint = Some(endpoint(o)?);
     }
+    // Without an authority to pin kubeadm would refuse to join unless it may skip the check.
     if discovery.ca_cert_hashes.is_empty() {
         discovery.unsafe_skip_ca_verification = Some(true);
     }

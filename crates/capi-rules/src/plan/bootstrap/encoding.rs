@@ -7,6 +7,7 @@ use crate::status::bootstrap::Failure;
 
 pub(super) fn yaml(documents: &[Value]) -> Result<String, Failure> {
     let text = |document: &Value| {
+        // Long lines are not folded: a certificate or an argument must come out as it went in.
         let options = serde_saphyr::ser_options! { folded_wrap_chars: 1_000_000 };
         serde_saphyr::to_string_with_options(document, options)
     };

@@ -32,6 +32,7 @@ pub fn render(path: &str, text: &str, control_plane_version: &str) -> Result<Str
     };
     let mut rendered = Limited(String::new());
     template.execute_fmt(&mut rendered, &data).map_err(|error| match rendered.0.len() {
+        // The writer's own error says nothing; its size shows what it was.
         BYTES_MAX.. => failed("render", &"the file is larger than 1 MiB"),
         _ => failed("render", &error),
     })?;

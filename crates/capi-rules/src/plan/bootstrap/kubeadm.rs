@@ -66,9 +66,11 @@ pub fn cluster_configuration(
             document.insert(key.to_owned(), json!(value));
         }
     };
+    // Without a name kubeadm would call every cluster `kubernetes`.
     default(&mut document, "clusterName", cluster.metadata.name.clone());
     default(&mut document, "controlPlaneEndpoint", endpoint(cluster));
     default(&mut document, "kubernetesVersion", Some(version.to_owned()));
+    // The embedded type has no such section: networks are the Cluster's.
     document.insert("networking".to_owned(), networking(cluster));
     Value::Object(document)
 }

@@ -100,6 +100,7 @@ pub fn reads(o: &Observed) -> Reads {
     let stage = stage(o);
     match stage {
         Stage::Init | Stage::JoinControlPlane | Stage::JoinWorker => {}
+        // Of a Machine that joined the token is of no use; a pool may grow again.
         Stage::Created if awaits_join(o) || o.pool.is_some() => return Reads::Token,
         _ => return Reads::Nothing,
     }
@@ -146,6 +147,7 @@ fn init(o: &Observed, planned: &mut Planned) {
                 Lock::HeldBy { machine, exists: true } => {
                     plan.block(Why::Locked { machine: machine.clone() });
                 }
+                // The holder went before the cluster came up: nobody else would release the lock.
                 Lock::HeldBy { machine, exists: false } => {
                     let object = lock_reference(&ObjectKey::of(&o.cluster));
                     plan.step(Write::Delete { object }, Why::BreakLock { machine: machine.clone() });
@@ -157,6 +159,7 @@ fn init(o: &Observed, planned: &mut Planned) {
             return;
         }
     }
+    // Only without a control plane object, which makes them otherwise.
     if !made_here(o).is_empty() {
         return make_certificates(o, &mut planned.plan);
     }
@@ -212,6 +215,7 @@ fn keep_endpoint(o: &Observed) -> Option<Write> {
 
 fn join(o: &Observed, now: Timestamp, control_plane: bool, planned: &mut Planned) {
     let plan = &mut planned.plan;
+    // Joining means that the cluster is initialized: the lock has done its work, whoever holds it.
     if matches!(o.lock, Lock::Mine | Lock::HeldBy { .. }) {
         let object = lock_reference(&ObjectKey::of(&o.cluster));
         plan.step(Write::Delete { object }, Why::ReleaseLock);
@@ -219,6 +223,7 @@ fn join(o: &Observed, now: Timestamp, control_plane: bool, planned: &mut Planned
     if !certificates_found(o, planned) {
         return;
     }
+    // A copy: the stored object is patched only once the data can be rendered.
     let mut join = o.config.spec.join_configuration.clone().unwrap_or_default();
     let completion = match discovery::complete(o, &mut join) {
         Ok(completion) => completion,
@@ -237,6 +242,8 @@ fn join(o: &Observed, now: Timestamp, control_plane: bool, planned: &mut Planned
         join.control_plane.get_or_insert_default();
     }
     if completion == Completion::TokenIsNew {
+        // Before the data is stored: a machine must not
+        // boot with a token that the cluster does not know.
         let call = WorkloadCall::StoreToken { token: o.new_token.clone(), expires: now + TOKEN_TTL };
         planned.plan.step(Write::Workload { cluster: ObjectKey::of(&o.cluster), call }, Why::MakeToken);
     }
@@ -263,6 +270,7 @@ fn keep_token(o: &Observed, now: Timestamp, planned: &mut Planned) {
         Token::Expires(_) if has_nodes(o) => {}
         Token::Missing => other(planned, Why::TokenMissing { id: token_id(token).to_owned() }),
         Token::Unreadable(error) => other(planned, Why::TokenUnreadable { error: error.clone() }),
+        // Checks come every five minutes: two may fail before the token is over.
         Token::Expires(at) if *at > now + TOKEN_TTL * 5 / 6 => {}
         Token::Expires(_) => {
             let call = WorkloadCall::StoreToken { token: token.to_owned(), expires: now + TOKEN_TTL };
@@ -280,6 +288,7 @@ fn is_rotated(o: &Observed, now: Timestamp) -> bool {
         return false;
     }
     match &o.token {
+        // Deleted or expired: the stored data would let no machine join.
         Token::Missing => true,
         Token::Expires(at) => has_nodes(o) && *at < now + TOKEN_TTL / 2,
         Token::NotAsked | Token::Unreadable(_) => false,
@@ -292,6 +301,7 @@ fn rotate(o: &Observed, now: Timestamp, planned: &mut Planned) {
     let join = renewed.config.spec.join_configuration.as_mut();
     let token = join.and_then(|j| j.discovery.as_mut()).and_then(|d| d.bootstrap_token.as_mut());
     if let Some(discovery) = token {
+        // A new token instead of a renewed one: `join` puts it in where none is set.
         discovery.token = None;
     }
     self::join(&renewed, now, false, planned);

@@ -26,6 +26,7 @@ const DETACH_RETRY: Duration = Duration::from_secs(20);
 pub fn leave(o: &Observed, now: Timestamp) -> Plan {
     let course = course(o, now);
     let mut plan = Plan::default();
+    // Only what was read counts as progress; the stage may change with what is read next.
     if course.wants(o).is_none() {
         report_progress(o, &course, &mut plan);
     }
@@ -48,6 +49,8 @@ pub fn leave(o: &Observed, now: Timestamp) -> Plan {
         Stage::VolumeDetach(held) => {
             let volumes = held.as_ref().map_or(0, |held| held.count());
             plan.block(Why::WaitingForVolumes { volumes });
+            // Held, not only rechecked: attached volumes
+            // change often, and each look lists them all.
             plan.hold_for(DETACH_RETRY);
         }
         Stage::VolumesUnknown(error) => {
@@ -117,6 +120,7 @@ fn report_trouble(o: &Observed, failed: Failed, error: &str, plan: &mut Plan) {
     let (reason, text) = match failed {
         Failed::Cordon => ("FailedDrainNode", format!("error draining Machine's node \"{node}\": {error}")),
         Failed::DeleteNode => ("FailedDeleteNode", format!("error deleting Machine's Node: {error}")),
+        // Upstream has no event for these; the failed pass and its condition show them.
         Failed::RecordDrainStart | Failed::DeleteInfrastructure | Failed::DeleteBootstrap => return,
     };
     report(o, true, reason, text, plan);
@@ -129,6 +133,8 @@ fn report(o: &Observed, warning: bool, reason: &'static str, message: String, pl
 
 fn delete_node(o: &Observed, now: Timestamp, plan: &mut Plan) {
     if let (Ok(true), Some(node)) = (node_deletion_allowed(o), o.node_name()) {
+        // Once the time is over a failure is ignored: an
+        // unreachable cluster must not keep the Machine.
         let call = WorkloadCall::DeleteNode { node: node.to_owned(), must: !node_deletion_expired(o, now) };
         plan.step(Write::Workload { cluster: cluster_key(o), call }, Why::DeleteNode);
     }

@@ -32,6 +32,8 @@ const CLUSTER_RETRY: Duration = Duration::from_secs(30);
 pub fn plan(o: &Observed, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     if !o.is_deleting() && !ownership::has_finalizer(&o.machine, finalizer::MACHINE) {
+        // The finalizer comes alone: nothing may be made for
+        // a Machine that could vanish without its way out.
         plan.step(ownership::add_finalizer(&o.machine, finalizer::MACHINE), Why::Finalizer);
         return plan;
     }
@@ -41,6 +43,7 @@ pub fn plan(o: &Observed, now: Timestamp) -> Plan {
     node::rules(o, &mut plan);
     update::rules(o, &mut plan);
     if let Some(left) = available_in(o, now).and_then(|left| left.to_std().ok()) {
+        // No event comes when minReadySeconds are over.
         plan.recheck_within(left.max(Duration::from_secs(1)));
     }
     plan
@@ -65,6 +68,8 @@ fn owner_and_labels(o: &Observed, plan: &mut Plan) {
         plan.step(Write::Patch { object: target.clone(), body }, Why::ClusterLabel);
     }
     let has = |name: &str| machine.metadata.labels.as_ref().is_some_and(|all| all.contains_key(name));
+    // A label without a controller marks an orphan: its
+    // maker adopts it, and it does not stand alone.
     let made_by_others = [label::SET_NAME, label::POOL_NAME, label::CONTROL_PLANE_NAME].into_iter().any(has);
     let owners = machine.metadata.owner_references.clone().unwrap_or_default();
     let owned = owners.iter().any(|r| r.kind == "Cluster" && r.name == *cluster);

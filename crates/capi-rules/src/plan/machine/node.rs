@@ -29,7 +29,9 @@ pub(super) fn rules(o: &Observed, plan: &mut Plan) {
     let id = o.machine.spec.provider_id.as_deref().unwrap_or_default();
     let recorded = o.machine.status.as_ref().and_then(|s| s.node_ref.as_ref());
     match &o.node {
+        // In deletion, too, as upstream, which runs this phase before the way out.
         NodeReading::Found(node) => met(o, node, recorded.is_none(), plan),
+        // Without an ID no Node can be its own, and in deletion none need come.
         _ if o.is_deleting() || id.is_empty() => {}
         _ if control_plane_initialized_since(&o.cluster).is_none() => plan.block(Why::WaitingForControlPlane),
         NodeReading::NotFound => plan.block(match recorded {
@@ -80,8 +82,10 @@ fn metadata_patch(o: &Observed, node: &Node, first: bool) -> Option<Value> {
     let labels = synced_labels(o);
     let from_machine = synced_annotations(o);
     let mut annotations = from_machine.clone();
+    // Noted on the Node: a key that leaves the Machine is taken off, one that others set stays.
     annotations.insert(LABELS_FROM_MACHINE.to_owned(), keys(&labels));
     annotations.insert(ANNOTATIONS_FROM_MACHINE.to_owned(), keys(&from_machine));
+    // Last, so that no annotation of the Machine can pass for its identity.
     annotations.extend(identity(o));
     let old_taints = node.spec.as_ref().and_then(|s| s.taints.clone()).unwrap_or_default();
     let mut taints = taints(o, &old_taints);
@@ -109,6 +113,7 @@ fn metadata_patch(o: &Observed, node: &Node, first: bool) -> Option<Value> {
     if metadata.is_empty() && body.is_empty() {
         return None;
     }
+    // Taints are a list that the patch replaces as a whole: kubelet and others write it as well.
     if let Some(version) = &node.metadata.resource_version {
         metadata.insert("resourceVersion".to_owned(), json!(version));
     }
@@ -165,6 +170,7 @@ fn synced_annotations(o: &Observed) -> BTreeMap<String, String> {
 
 fn in_domain(key: &str, domain: &str) -> bool {
     let prefix = key.split_once('/').map_or("", |(prefix, _)| prefix);
+    // The dot keeps `evil-node.cluster.x-k8s.io` out of the domain.
     prefix == domain || prefix.strip_suffix(domain).is_some_and(|sub| sub.ends_with('.'))
 }
 
@@ -190,6 +196,7 @@ fn changes(
 
 fn taints(o: &Observed, old: &[Taint]) -> Vec<Taint> {
     let is = |taint: &Taint, (key, effect): (&str, &str)| taint.key == key && taint.effect == effect;
+    // The bootstrap sets it so that nothing runs before labels and taints are there.
     let mut taints: Vec<Taint> = old.iter().filter(|t| !is(t, UNINITIALIZED)).cloned().collect();
     match o.deployment.as_ref().map(|(set, md)| {
         (
@@ -197,6 +204,7 @@ fn taints(o: &Observed, old: &[Taint]) -> Vec<Taint> {
             revision(annotation(md.as_ref(), names::REVISION)),
         )
     }) {
+        // Pods of a drain move to Nodes that stay, not to one that goes next.
         Some((Some(set), Some(deployment))) if set < deployment => {
             if !taints.iter().any(|t| is(t, OUTDATED_REVISION)) {
                 let (key, effect) = OUTDATED_REVISION;
@@ -229,6 +237,7 @@ fn machine_taints(
         let name = name(&taint.key, &taint.effect);
         !gone.contains(name.as_str()) || names.contains(&name)
     });
+    // The note shows that taints were set before, also where the reference to the Node was lost.
     let once = once.into_iter().filter(|_| first && before.is_none());
     for wanted in kept.into_iter().chain(once) {
         let new = Taint {

@@ -19,7 +19,9 @@ const PROVIDER_ID_RETRY: Duration = Duration::from_secs(5);
 pub(super) fn bootstrap(o: &Observed, plan: &mut Plan) {
     let name = o.machine.spec.bootstrap.config_ref.as_ref().map_or("", |r| r.name.as_str());
     let Some(config) = external::found(&o.bootstrap, name, false, o.is_deleting(), plan) else { return };
+    // Before anything is waited for: without its owner the object would outlive the Machine.
     adopt(o, config, plan);
+    // A name that is set stays: the host was started with it.
     let named = o.machine.spec.bootstrap.data_secret_name.as_ref().is_some_and(|name| !name.is_empty());
     if named || config.is_deleting() {
         return;
@@ -49,12 +51,14 @@ pub(super) fn infrastructure(o: &Observed, plan: &mut Plan) {
     let Some(id) = offered_provider_id(o) else {
         if host.provisioned() {
             plan.block(Why::WaitingForProviderId { kind });
+            // The ID may come without another change that wakes the Machine.
             plan.recheck_within(PROVIDER_ID_RETRY);
         } else {
             plan.block(external::Why::WaitingForInfrastructure { kind });
         }
         return;
     };
+    // Providers may choose another domain than the one asked for.
     if let Some(domain) = host.text(&["spec", "failureDomain"])
         && o.machine.spec.failure_domain.as_deref() != Some(domain)
     {
@@ -75,6 +79,7 @@ fn adopt(o: &Observed, object: &Provided, plan: &mut Plan) {
     if object.is_deleting() {
         return;
     }
+    // Only these made the object for the Machine; owners that others added stay.
     let creator =
         |r: &OwnerReference| r.kind == "MachineSet" || group_of(&r.api_version) == CONTROL_PLANE_GROUP;
     let owner = ownership::owner(&o.machine, true);

@@ -36,9 +36,11 @@ pub fn due(o: &Observed) -> Due {
     if !o.updates_in_place || o.is_deleting() || !o.is_updating_in_place() {
         return Due::Nothing;
     }
+    // The hook alone is left by a pass that ended before its last write.
     if !marked {
         return Due::CleanUp;
     }
+    // The owner writes the hook last: until then the objects may be half prepared.
     if !is_pending(o) {
         return Due::Prepared;
     }
@@ -46,6 +48,7 @@ pub fn due(o: &Observed) -> Due {
     let is_up = done.infrastructure_provisioned == Some(true)
         && done.bootstrap_data_secret_created == Some(true)
         && o.machine.status.as_ref().is_some_and(|status| status.node_ref.is_some());
+    // Upstream skips it silently: there is no host yet that could be updated.
     if !is_up {
         return Due::Nothing;
     }

@@ -66,6 +66,7 @@ impl Observed {
             template: format!("{}/{}", namespace(&judged.check), reference.name),
             template_exists: outside.template.is_some(),
             requests: outside.requests.keys().cloned().collect(),
+            // Judged before anything is sent; a creation that fails is reported by the step itself.
             creation_fails: false,
         });
         Self { judged, outside }
@@ -97,6 +98,7 @@ pub fn plan(o: &Observed, now: Timestamp) -> (Outcome, Plan) {
     let (check, cluster) = (&o.judged.check, &o.judged.cluster);
     if let Some(patch) = Write::difference(check, &followed_check(check, cluster)) {
         let name = cluster.metadata.name.clone().unwrap_or_default();
+        // The list of owners is replaced as a whole.
         plan.step(patch.if_unchanged(&check.metadata), Why::OfCluster { cluster: name });
     }
     if let Some(error) = &outcome.failure {
@@ -135,6 +137,7 @@ impl Pass<'_> {
     /// Unhealthy Machines come first, as upstream has it.
     fn remediate(&self, outcome: &Outcome, plan: &mut Plan) {
         for mark in outcome.marks.iter().filter(|mark| mark.is_unhealthy()) {
+            // Marks are made from these targets, so one is always found.
             let Some(target) = self.target(mark) else { continue };
             if mark.persisted {
                 plan.steps.extend(self.unhealthy(target, mark));
@@ -181,6 +184,7 @@ impl Pass<'_> {
             }
             _ => conditions.as_ref().map(|_| StepAction::MarkUnhealthy { namespace, machine: name }),
         };
+        // The request first: a Machine whose request failed must not say that it waits for one.
         let mut writes: Vec<Write> = request.into_iter().chain(conditions).collect();
         writes.push(self.event(machine));
         let mut step = Step::of(writes, Why::unhealthy(mark))?;
@@ -237,6 +241,7 @@ impl Pass<'_> {
         let request = self.o.outside.requests.get(&mark.machine).filter(|request| !request.is_leaving);
         let delete = request.map(|request| Write::Delete { object: request.object.clone() });
         let conditions = self.target(mark).and_then(|target| self.conditions(target, mark));
+        // The request goes first: with it a remediator could still act on a Machine that is well.
         let delete = delete.map(|write| Step::new(write, Why::Recovered { machine: mark.machine.clone() }));
         delete.into_iter().chain(conditions.map(|write| Step::new(write, Why::Healthy))).collect()
     }

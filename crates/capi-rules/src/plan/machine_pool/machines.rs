@@ -36,11 +36,14 @@ pub(super) fn of_hosts(o: &Observed, infrastructure: &Provided, nodes: &[Node], 
 fn desired(o: &Observed, host: &Provided, existing: Option<&Machine>, nodes: &[Node]) -> Machine {
     let object = host.reference();
     let id = host.text(&["spec", "providerID"]).filter(|id| !id.is_empty());
+    // Upstream fills a map by ID, where the last Node wins.
     let node = id.and_then(|id| nodes.iter().rfind(|node| id_of(node).is_some_and(|found| found == id)));
     let kubelet =
         node.and_then(|node| Some(node.status.as_ref()?.node_info.as_ref()?.kubelet_version.clone()));
     let spec = MachineSpec {
         cluster_name: o.pool.spec.cluster_name.clone(),
+        // A single configuration serves the whole pool; the
+        // schema wants a name, which upstream leaves empty.
         bootstrap: Bootstrap { config_ref: None, data_secret_name: Some(String::new()) },
         infrastructure_ref: ContractRef {
             api_group: object.gvk.group.clone(),

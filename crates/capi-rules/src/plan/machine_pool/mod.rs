@@ -34,6 +34,7 @@ const UNINITIALIZED: &str = "node.cluster.x-k8s.io/uninitialized";
 pub fn plan(o: &Observed, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     owner_and_label(o, &mut plan);
+    // Before the phases: provider objects on their way out are not adopted again.
     if is_deleting(o) {
         leave(o, now, &mut plan);
         return plan;
@@ -65,6 +66,7 @@ fn owner_and_label(o: &Observed, plan: &mut Plan) {
     }
     if metadata.as_object().is_some_and(|changes| !changes.is_empty()) {
         let patch = Write::Patch { object: ObjectRef::of(pool), body: json!({ "metadata": metadata }) };
+        // The list of owners is replaced as a whole: another writer's would be lost.
         plan.step(patch.if_unchanged(&pool.metadata), Why::Belongs);
     }
 }
@@ -100,6 +102,7 @@ fn infrastructure<'a>(o: &'a Observed, plan: &mut Plan) -> Option<&'a Provided> 
     if found.is_deleting() {
         return None;
     }
+    // Upstream still reads the old contract's field here, for pools only.
     if !found.flag(&["status", "ready"]) {
         plan.block(external::Why::WaitingForInfrastructure { kind: found.kind.clone() });
     }
@@ -120,10 +123,12 @@ fn nodes_of_pool(o: &Observed, infrastructure: &Provided, nodes: &[Node], now: T
         let write = Write::Patch { object: ObjectRef::of(&o.pool), body };
         plan.step(write, Why::ProviderIds { count: ids.len() });
     }
+    // An empty list may mean "not reported yet": no Node is retired by it unless none is wanted.
     if ids.is_empty() && o.pool.spec.replicas != Some(0) {
         return plan.block(Why::WaitingForProviderIds { kind: infrastructure.kind.clone() });
     }
     retire(o, &ids, nodes, plan);
+    // By the status that this pass will store: the event names what is new in it.
     let after = status(o, now);
     let before = o.pool.status.as_ref().map(|s| s.node_refs.as_slice()).unwrap_or_default();
     if after.node_refs != before {
@@ -146,6 +151,7 @@ fn retire(o: &Observed, ids: &[String], nodes: &[Node], plan: &mut Plan) {
         let Some((node, name)) = node.and_then(|node| Some((node, node.metadata.name.clone()?))) else {
             continue;
         };
+        // A Node without an ID may be one that registers just now.
         if id_of(node).is_some_and(|id| !ids.contains(id)) {
             let call = WorkloadCall::DeleteNode { node: name, must: true };
             plan.step(Write::Workload { cluster: cluster_key(o), call }, Why::NodeRetired);
@@ -175,6 +181,7 @@ fn claim(o: &Observed, after: &MachinePoolStatus, nodes: &[Node], plan: &mut Pla
         let mut body = json!({"metadata": {"annotations": wanted}});
         if taints.len() != count {
             body["spec"] = json!({ "taints": taints });
+            // Only with taints: they are a list that the patch replaces as a whole.
             body["metadata"]["resourceVersion"] = json!(node.metadata.resource_version);
         }
         let call = WorkloadCall::PatchNode { node: reference.name.clone().unwrap_or_default(), body };
@@ -188,6 +195,7 @@ fn leave(o: &Observed, now: Timestamp, plan: &mut Plan) {
     for part in [&o.bootstrap, &o.infrastructure] {
         external::remove(part, |kind| Why::RemovePart { kind }, plan);
     }
+    // Nodes go only when their hosts are gone, or kubelets would register them again.
     if plan.blockers.len() > before {
         return;
     }

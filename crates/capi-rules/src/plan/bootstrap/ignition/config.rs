@@ -388,6 +388,7 @@ impl Config {
     /// Lists of `other` behind one's own; what stands alone is that of `other` where it says something.
     pub fn append(&mut self, other: Self) {
         let Self { ignition, networkd, passwd, storage, systemd } = other;
+        // Replaced even by an empty one: ours never has any.
         self.ignition.config = ignition.config;
         self.ignition
             .security
@@ -477,6 +478,7 @@ fn mebibytes<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error
     };
     let number: u64 = number.parse().map_err(|_| refused("expected a number and a unit such as MiB"))?;
     let bytes = number.checked_mul(1 << shift).ok_or_else(|| refused("it is too large"))?;
+    // Ignition 2.3 counts partitions in whole mebibytes.
     if bytes % MEBIBYTE != 0 {
         return Err(refused("invalid dimension (finest granularity is 1MiB)"));
     }

@@ -85,6 +85,7 @@ const SHA512_DIGITS: usize = 128;
 /// # Errors
 /// A sentence with the path of what is wrong.
 pub fn read(text: &str, strict: bool) -> Result<Config, String> {
+    // Modes are written as `0644`, which YAML 1.2 reads as a decimal number.
     let options = serde_saphyr::options! { legacy_octal_numbers: true };
     let written: Value = serde_saphyr::from_str_with_options(text, options)
         .map_err(|error| format!("it is not YAML: {error}"))?;
@@ -99,6 +100,7 @@ pub fn read(text: &str, strict: bool) -> Result<Config, String> {
     if written.get("version").is_some_and(|version| version != 0) {
         return Err("version: only version 0 is supported".to_owned());
     }
+    // Before the typed reading, which drops unknown keys without a word.
     look_for_unknown(&written, "", &mut doubts);
     look_for_modes(&written, &mut doubts);
     let mut config: Config = match written {
@@ -108,6 +110,7 @@ pub fn read(text: &str, strict: bool) -> Result<Config, String> {
     references(&mut config.ignition.config)?;
     check(&config, &mut doubts)?;
     match doubts.first() {
+        // Without the strict mode doubts are dropped, as upstream only logs them.
         Some(doubt) if strict => Err(format!("{doubt} (it is strict)")),
         _ => Ok(config),
     }
@@ -154,6 +157,7 @@ fn look_for_modes(written: &Value, doubts: &mut Vec<String>) {
 fn references(config: &mut Value) -> Result<(), String> {
     use super::config::Reference;
     let Some(map) = config.as_object_mut() else { return Err("ignition.config: expected a map".to_owned()) };
+    // The typed reading keeps this section as it came, so unknown keys are dropped here.
     map.retain(|key, _| matches!(key.as_str(), "append" | "replace"));
     for value in map.values_mut() {
         let read = |value: &Value| {
@@ -180,6 +184,7 @@ fn check(config: &Config, doubts: &mut Vec<String>) -> Result<(), String> {
     }
     for disk in &config.storage.disks {
         absolute(&disk.device, "storage.disks")?;
+        // 0 stands for "the next free number", and may repeat.
         let mut numbers: Vec<i64> = disk.partitions.iter().map(|p| p.number).filter(|n| *n != 0).collect();
         numbers.sort_unstable();
         if numbers.windows(2).any(|pair| pair[0] == pair[1]) {

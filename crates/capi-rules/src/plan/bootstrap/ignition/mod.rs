@@ -55,6 +55,7 @@ pub fn render(
     config.storage.filesystems = filesystems(spec);
     let out = &mut config.storage.files;
     out.extend(users_files(spec));
+    // Certificates and files of users come before the script, so that theirs cannot replace it.
     for file in files {
         out.push(written(file)?);
     }
@@ -65,6 +66,7 @@ pub fn render(
     if let Some(additional) = written.and_then(|c| c.additional_config.as_deref()) {
         let strict = written.is_some_and(|c| c.strict == Some(true));
         let additional = container_linux::read(additional, strict);
+        // Last, so that people can override what stands alone, as upstream merges it.
         config.append(additional.map_err(|error| format!("additional Container Linux Config: {error}"))?);
     }
     serde_json::to_string(&config).map_err(|error| format!("the Ignition config cannot be written: {error}"))
@@ -77,6 +79,7 @@ fn account(user: &User, passwords: &BTreeMap<String, String>) -> config::User {
         create: None,
         account: Account {
             gecos: text(&user.gecos),
+            // With the blank: the field is one text with commas, as cloud-init reads it.
             groups: groups.split(", ").filter(|name| !name.is_empty()).map(str::to_owned).collect(),
             home_dir: text(&user.home_dir),
             primary_group: text(&user.primary_group),
@@ -94,6 +97,7 @@ fn units(spec: &KubeadmConfigSpec) -> Result<Vec<Unit>, String> {
         |name: String, contents: String| Unit { name, contents, enabled: Some(true), ..Unit::default() };
     let mut units = vec![unit("kubeadm.service".to_owned(), SERVICE.to_owned())];
     if spec.ntp.as_ref().is_some_and(|ntp| ntp.enabled == Some(true)) {
+        // The distribution has the unit; only its start is asked for.
         units.push(unit("ntpd.service".to_owned(), String::new()));
     }
     for mount in &spec.mounts {
@@ -103,6 +107,7 @@ fn units(spec: &KubeadmConfigSpec) -> Result<Vec<Unit>, String> {
         let filesystems = spec.disk_setup.iter().flat_map(|disks| &disks.filesystems);
         let device = filesystems.into_iter().find(|f| f.label.as_ref() == Some(label));
         let device = device.map_or("", |filesystem| filesystem.device.as_str());
+        // systemd takes a mount unit only under the name of its folder.
         let name = folder.replace('/', "-");
         let name = name.strip_prefix('-').unwrap_or(&name);
         let contents = format!(
@@ -189,6 +194,7 @@ fn written(file: cloud_init::File) -> Result<File, String> {
     let path = file.path;
     let bytes = match file.encoding.as_deref() {
         Some("base64") => {
+            // People wrap base64 at 76 columns, which the decoder would refuse.
             let compact: String = file.content.split_ascii_whitespace().collect();
             BASE64
                 .decode(compact)
