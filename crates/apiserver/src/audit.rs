@@ -128,6 +128,7 @@ impl<W: Write> Writer<W> {
             }
             Ok(()) => {}
             Err(error) => {
+                // The event is lost, and with it the number that it carried.
                 self.lost.fetch_add(lost + 1, Ordering::Relaxed);
                 if !self.failing {
                     tracing::error!(
@@ -229,6 +230,7 @@ impl Auditing {
 
     fn at_stage(&self, stage: &str) -> Map<String, Value> {
         let mut event = self.event.clone();
+        // Only now it is known who asked: the address was noted before.
         if let (true, Some(Value::String(uri))) = (self.is_of_stranger(), event.get_mut("requestURI")) {
             *uri = shown(uri, STRANGERS_URI_CHARS_MAX);
         }

@@ -94,6 +94,8 @@ impl Drop for Permit {
         let Some(users) = flow.get_mut(&self.class) else { return };
         if let Some(own) = users.get_mut(&self.user) {
             *own -= 1;
+            // Names come from clients, and an administrator may act as anybody: none is kept for
+            // long.
             if *own == 0 {
                 users.remove(&self.user);
             }

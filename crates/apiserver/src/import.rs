@@ -104,6 +104,7 @@ impl Restore {
     /// [`ImportError`].
     pub async fn put(&mut self, object: Value) -> Result<(), ImportError> {
         let is_definition = object["kind"] == "CustomResourceDefinition";
+        // One reading serves all the definitions in a row.
         if self.undefined && !is_definition {
             self.flush().await?;
             let loaded = definitions::load(&self.registry, &BTreeSet::new()).await;
@@ -146,6 +147,7 @@ fn encoded(catalog: &Catalog, object: &Value) -> Result<(Key, Bytes), ImportErro
     let mut stored = object.clone();
     resource.to_stored(&mut stored);
     let managed = managed_text(&stored);
+    // With the tag of the schema an imported object is shown without being decoded again.
     let value = encode(&stored, managed.as_bytes(), schema_tag(resource))
         .map_err(|failure| shape(failure.to_string()))?;
     Ok((resource.key(namespace, name), value))

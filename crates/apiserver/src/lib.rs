@@ -217,6 +217,8 @@ impl ApiServer {
         let registry =
             Arc::new(Registry { admission, kubelets, catalog, ..Registry::new(store, clock, rng) });
         let served = install(&registry, given).await?;
+        // The revision is read before the definitions: `follow` repeats what may change between the
+        // two.
         let revision = registry.store.revision().await?;
         definitions::load(&registry, &served)
             .await
@@ -327,6 +329,7 @@ impl ApiServer {
         if let (Some(newcomer), false) = (parts.extensions.get::<Newcomer>(), who.role == Role::Anonymous) {
             newcomer.is_known();
         }
+        // Requests of this process have no limit: load from outside must not hold up its own parts.
         let place = match self.in_process() {
             true => None,
             false => match self.server.flow.enter(Class::of(parts, &who), &who) {
@@ -338,6 +341,7 @@ impl ApiServer {
         let Server { registry, lines, documents, .. } = &*self.server;
         let (registry, lines, documents) = (registry.clone(), lines.clone(), documents.clone());
         let work = async {
+            // The body is read within the time limit, so that a slow sender keeps no place.
             let (body, parts) = (collect(body).await, parts.clone());
             handler::handle(Asked { registry, lines, documents, who, parts, body, in_process }).await
         };
@@ -352,11 +356,13 @@ impl ApiServer {
         let identity = match &self.caller {
             Caller::Known(identity) => identity.clone(),
             Caller::ByToken(otherwise) => {
+                // A header that is not text is a wrong token, and not a missing one.
                 let given = parts.headers.get(header::AUTHORIZATION).map(|v| v.to_str().unwrap_or_default());
                 self.server.tokens.load().authenticate(given)?.unwrap_or_else(|| otherwise.clone())
             }
         };
         let acting_as = identity.clone().impersonating(&parts.headers);
+        // Who asked is noted also of an impersonation that is refused.
         if let Some(audited) = audited {
             audited.asked_by(&identity, acting_as.as_ref().unwrap_or(&identity));
         }

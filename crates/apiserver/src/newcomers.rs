@@ -29,6 +29,7 @@ impl Newcomers {
     pub fn enter(&self) -> Newcomer {
         let newcomer = Newcomer { done: Arc::default(), turned_away: CancellationToken::new() };
         let mut all = self.0.lock();
+        // Those that are known or gone are cleared only when their places are needed.
         if all.len() >= NEWCOMERS_MAX {
             all.retain(|other| !other.is_done());
         }

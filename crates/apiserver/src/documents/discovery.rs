@@ -96,6 +96,7 @@ fn add_names(entry: &mut Value, resource: &Resource) {
 fn storage_hash(resource: &Resource) -> String {
     let name = format!("{}/{}/{}", resource.group, resource.storage_version, resource.kind);
     let digest = Sha256::digest(name);
+    // As upstream's hash, eight bytes of the digest.
     BASE64.encode(digest.get(..8).unwrap_or_default())
 }
 

@@ -53,6 +53,7 @@ impl Documents {
         F: Future<Output = Result<Option<Document>, Failure>>,
     {
         let cell = self.cell(catalog, name);
+        // A request that is given up leaves the making to the next one that waits.
         let made = cell.get_or_try_init(make).await;
         made.cloned()
     }

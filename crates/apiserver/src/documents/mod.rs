@@ -228,6 +228,7 @@ impl Site<'_> {
     ) -> Result<Reply, Failure> {
         let hash = openapi_hash(catalog, group, version);
         let (path, asked) = (openapi::path(group, version), query.text("hash"));
+        // The hash in an address promises that its document never changes, so an old one is led on.
         if !asked.is_empty() && asked != hash {
             return Ok(moved(&format!("/openapi/v3/{path}?hash={hash}")));
         }

@@ -243,6 +243,7 @@ fn add_referenced(schemas: &mut Map<String, Value>) {
             "NodeStatus" => ("Node", "status"),
             "NodeSpec" => ("Node", "spec"),
             "NamespaceStatus" => ("Namespace", "status"),
+            // No list of the table stands under `-`, so nothing is marked.
             _ => ("", "-"),
         };
         mark_merge_lists(&mut definition, kind, path);

@@ -157,6 +157,7 @@ impl Failure {
 
     /// Validation failed. Never empty: the causes are the sentence.
     pub(crate) fn invalid(group: &str, kind: &str, name: &str, causes: Vec<Cause>) -> Self {
+        // Upstream's aggregate prints equal errors once, and still lists all of their causes.
         let mut seen = BTreeSet::new();
         let texts: Vec<String> =
             causes.iter().map(Cause::to_string).filter(|text| seen.insert(text.clone())).collect();
@@ -318,6 +319,7 @@ impl Failure {
         if *self.details != Details::default() || self.has_empty_details() {
             status["details"] = self.details.json();
         }
+        // Upstream repeats the words as a cause without a type.
         if let (Reason::InternalError, Some(why)) = (self.reason, self.message.strip_prefix(INTERNAL)) {
             status["details"]["causes"] = json!([{ "message": why }]);
         }

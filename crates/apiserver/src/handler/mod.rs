@@ -93,15 +93,18 @@ async fn try_handle(asked: Asked) -> Result<Reply, Failure> {
         }
         Route::Resource(verb, target) => (verb, target),
     };
+    // Rights come before the resource: who has none does not learn what is served.
     authorize(&registry, &who, verb, &target).await?;
     let catalog = registry.catalog.load();
     let Some(resource) = catalog.find(&target.group, &target.version, &target.plural).cloned() else {
+        // The core group answers with a Status, the others with plain text, as upstream.
         return if target.group.is_empty() {
             Err(Failure::unknown_path())
         } else {
             Ok(documents::not_found())
         };
     };
+    // `load` lends one of a few fast slots, which is not to be kept over the awaits below.
     drop(catalog);
     let scoped = if resource.namespaced {
         !target.namespace.is_empty() || matches!(verb, Verb::List | Verb::Watch)
@@ -302,6 +305,7 @@ impl Call {
                 let frames = watcher.into_stream().map(|chunk| Ok(Frame::data(chunk)));
                 Payload::Events(StreamBody::new(frames).boxed_unsync())
             }
+            // A refusal is the first event of the stream, where clients of a watch look for it.
             Err(failure) => Payload::Events(Full::new(value_line("ERROR", &failure.status())).boxed_unsync()),
         };
         Ok(reply)

@@ -34,6 +34,7 @@ pub async fn allows(
     who: &Identity,
     attributes: ResourceAttributes<'_>,
 ) -> Result<bool, Failure> {
+    // Without nodes no Roles are served, so no binding can give anything.
     if registry.kubelets.is_none() {
         return Ok(false);
     }

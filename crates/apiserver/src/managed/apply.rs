@@ -70,6 +70,8 @@ pub fn apply<'a>(
     unfit(typed::check(rules.shape, config))?;
     let nothing = Value::Object(Map::new());
     let (live, entries) = match live {
+        // Nobody is known to own what was never tracked, so a manager of its own makes it a
+        // conflict.
         Some(live) if entries.0.is_empty() => {
             let before = Author { manager: BEFORE_FIRST_APPLY, ..author };
             (live, update::track(before, rules, None, live, entries)?)
@@ -83,6 +85,7 @@ pub fn apply<'a>(
             if !left.is_empty() {
                 return Err(ApplyError::Conflicts(conflicts(&left)));
             }
+            // All that was disputed had been `kubectl`'s own, so force takes nothing from others.
             match lay_over(author, rules, live, config, entries, true)? {
                 Outcome::Applied(applied) => Ok(applied),
                 Outcome::Conflicts(found) => Err(ApplyError::Conflicts(conflicts(&found))),
@@ -123,6 +126,7 @@ fn lay_over<'a>(
 ) -> Result<Outcome<'a>, ApplyError> {
     rules.renew(&mut entries)?;
     let mut merged = typed::merge(rules.shape, live, config).map_err(ApplyError::Merge)?;
+    // What this endpoint does not write cannot be owned through it.
     let wanted = to_set(rules.shape, config).difference_below(rules.reset);
     let who = author.identity(Operation::Apply);
     let mut own = match entries.position(&who) {
@@ -145,6 +149,7 @@ fn lay_over<'a>(
         disown(entry, &gone)?;
     }
     let differs = !typed::equal(&merged, live);
+    // As upstream: an apply without effect keeps its time, so that the object stays the same.
     if differs {
         own.time = author.time();
     }
@@ -188,6 +193,7 @@ fn prune(
     let without = typed::remove(rules.shape, &merged, &last);
     let kept = members(&without).union(&named(&owned));
     let without = typed::remove(rules.shape, &merged, &all.difference(&kept));
+    // What lay below an item that goes and was never the author's comes back with it.
     let dropped = all.difference(&members(&without)).intersection(&last);
     Ok(typed::remove(rules.shape, &merged, &dropped))
 }

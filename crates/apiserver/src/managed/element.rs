@@ -116,6 +116,7 @@ impl Element {
             }
             "k:" => {
                 let Ok(Value::Object(fields)) = serde_json::from_str(content) else { return Err(broken()) };
+                // serde_json keeps maps sorted by key, as the variant demands.
                 let keys =
                     fields.iter().map(|(name, value)| Some((name.as_str().into(), Scalar::of(value)?)));
                 Self::Keys(keys.collect::<Option<_>>().ok_or_else(broken)?)

@@ -191,6 +191,7 @@ fn mentions(text: &str, paths: &PathSet, searches: &mut usize) -> bool {
         let Some(left) = searches.checked_sub(1) else { return true };
         *searches = left;
         let named = match &branch.step {
+            // These two are escaped in the text, in one of several ways.
             Element::Field(name) if !name.contains(['"', '\\']) => text.contains(&format!("\"f:{name}\"")),
             _ => true,
         };
@@ -229,6 +230,7 @@ impl<'a> Entries<'a> {
 
     /// Sorts and writes the entries; empty when there are none.
     pub fn write(mut self) -> Vec<u8> {
+        // Upstream's order: what was applied first, then by time.
         self.0.sort_by(|a, b| {
             (a.who.operation, &a.time, a.who.order()).cmp(&(b.who.operation, &b.time, b.who.order()))
         });
@@ -252,6 +254,8 @@ impl<'a> Entries<'a> {
         let Some(mut surplus) = updates.checked_sub(UPDATERS_MAX).filter(|surplus| *surplus > 0) else {
             return Ok(());
         };
+        // Only updates are merged: a set that was applied is needed to find what is no longer
+        // wanted.
         self.0.sort_by(|a, b| (&a.time, a.who.order()).cmp(&(&b.time, b.who.order())));
         // Where the first entry of a version is, and those that are merged into it.
         let mut ancient: BTreeMap<String, (usize, Vec<Entry<'a>>)> = BTreeMap::new();

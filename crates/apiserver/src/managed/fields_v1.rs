@@ -31,6 +31,7 @@ pub fn write(set: &PathSet, out: &mut Vec<u8>) {
 
 fn write_node(set: &PathSet, member: bool, out: &mut Vec<u8>) {
     out.push(b'{');
+    // A leaf is `{}`; the dot is needed only beside children.
     if member && !set.is_empty() {
         out.extend_from_slice(b"\".\":{}");
     }

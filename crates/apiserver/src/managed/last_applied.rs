@@ -44,6 +44,7 @@ pub fn refresh(manager: &str, object: &mut Value, config: &Value) {
         return;
     }
     let mut applied = config.clone();
+    // The annotation does not hold itself: it would double with every apply.
     if let Some(annotations) = annotations_mut(&mut applied) {
         annotations.remove(ANNOTATION);
     }
@@ -51,6 +52,7 @@ pub fn refresh(manager: &str, object: &mut Value, config: &Value) {
     annotations.insert(ANNOTATION.to_owned(), format!("{applied}\n").into());
     let bytes: usize =
         annotations.iter().map(|(key, value)| key.len() + value.as_str().unwrap_or_default().len()).sum();
+    // Beyond the bound the object could not be written at all; upstream drops the annotation, too.
     if bytes > ANNOTATIONS_BYTES_MAX {
         annotations.remove(ANNOTATION);
     }

@@ -39,6 +39,7 @@ pub(super) fn track<'a>(
     let compared = rules.compare(live.unwrap_or(&nothing), new)?;
     let changed = compared.changed();
     let gone = changed.union(&compared.removed);
+    // All entries lose it, also one that the same manager had applied: that is another owner.
     for entry in &mut entries.0 {
         disown(entry, &gone)?;
     }

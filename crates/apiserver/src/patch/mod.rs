@@ -71,6 +71,7 @@ impl Patch {
             Self::Json(operations) => serde_json::to_string(operations).is_ok_and(|text| {
                 text.contains("/metadata/managedFields")
                     || text.contains("\"/metadata\"")
+                    // An empty path is the whole object.
                     || text.contains("\"\"")
             }),
             Self::Merge(patch) | Self::Strategic(patch) => patch["metadata"].get("managedFields").is_some(),
@@ -151,6 +152,7 @@ fn apply_operations(mut object: Value, operations: &[PatchOperation]) -> Result<
     let mut spent = Spent::default();
     for operation in operations {
         spent.on(&object, operation)?;
+        // No copy to go back to is kept: after an error the object is dropped anyway.
         json_patch::patch_unsafe(&mut object, std::slice::from_ref(operation))
             .map_err(|_| Failure::unpatchable())?;
     }
@@ -213,6 +215,7 @@ impl Spent {
 fn shifted(object: &Value, path: &Pointer) -> usize {
     let Some((parent, last)) = path.split_back() else { return 0 };
     let Ok(Value::Array(items)) = parent.resolve(object) else { return 0 };
+    // `-` is not a number: appending shifts nothing.
     last.decoded().parse().map_or(0, |at| items.len().saturating_sub(at))
 }
 

@@ -215,6 +215,7 @@ fn single(kind: Kind, content: Content<'_>, depth: usize) -> Result<Option<Value
         (Kind::Either(fields), Content::Bytes(bytes)) => either(bytes, fields, depth)?,
         (Kind::Message(fields), Content::Bytes(bytes)) => {
             let value = message(bytes, fields, depth + 1)?;
+            // Senders write a message that is not a pointer in Go even when it is empty.
             (value != Value::Object(Map::new())).then_some(value)
         }
         _ => return Err(malformed("a field has the wrong wire type")),
@@ -252,6 +253,7 @@ fn time(bytes: &[u8], precision: SecondsFormat) -> Result<Option<Value>, Failure
     if bytes.is_empty() {
         return Ok(None);
     }
+    // Nothing is below the two numbers, so the deepest level will do.
     let parts = message(bytes, PARTS, DEPTH_MAX)?;
     let part = |key: &str| parts[key].as_i64().unwrap_or(0);
     let nanos = u32::try_from(part("n")).map_err(|_| malformed("a time is out of range"))?;

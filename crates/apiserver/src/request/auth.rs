@@ -68,6 +68,7 @@ impl Identity {
 
     /// Somebody by name; the groups decide what they may do.
     pub fn of(user: String, groups: Vec<String>) -> Self {
+        // Groups that come with this name give it no rights.
         if user == Self::ANONYMOUS.user {
             return Self::ANONYMOUS;
         }
@@ -197,6 +198,7 @@ impl Identity {
         if self.may(attributes) {
             return Ok(());
         }
+        // 401 makes a client show credentials, which 403 does not.
         if self.role == Role::Anonymous {
             return Err(Failure::unauthorized());
         }

@@ -20,6 +20,7 @@ pub struct Query(BTreeMap<String, String>);
 impl Query {
     pub fn parse(uri: &Uri) -> Self {
         let decode =
+            // A plus sign is a blank in a query; one that is meant is written as `%2B`.
             |text: &str| percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned();
         let pairs = uri.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
         Self(
@@ -242,6 +243,7 @@ impl ListOptions {
             version_match,
             allow_bookmarks: query.truthy("allowWatchBookmarks"),
             send_initial_events,
+            // As upstream, 0 leaves the time to the server.
             timeout_s: query.number("timeoutSeconds")?.filter(|seconds| *seconds > 0),
         };
         let causes = if watch { options.watch_causes(given) } else { options.list_causes(given) };

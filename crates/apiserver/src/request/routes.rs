@@ -62,6 +62,7 @@ pub enum Route {
 pub fn route(method: &Method, uri: &Uri, query: &Query) -> Result<Route, Failure> {
     let decode = |part: &str| percent_decode_str(part).decode_utf8_lossy().into_owned();
     let path = uri.path().trim_matches('/');
+    // Splitting comes before decoding: an encoded slash is part of a name.
     let parts: Vec<String> = path.split('/').map(decode).collect();
     let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
     let (group, version, rest) = match parts.as_slice() {

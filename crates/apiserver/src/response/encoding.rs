@@ -128,6 +128,7 @@ impl FormedBody {
         if self.yaml {
             headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/yaml"));
         }
+        // Others get the same address packed or not, which a cache has to know.
         if self.large {
             headers.append(header::VARY, HeaderValue::from_static("Accept-Encoding"));
         }

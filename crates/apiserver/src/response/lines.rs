@@ -188,6 +188,7 @@ impl Lines {
         if let Some(shown) = self.0.lock().shown.get(&id) {
             return Ok(shown.clone());
         }
+        // Unpacking needs no lock; where another watcher was faster, its lines are the shared ones.
         let shown = Arc::new(Shown::read(resource, change)?);
         let mut cache = self.0.lock();
         if let Some(first) = cache.shown.get(&id) {

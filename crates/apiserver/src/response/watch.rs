@@ -141,6 +141,7 @@ impl Watcher {
         };
         let catalog = registry.catalog_changed.subscribe();
         let now = Instant::now();
+        // By chance, so that watches that began together do not all come back together.
         let life_s = options.timeout_s.unwrap_or_else(|| LIFE_MIN_S + registry.rng.below(LIFE_MIN_S));
         let end = now + Duration::from_secs(life_s);
         let mut watcher = Self {
@@ -207,6 +208,7 @@ impl Watcher {
         }
         if self.initial.as_slice().is_empty() {
             self.phase = Phase::Live;
+            // A watch lives for long after its first objects, so their list is freed.
             self.initial = Vec::new().into_iter();
             if mark_end {
                 out.extend_from_slice(&self.bookmark(revision, true));

@@ -229,6 +229,7 @@ fn list_type(schema: &Value) -> ListType {
 
 /// A default must be a value that the schema would accept as it is, with nothing to prune.
 fn default_fits(node: &Node, at: &str, in_metadata: bool, causes: &mut Vec<Cause>) {
+    // Defaults below metadata are never filled in, so they are not judged either.
     if let Some(default) = node.default.as_ref().filter(|_| !in_metadata) {
         let field = format!("{at}.default");
         let mut pruned = default.clone();

@@ -42,9 +42,11 @@ fn object(path: Path<'_>, value: &Value, out: &mut Vec<Cause>) {
         return out.push(Cause::invalid(path.key("metadata").to_string(), found, "must be an object"));
     }
     let mut named = value.clone();
+    // Upstream gives an object without a name one, so that only other faults are found.
     if named["metadata"]["name"].as_str().unwrap_or_default().is_empty() {
         named["metadata"]["name"] = "fakename".into();
     }
+    // The scope of the kind is not known; a namespace in the object makes it a namespaced one.
     let namespaced = !named["metadata"]["namespace"].as_str().unwrap_or_default().is_empty();
     let found = metadata::validate(&named, namespaced, path_segment);
     out.extend(found.into_iter().map(|cause| {

@@ -206,6 +206,7 @@ fn is_date_time(text: &str) -> bool {
     let lower = text.to_lowercase();
     let Some((date, time)) = lower.split_once('t') else { return false };
     let Some(parts) = TIME.as_ref().and_then(|pattern| pattern.captures(time)) else { return false };
+    // Two digits each, so that texts compare as numbers do.
     is_date(date) && &parts[1] <= "23" && &parts[2] <= "59" && &parts[3] <= "59"
 }
 

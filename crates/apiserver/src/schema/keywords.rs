@@ -182,6 +182,7 @@ fn map_items(schema: &Value, at: &str, has_keys: bool, causes: &mut Vec<Cause>) 
         };
         if matches!(word(property, "type"), "array" | "object") {
             let detail = "must be a scalar type if parent array's x-kubernetes-list-type is map";
+            // Upstream shows the type of the item here, not that of the property.
             causes.push(Cause::invalid(format!("{field}.type"), &items["type"], detail));
         }
         let required = items["required"].as_array().is_some_and(|names| names.contains(&json!(key)));

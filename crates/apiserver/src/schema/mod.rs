@@ -207,6 +207,8 @@ impl Schema {
     pub fn decode(&self, object: &mut Value) -> Result<Vec<String>, Failure> {
         let unknown = self.root.prune(object);
         self.root.drop_nulls(object);
+        // Of a custom object only the metadata is a Go type upstream: the rest is validated later
+        // (422).
         let checked = if self.native { &self.root } else { native::metadata() };
         let at = if self.native { "" } else { "metadata" };
         let part = if self.native { Some(&*object) } else { object.get("metadata") };

@@ -51,6 +51,7 @@ fn translate(text: &str) -> String {
     let mut class: Option<usize> = None;
     while let Some(c) = chars.next() {
         let first = class == Some(0);
+        // A `]` that comes first, also behind `^`, is a character and does not end the class.
         class = class.map(|read| read + usize::from(!(first && c == '^')));
         match (c, class) {
             ('\\', _) => escape(chars.next(), class.is_some(), &mut out),

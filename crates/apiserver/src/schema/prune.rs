@@ -91,6 +91,8 @@ impl Node {
         match value {
             Value::Object(map) => {
                 for (name, node) in self.properties.iter().filter(|(_, node)| node.has_defaults) {
+                    // Upstream decodes metadata into a Go type, which has no defaults from a
+                    // schema.
                     if self.embedded && name == "metadata" {
                         continue;
                     }

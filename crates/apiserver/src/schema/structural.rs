@@ -55,6 +55,7 @@ pub(super) fn check(schema: &Value, at: &str) -> Vec<Cause> {
     let mut structure = Checker::default();
     structure.invariants(schema, Level::Root, at);
     structure.junctor_fields(schema, schema, at, at);
+    // Upstream sorts these by their text, as its maps have no order.
     structure.causes.sort_by_key(Cause::to_string);
     checker.causes.append(&mut structure.causes);
     checker.causes

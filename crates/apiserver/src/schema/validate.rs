@@ -119,6 +119,8 @@ fn blocks_rules(cause: &Cause) -> bool {
 }
 
 fn node(schema: &Node, path: Path<'_>, value: &Value, old: Option<&Value>, out: &mut Vec<Cause>) {
+    // As upstream's ratcheting, what did not change is not judged again: a schema may have become
+    // stricter.
     if out.len() >= CAUSES_MAX || old == Some(value) {
         return;
     }
@@ -178,6 +180,7 @@ impl Node {
         };
         let mut items = HashMap::with_capacity(old.len());
         for item in old {
+            // Of items with one key the first is the old one.
             items.entry(keys_of(keys, item)).or_insert(item);
         }
         OldItems { keys, items }

@@ -33,6 +33,7 @@ impl Transport {
     /// # Errors
     /// 403 for a name that is not this server's, or a request of a web page.
     fn admit(self, headers: &HeaderMap, authority: Option<&str>) -> Result<(), Failure> {
+        // Browsers send this header with what a page asks for; clients of the API do not.
         if let Some(origin) = headers.get(header::ORIGIN) {
             let origin = origin.to_str().unwrap_or("?");
             let why = format!("requests of web pages (Origin {origin}) are not answered");

@@ -223,6 +223,7 @@ async fn accept(listener: Listener, frontend: Frontend) {
     loop {
         tokio::select! {
             biased;
+            // Connections that ended are taken out, or the set would only grow.
             Some(_) = connections.join_next() => {}
             accepted = listener.next() => match accepted {
                 Ok(stream) => {
@@ -250,6 +251,7 @@ async fn secured(
     mut frontend: Frontend,
     newcomer: Newcomer,
 ) {
+    // Without this small answers are slower, and nothing else.
     let _ = stream.set_nodelay(true);
     let mut stream = match tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await {
         Ok(Ok(stream)) => stream,
@@ -293,6 +295,7 @@ async fn converse(
             request.extensions_mut().insert(newcomer.clone());
         }
         let open = opened.open(request.version());
+        // On HTTP/1 an answer waits at the socket, where `patience` sees it.
         let counted = (request.version() == http::Version::HTTP_2).then(|| counted.clone());
         let (upgrade, answered) = (Upgrade::of(&mut request), frontend.clone().answer(request, open));
         let accepted = accepted.clone();

@@ -55,6 +55,7 @@ impl Pace {
         if state.open == 0 && state.waits_for == Silence::Idle && !state.multiplexed {
             state.waits_for = Silence::Head;
             state.since = Instant::now();
+            // `notify_one` leaves a permit, so that a change between two waits is not missed.
             self.changed.notify_one();
         }
     }
@@ -81,6 +82,7 @@ impl Pace {
             tokio::select! {
                 biased;
                 () = self.changed.notified() => {}
+                // A request may have begun just now, so the limit is looked up again.
                 () = until => match self.wait() {
                     Some((at, silence)) if at <= Instant::now() => return silence,
                     _ => {}

@@ -53,6 +53,7 @@ impl Stalls {
         waiting.next += 1;
         waiting.bytes += bytes;
         waiting.stalls.insert(id, Stall { bytes, let_go: let_go.clone(), waker: waker.clone() });
+        // The last one stays: alone it holds no more than any connection may.
         while waiting.bytes > STALLED_BYTES_MAX && waiting.stalls.len() > 1 {
             let Some((_, oldest)) = waiting.stalls.pop_first() else { break };
             waiting.bytes -= oldest.bytes;

@@ -46,12 +46,14 @@ impl SocketFile {
                     "it belongs to user {owner}; it stays as it is: choose another path"
                 )));
             }
+            // Nobody listens behind the file of a server that was killed, which may go.
             if UnixStream::connect(path).await.is_ok() {
                 return Err(failed("another process serves it".to_owned()));
             }
             fs::remove_file(path).map_err(|error| failed(error.to_string()))?;
         }
         let listener = UnixListener::bind(path).map_err(|error| failed(error.to_string()))?;
+        // Until then the folder keeps others out.
         let made = fs::set_permissions(path, fs::Permissions::from_mode(0o600))
             .and_then(|()| fs::metadata(path))
             .map_err(|error| failed(error.to_string()))?;

@@ -112,6 +112,7 @@ impl Held {
     /// The first piece, and what is left.
     fn split(mut self) -> (Bytes, Option<Self>) {
         if self.bytes.len() <= PIECE_BYTES {
+            // The bytes count until their last user drops them, which is when they are sent.
             return (Bytes::from_owner(self), None);
         }
         let piece = Self { bytes: self.bytes.split_to(PIECE_BYTES), streams: self.streams.clone() };

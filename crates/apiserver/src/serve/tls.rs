@@ -194,6 +194,7 @@ impl Authority {
             .map_err(|e| damaged(e.to_string()))?;
         roots.add(trusted)?;
         let clients = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone())
+            // A client may come with a token instead.
             .allow_unauthenticated()
             .build()
             .map_err(|error| damaged(error.to_string()))?;

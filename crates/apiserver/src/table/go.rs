@@ -86,6 +86,7 @@ fn number_text(n: &Number, style: Style) -> String {
         Some(exponent) => ('-', exponent),
         None => ('+', exponent),
     };
+    // Go's JSON writes `e-7`, where `%v` has `e-07`.
     let width = if style == Style::Json && sign == '-' { 1 } else { 2 };
     format!("{digits}e{sign}{exponent:0>width$}")
 }

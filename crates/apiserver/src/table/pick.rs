@@ -34,6 +34,7 @@ impl Wanted {
             created = !known;
             at = at.0.entry(field.to_owned()).or_default();
         }
+        // The whole value is wanted from here on, and with it the parts that were.
         at.0.clear();
     }
 }
@@ -65,6 +66,8 @@ impl<'de> Visitor<'de> for Object<'_> {
         let mut metadata: Option<&'de RawValue> = None;
         while let Some(key) = entries.next_key::<std::borrow::Cow<'de, str>>()? {
             if key == "metadata" {
+                // The text is kept, as most rows send the metadata as it is; cells parse it once
+                // more below.
                 metadata = Some(entries.next_value()?);
             } else if let Some(wanted) = self.0.0.get(key.as_ref()) {
                 parts.insert(key.into_owned(), entries.next_value_seed(Part(wanted))?);

@@ -72,6 +72,7 @@ fn fields(map: MapForm<'_>, value: &Value, path: Path<'_>, problems: &mut Vec<St
     for (name, value) in object {
         let path = Path::Field(&path, name);
         let Some(shape) = map.field(name) else {
+            // Upstream goes no further in a map once it has a field that the schema does not know.
             problems.push(at(path, "field not declared in schema"));
             return;
         };

@@ -106,6 +106,8 @@ impl Found {
             }
             Form::List(list) if !hollow() => {
                 let items = |value: Option<&Value>| value.and_then(Value::as_array).map_or(0, Vec::len);
+                // Most lists are the same on both sides, and an index costs more than this
+                // comparison.
                 if items(old) + items(new) > 0 && old != new {
                     self.items(list, old, new)?;
                 }

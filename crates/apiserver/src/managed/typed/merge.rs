@@ -67,6 +67,7 @@ fn items(list: ListForm<'_>, under: &[Value], over: &[Value]) -> Result<Value, S
         }
         if let (Some(ours), Some(theirs)) = (ours, theirs) {
             let due_later = next_shared.is_some_and(|next| next != ours);
+            // `over` has this item at another place, and it is taken there.
             if ours != theirs && wanted.contains(ours) && due_later {
                 left.next();
                 continue;

@@ -34,6 +34,7 @@ fn walk(shape: Shape<'_>, value: &Value) -> Found {
 
 fn field(map: MapForm<'_>, name: &str, value: &Value) -> Option<Branch> {
     let found = walk(map.field(name)?, value);
+    // Upstream counts an empty map and a null as left empty on purpose, an empty list not.
     let left_empty = is_hollow(value) && !value.is_array();
     let member = found.member || left_empty || !map.is_named(name);
     Some(Branch { step: Element::field(name), member, below: found.below })

@@ -89,6 +89,7 @@ impl Merger<'_> {
             Some(other) => return Err(unknown_directive(&other)),
         }
         retain_keys(&mut target, &mut patch)?;
+        // Lists with an order are merged and taken out of the patch here; the loop has the others.
         self.ordered_lists(path, &mut target, &mut patch)?;
         for (key, value) in patch {
             if let Some(field) = key.strip_prefix(DELETE_FROM) {
@@ -147,6 +148,7 @@ impl Merger<'_> {
         if replace {
             return Ok(changes.into_iter().map(without_directives_value).collect());
         }
+        // Deletions come first, wherever they stand in the patch, as upstream.
         old.retain(|item| item.get(key).is_none_or(|found| !unwanted.contains(found)));
         let mut places = Places::of(&old, key);
         for change in changes {

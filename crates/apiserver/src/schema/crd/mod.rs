@@ -141,6 +141,7 @@ fn approval(definition: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
     let protected =
         ["k8s.io", "kubernetes.io"].iter().any(|p| group == *p || group.ends_with(&format!(".{p}")));
     let approval = approval_of(definition);
+    // An annotation that is as wrong as it was blocks no other change.
     if !protected || old.is_some_and(|old| approval_of(old) == approval) {
         return;
     }
@@ -189,6 +190,7 @@ fn stored_versions(definition: &Value, causes: &mut Vec<Cause>) {
 }
 
 fn immutable(new: &Value, old: &Value, causes: &mut Vec<Cause>) {
+    // A definition that was never established has no objects, so scope and kind may still change.
     let established = old["status"]["conditions"]
         .as_array()
         .is_some_and(|all| all.iter().any(|c| c["type"] == "Established" && c["status"] == "True"));

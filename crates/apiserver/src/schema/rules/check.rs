@@ -308,6 +308,7 @@ impl<'n> Checker<'_, 'n> {
         // Texts that are put together step by step have no bound that could be told.
         let accumulated =
             Typed { size: start.kind.is_scalar().then_some(1), ..Typed::new(start.kind.clone()) };
+        // An empty list at the start says nothing about what is put into it.
         let accumulated =
             if matches!(start.kind, Kind::List(_)) { Typed::new(Kind::Dyn) } else { accumulated };
         let steps = self.with(&c.accu_var, accumulated, |checker| {

@@ -82,6 +82,7 @@ impl Level {
         let mut depth = std::mem::take(&mut self.operand) + usize::from(std::mem::take(&mut self.is_signed));
         for (place, row) in self.rows.iter_mut().enumerate().take(binds) {
             let Row { operators, deepest } = std::mem::take(row);
+            // The parser makes balanced trees of `&&` and `||` in a row.
             let is_balanced = place == Binds::And as usize || place == Binds::Or as usize;
             let own = if is_balanced {
                 operators.checked_ilog2().map_or(0, |log| log as usize + 1)

@@ -183,6 +183,7 @@ impl Machine {
             (operators::LOGICAL_OR, [left, right]) => self.either(left, right, true, scope),
             (operators::NOT_STRICTLY_FALSE, [condition]) => {
                 let truth = self.bool(condition, scope);
+                // Spending comes behind: it repeats a limit, which `unwrap_or` would hide.
                 self.spend(cost::ONE)?;
                 Ok(Value::Bool(truth.unwrap_or(true)))
             }
@@ -256,6 +257,7 @@ impl Machine {
         scope: &Scope<'_>,
     ) -> Result<Value, Fault> {
         let first = self.bool(left, scope);
+        // A budget that is used up is not a fault that the other side can outvote.
         if first == Ok(decides) || first == Err(Fault::Limit) {
             return first.map(Value::Bool);
         }

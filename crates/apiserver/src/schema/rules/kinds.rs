@@ -131,6 +131,7 @@ pub(super) fn field<'n>(node: &'n Node, whole: bool, name: &str) -> Option<(Kind
 pub(super) fn size_max(node: &Node) -> u64 {
     let checks = node.checks.as_deref();
     let length_max = checks.and_then(|checks| checks.length_max);
+    // The quotes or brackets of the JSON text take two bytes.
     let unbounded = REQUEST_BYTES_MAX - 2;
     match node.type_ {
         // A character can take four bytes.
@@ -175,6 +176,7 @@ pub(super) fn serialized_min(node: &Node) -> u64 {
         Type::Object => {
             let required = node.checks.as_ref().map(|checks| checks.required.as_slice()).unwrap_or_default();
             let fields = required.iter().filter_map(|name| Some((name, node.properties.get(name)?)));
+            // A required field with a default may be missing in the request.
             let fields = fields.filter(|(_, child)| child.default.is_none());
             2 + fields.map(|(name, child)| name.len() as u64 + serialized_min(child) + 4).sum::<u64>()
         }
@@ -219,6 +221,7 @@ pub(super) fn escape(name: &str) -> Option<Cow<'_, str>> {
     if !name.contains("__") && !name.contains(['-', '.', '/']) {
         return Some(Cow::Borrowed(name));
     }
+    // Underscores come first, as the other escapes bring new ones.
     let escaped = name.replace("__", "__underscores__");
     Some(Cow::Owned(escaped.replace('.', "__dot__").replace('-', "__dash__").replace('/', "__slash__")))
 }

@@ -98,6 +98,7 @@ pub(super) fn install(root: &mut Node, schema: &Json, at: &str, causes: &mut Vec
         let what = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema";
         causes.push(Cause::forbidden(at, &cost::over_budget(what, total, cost::SCHEMA_ESTIMATE_MAX)));
     }
+    // The marks of `finish` are from before there were rules.
     root.finish();
     if causes.is_empty() {
         defaults(root, at, causes);
@@ -187,6 +188,7 @@ impl Compiler<'_> {
                 return Rule::broken(rule, problem);
             }
         };
+        // Where nothing bounds it, as many occur as fit into the largest request.
         let often =
             position.repeats.unwrap_or_else(|| cost::REQUEST_BYTES_MAX / (kinds::serialized_min(node) + 1));
         self.observe("estimated rule cost", checked.cost * often, &field);
@@ -211,6 +213,7 @@ impl Compiler<'_> {
                 detail,
             ));
         }
+        // A path that leads nowhere is reported by `keywords`.
         let path = field_path::resolve(word(rule, "fieldPath"), schema, true);
         Rule {
             expression: Ok(expression),
@@ -384,6 +387,7 @@ impl Run {
         old: Option<&Json>,
         unchanged: bool,
     ) -> Result<(), Stopped> {
+        // A transition rule needs an old value, and holds for parts that did not change as well.
         let due = |rule: &&Rule| if rule.uses_old { old.is_some() || rule.optional_old } else { !unchanged };
         let mut due = rules.0.iter().filter(due).peekable();
         if due.peek().is_none() {

@@ -51,6 +51,7 @@ pub(super) fn tokens(source: &str) -> Result<Vec<(usize, Token)>, usize> {
 /// What `rest` begins with, and its length; `None` inside for space and comments.
 fn token(rest: &str) -> Option<(Option<Token>, usize)> {
     let bytes = rest.as_bytes();
+    // Numbers and texts come first: `.5` and `b'x'` begin like other tokens.
     if let Some(length) = number(bytes).or_else(|| text(rest)) {
         return Some((Some(Token::Operand), length));
     }
