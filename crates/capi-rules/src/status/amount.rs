@@ -20,6 +20,7 @@ pub fn scaled(value: &IntOrString, total: i32, round: Round) -> Option<i32> {
         IntOrString::String(text) => text,
     };
     let percent: i32 = text.strip_suffix('%')?.parse().ok()?;
+    // In 64 bits: a percentage is not bounded, and 32 bits would turn negative.
     let product = i64::from(percent) * i64::from(total);
     let whole = match round {
         Round::Up => product.div_euclid(100) + i64::from(product.rem_euclid(100) > 0),

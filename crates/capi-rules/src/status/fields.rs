@@ -62,6 +62,8 @@ fn walk(
         }
         (None, a, b) if a == b => {}
         (None, a, b) => {
+            // By the beginning of the path: everything below
+            // a hidden field is as secret as the field.
             let hidden = hidden.iter().any(|prefix| path.starts_with(prefix));
             let shown = |value: Option<&Value>| value.filter(|_| !hidden).cloned();
             found.push(FieldDifference {

@@ -34,6 +34,7 @@ pub fn differences(current: &MachineSpec, desired: &MachineSpec) -> Vec<Differen
 }
 
 fn field(name: &str, words: &str, current: Option<&str>, desired: Option<&str>) -> Option<Difference> {
+    // Unset and empty are the same to upstream, which compares plain strings.
     let (current, desired) = (current.unwrap_or_default(), desired.unwrap_or_default());
     (current != desired).then(|| Difference {
         log: format!("spec.{name} {current}, {desired} required"),

@@ -121,6 +121,7 @@ impl<'a> Member<'a> {
                 REMEDIATED => &mut member.remediated,
                 _ => continue,
             };
+            // The first of a type counts, as `find` has it.
             slot.get_or_insert(condition);
         }
         member
@@ -174,6 +175,7 @@ pub fn members<'a>(machines: impl IntoIterator<Item = &'a Machine>) -> Vec<Membe
 /// The version each Machine runs (its kubelet's, or else what its spec asks for), counted. Of versions
 /// that cannot be compared the one of the oldest Machine comes first.
 pub fn versions<'a>(machines: impl IntoIterator<Item = &'a Machine>) -> Vec<VersionCount> {
+    // Counted before sorting: a fleet has many Machines and few versions.
     let mut seen: BTreeMap<&str, (Age<'_>, i32)> = BTreeMap::new();
     for machine in machines {
         let age = age(machine);
@@ -212,6 +214,7 @@ pub fn rolling_out(machines: &[Member<'_>]) -> NewCondition<'static> {
     let lines: BTreeSet<(bool, &str)> = texts
         .into_iter()
         .flat_map(|text| text.split('\n'))
+        // `false` sorts first, so versions lead and all others follow by name.
         .map(|line| (!line.starts_with("* Version"), line))
         .collect();
     let mut message = format!("Rolling out {} not up-to-date replicas", outdated.len());
@@ -236,6 +239,7 @@ pub fn ready<'a>(target: &'a str, machines: &[Member<'_>]) -> NewCondition<'a> {
 /// The aggregate of `UpToDate` as the condition `target`, over Machines that have it or are older
 /// than ten seconds.
 pub fn up_to_date<'a>(target: &'a str, machines: &[Member<'_>], now: Timestamp) -> NewCondition<'a> {
+    // A Machine of this moment has not been judged yet, and would make the sum unknown.
     let old_enough = |m: &Member<'_>| created(m.machine).is_some_and(|at| now - at > UP_TO_DATE_GRACE);
     let considered: Vec<Member<'_>> =
         machines.iter().copied().filter(|m| m.up_to_date.is_some() || old_enough(m)).collect();

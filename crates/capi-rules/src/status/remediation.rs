@@ -98,11 +98,13 @@ pub struct Workers<'a> {
 /// written.
 pub fn owner_remediated<'a>(o: &Workers<'a>) -> Vec<(&'a Machine, Condition)> {
     let mut waiting: Vec<&Machine> = o.machines.iter().copied().filter(|m| awaits_remediation(m)).collect();
+    // `false` sorts first: it stands for Machines that a person asked for.
     waiting.sort_by_key(|m| {
         let created = m.metadata.creation_timestamp.as_ref().map(|at| at.0);
         let is_asked_for = annotation(*m, names::annotation::REMEDIATE_MACHINE).is_some();
         (!is_asked_for, std::cmp::Reverse(created), name(m).to_owned())
     });
+    // Deletions that are under way use up the limit, too.
     let in_flight = o.machines.iter().filter(|m| is_in_flight(m)).count();
     let mark = |(place, machine): (usize, &'a Machine)| {
         let (reason, message) = outcome(o, in_flight + place);
@@ -125,6 +127,7 @@ fn is_in_flight(machine: &Machine) -> bool {
 /// What becomes of a Machine before which `in_flight` others are remediated.
 fn outcome(o: &Workers<'_>, in_flight: usize) -> (&'static str, String) {
     let Limits { is_current_revision, max_in_flight, replicas } = o.limits;
+    // Before the limit: these Machines are not remediated even when there is room.
     if !is_current_revision {
         let message = "Machine won't be remediated because it is pending removal due to rollout";
         return ("CannotBeRemediated", message.to_owned());
@@ -137,6 +140,7 @@ fn outcome(o: &Workers<'_>, in_flight: usize) -> (&'static str, String) {
             return (DEFERRED, format!("{message} {})", literal(limit)));
         }
     }
+    // After the limit, as upstream: a check that fails holds back only what would go now.
     if !o.preflight.is_empty() {
         let lines: Vec<String> = o.preflight.iter().map(|m| format!("* {m}")).collect();
         return (DEFERRED, lines.join("\n"));

@@ -126,10 +126,12 @@ impl<'a> Summary<'a> {
                 notable.push((priority, c));
             }
         }
+        // Every caller upstream makes this condition of the error that the merge returns.
         let Some(worst) = worst.filter(|_| self.is_sound(conditions)) else {
             return internal_error(self.target);
         };
         let status = result_status(worst, Polarity::Positive);
+        // Information would hide the trouble, so it shows only where there is none.
         let shown = notable.iter().filter(|(p, _)| *p != Priority::Info || status == Status::True);
         let lines: Vec<String> = shown.map(|(_, c)| line(c)).collect();
         let lines = match self.transform {
@@ -249,6 +251,7 @@ impl<'a> Aggregate<'a> {
             let tells =
                 if worst == Priority::Info { !message.is_empty() } else { priority != Priority::Info };
             if tells {
+                // A missing condition sorts first, as the zero time does upstream.
                 let at = said.map_or(UNSTAMPED.0, |c| c.last_transition_time.0);
                 reports.push(Report { priority, at, message, source });
             }
@@ -295,9 +298,13 @@ fn aggregate_message(reports: &[Report<'_>]) -> String {
         let mut groups: Vec<(&str, Vec<&dyn Source>)> = groups.into_iter().collect();
         groups.sort_by_cached_key(|(text, sources)| {
             let (first, priority) = texts.get(text).copied().unwrap_or((false, Priority::Info));
+            // Names last: without them equal groups would
+            // change places with the order of the cache.
             let names: Vec<_> = sources.iter().map(|s| s.name()).collect();
             (!first, priority, std::cmp::Reverse(sources.len()), names.join(","))
         });
+        // At most the budget is used by the kinds before
+        // this one, so this does not fall below zero.
         let shown = groups.len().min(MESSAGE_BUDGET - lines_used(&lines));
         for (text, sources) in &groups[..shown] {
             lines.push((true, format!("* {}:{}", who(kind, sources), indent(text))));

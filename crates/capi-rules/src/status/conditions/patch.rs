@@ -63,6 +63,7 @@ impl ConditionPatch {
     /// The first type that another writer changed differently.
     pub fn apply(&self, latest: &[Condition], owned: &[&str]) -> Result<Vec<Condition>, Conflict> {
         let mut list = latest.to_vec();
+        // Not even sorted: a write for the order alone would wake every reader.
         if self.is_empty() {
             return Ok(list);
         }
@@ -88,7 +89,9 @@ impl Change {
     fn may_be_laid_over(&self, latest: Option<&Condition>) -> Result<bool, Conflict> {
         match (self, latest) {
             (Self::Add(_), None) => Ok(true),
+            // Somebody else took it away already.
             (Self::Remove(_), None) => Ok(false),
+            // Equal states: the other writer's time stays, for that one was stored first.
             (Self::Add(after), Some(now)) if same_state(after, now) => Ok(false),
             (Self::Modify { before, .. }, Some(now)) if before == now => Ok(true),
             (Self::Modify { after, .. }, Some(now)) if same_state(after, now) => Ok(false),

@@ -94,6 +94,7 @@ pub fn set<'a>(
 fn put(list: &mut Vec<Condition>, new: NewCondition<'_>, generation: Option<i64>, now: Timestamp) -> bool {
     let old = list.iter_mut().find(|c| c.type_ == new.type_);
     let kept = old.as_ref().filter(|old| old.status == new.status);
+    // The generation counts as well: upstream moves it even when nothing else changes.
     if kept.is_some_and(|old| {
         old.reason == new.reason && old.message == new.message && old.observed_generation == generation
     }) {
@@ -102,6 +103,7 @@ fn put(list: &mut Vec<Condition>, new: NewCondition<'_>, generation: Option<i64>
     let last_transition_time = match kept {
         Some(old) => old.last_transition_time.clone(),
         None if new.since == UNSTAMPED => to_k8s(now),
+        // Whole seconds only, as servers store them; a fraction would look like a change later.
         None => to_k8s(from_k8s(&new.since)),
     };
     let written = Condition { last_transition_time, observed_generation: generation, ..Condition::from(new) };
@@ -120,6 +122,7 @@ pub fn remove(list: &mut Vec<Condition>, type_: &str) {
 /// The order of a stored list: the well-known types, then everybody else's by name, then `Paused`
 /// and `Deleting`. Source: `defaultSortLessFunc` in `sort.go`.
 pub fn sort(list: &mut [Condition]) {
+    // Nearly always sorted already, and this look costs one comparison each.
     if !list.is_sorted_by_key(place) {
         list.sort_by(|a, b| place(a).cmp(&place(b)));
     }

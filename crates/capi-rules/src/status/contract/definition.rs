@@ -60,8 +60,10 @@ pub fn contract_of<'a>(
     name: &str,
     label: impl Fn(&str) -> Option<&'a str>,
 ) -> Result<(Contract, String), String> {
+    // The newer contract first: a provider may keep both while it moves.
     for (contract, word) in [(Contract::V1Beta2, "v1beta2"), (Contract::V1Beta1, "v1beta1")] {
         let versions = label(&format!("{CORE_GROUP}/{word}")).unwrap_or_default();
+        // A label holds no commas, so the contract separates versions by underscores.
         let newest = versions.split('_').filter(|v| !v.is_empty()).max_by(|a, b| by_age(a, b));
         if let Some(newest) = newest {
             return Ok((contract, newest.to_owned()));

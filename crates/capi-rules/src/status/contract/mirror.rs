@@ -47,11 +47,14 @@ impl<'a> Mirrored<'a> {
             Err(error) => NewCondition::new(self.target, Status::Unknown, "InvalidConditionReported", error),
             Ok(Some(found)) => {
                 let mut said = NewCondition { type_: self.target.into(), ..found.into() };
+                // Conditions of v1beta1 have no reason when they
+                // are true; the type is the best word for it.
                 if found.reason == NO_REASON_REPORTED && found.status == "True" {
                     said.reason = self.source_type.into();
                 }
                 said
             }
+            // Providers need not report conditions at all; the contract's flag stands in.
             Ok(None) if self.initialized => {
                 NewCondition::new(self.target, Status::True, self.source_type, "")
             }

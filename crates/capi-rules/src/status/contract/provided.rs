@@ -74,6 +74,7 @@ impl Milestone {
         let stated = initialization.get(field);
         let value = match contract {
             Contract::V1Beta1 => status.get(legacy),
+            // Not "not yet": a field of another shape would keep its owner waiting without a word.
             _ if !(initialization.is_null() || initialization.is_object()) => return Self::Malformed,
             Contract::V1Beta2 => stated,
             Contract::Unstated => stated.or_else(|| status.get(legacy)),
@@ -123,6 +124,7 @@ impl Provided {
     pub fn new(content: Value) -> Self {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let (kind, name) = (text(&content["kind"]), text(&content["metadata"]["name"]));
+        // Read once: every pass of an owner looks at them several times.
         let conditions = conditions(&kind, &content["status"]);
         let deleting = !content["metadata"]["deletionTimestamp"].is_null();
         let provided = Self {
@@ -302,6 +304,7 @@ impl Provided {
                 map.insert("name".to_owned(), name.as_str().into());
             }
             let domain: FailureDomain = serde_json::from_value(value).map_err(|e| e.to_string())?;
+            // Unset is written out as false, or each comparison with the stored list would differ.
             Ok(FailureDomain { control_plane: Some(domain.control_plane == Some(true)), ..domain })
         };
         let listed = &self.content["status"]["failureDomains"];
@@ -316,6 +319,7 @@ impl Provided {
             _ => Err("status.failureDomains is neither a list (v1beta2) nor a map (v1beta1)".to_owned()),
         };
         let mut domains = domains?;
+        // A map has no order, and a list that changes its order would be written each time.
         domains.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(domains)
     }
@@ -382,6 +386,7 @@ fn conditions(kind: &str, status: &Value) -> Result<Vec<Condition>, String> {
         None => ("status.conditions", status["conditions"].as_array()),
     };
     let wrong = |cause| format!("failed to convert {path} from {kind} to []metav1.Condition: {cause}");
+    // Upstream skips entries that are no maps before it converts the rest.
     let entries = list.into_iter().flatten().filter_map(Value::as_object);
     entries.map(|fields| read_condition(fields).map_err(wrong)).collect()
 }
@@ -398,6 +403,7 @@ fn read_condition(fields: &Map<String, Value>) -> Result<Condition, String> {
     let status = text(fields, "status");
     let status = Status::parse(status).ok_or_else(|| wrong(status))?;
     let last_transition_time = match text(fields, "lastTransitionTime") {
+        // The owner stamps it when the status turns.
         "" => UNSTAMPED,
         text => to_k8s(parse_rfc3339(text).ok_or_else(|| {
             format!("failed to unmarshal lastTransitionTime value: {text}: not an RFC 3339 time")

@@ -76,6 +76,7 @@ pub fn refusals(message: &str) -> Evictions {
         };
         // Refusals are put in order by the server's own words.
         let words = words.strip_prefix(FAILED).unwrap_or(words).replacen(BUDGET[1], BUDGET[0], 1);
+        // The "... (N more)" at the end has no slash, and so drops out.
         let keys = pods.split(", ").filter_map(|name| name.split_once('/'));
         found.extend(
             keys.map(|(namespace, name)| (ObjectKey::new(namespace, name), Evicted::Refused(words.clone()))),

@@ -117,6 +117,7 @@ pub fn is_unreachable(node: &Node) -> bool {
 /// Why it is not known how the pods leave.
 pub fn classify(grounds: Grounds<'_>, evictions: &Evictions, now: Timestamp) -> Result<Drain, String> {
     let pods = fates(grounds, now)?;
+    // Pods on their way out count for their order: the next begins when they are gone.
     let first = pods.iter().filter_map(|(_, _, fate)| fate.order()).min();
     let mut drain = Drain::default();
     let mut evicted_now = Vec::new();
@@ -126,6 +127,7 @@ pub fn classify(grounds: Grounds<'_>, evictions: &Evictions, now: Timestamp) -> 
             (Fate::Skip, _) => {}
             (Fate::WaitForCompletion, _) if due => drain.completing.push(key),
             (Fate::WaitForCompletion, _) => drain.complete_later.push(key),
+            // Before the order: a pod that goes already is not announced for later.
             (Fate::Evict { .. }, _) if pod.metadata.deletion_timestamp.is_some() => {
                 drain.terminating.push(key);
             }
@@ -138,6 +140,7 @@ pub fn classify(grounds: Grounds<'_>, evictions: &Evictions, now: Timestamp) -> 
             (Fate::Evict { .. }, None) => drain.evict.push(key),
         }
     }
+    // Behind those found terminating, as upstream appends them.
     drain.terminating.extend(evicted_now);
     Ok(drain)
 }
@@ -161,6 +164,7 @@ impl Drain {
 /// when there are pods.
 fn fates(grounds: Grounds<'_>, now: Timestamp) -> Result<Vec<(ObjectKey, &Pod, Fate)>, String> {
     let Tenants { pods, rules, namespaces, daemon_sets } = grounds.tenants;
+    // A drain that is over must not fail on rules that cannot be read.
     if pods.is_empty() {
         return Ok(Vec::new());
     }
@@ -175,6 +179,7 @@ fn fates(grounds: Grounds<'_>, now: Timestamp) -> Result<Vec<(ObjectKey, &Pod, F
         let fate = match own_fate(pod, daemon_sets, unreachable.then_some(now)) {
             Some(fate) => fate,
             None => match namespaces.get(&key.namespace) {
+                // Rules may select by its labels, and a guess could evict what has to stay.
                 None => return Err(format!("the Namespace of Pod {key} does not exist")),
                 Some(labels) => rules::fate(&rules, pod, labels)?,
             },
@@ -190,16 +195,20 @@ fn fates(grounds: Grounds<'_>, now: Timestamp) -> Result<Vec<(ObjectKey, &Pod, F
 fn own_fate(pod: &Pod, daemon_sets: &BTreeSet<ObjectKey>, unreachable_at: Option<Timestamp>) -> Option<Fate> {
     let deleted = pod.metadata.deletion_timestamp.as_ref().map(from_k8s);
     let is_stuck = |(now, at): (Timestamp, Timestamp)| (now - at).num_seconds() > UNREACHABLE_GRACE_S;
+    // Nobody is there to confirm the end of such a pod, so waiting would not end.
     if unreachable_at.zip(deleted).is_some_and(is_stuck) {
         return Some(Fate::Skip);
     }
     let finished =
         matches!(pod.status.as_ref().and_then(|s| s.phase.as_deref()), Some("Succeeded" | "Failed"));
+    // A finished pod of a DaemonSet is evicted; so is one
+    // whose DaemonSet is gone, which nobody restarts.
     let set = controller_of(pod).filter(|owner| owner.kind == "DaemonSet" && !finished);
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
     if set.is_some_and(|owner| daemon_sets.contains(&ObjectKey::new(namespace, &owner.name))) {
         return Some(Fate::Skip);
     }
+    // The kubelet makes it again from its file, so an eviction would change nothing.
     if pod.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(MIRROR)) {
         return Some(Fate::Skip);
     }

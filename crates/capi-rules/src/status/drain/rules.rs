@@ -26,6 +26,7 @@ pub(super) fn applicable<'a>(
     let mut found: Vec<&MachineDrainRule> = Vec::new();
     for rule in rules {
         for selector in selectors(&rule.spec) {
+            // Every rule is checked, as upstream: which one applies must not hide a broken one.
             check(selector)
                 .map_err(|why| format!("MachineDrainRule {} has an invalid selector: {why}", name(rule)))?;
         }
@@ -39,6 +40,7 @@ pub(super) fn applicable<'a>(
             found.push(rule);
         }
     }
+    // The first that matches decides, so the order has to be one that people can choose.
     found.sort_by_key(|rule| name(rule));
     Ok(found)
 }

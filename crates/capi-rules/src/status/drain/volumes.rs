@@ -84,6 +84,7 @@ impl Attached {
     /// # Errors
     /// What could not be read.
     pub fn held(self, grounds: Grounds<'_>, storage: &Storage, now: Timestamp) -> Result<Held, String> {
+        // Pods that stay keep their volumes, so a wait for these would not end.
         let stay = claims_of_skipped(grounds, now)?;
         let volumes = storage
             .volumes
@@ -103,6 +104,7 @@ impl Attached {
             if let Some(on_node) = on_node {
                 held.unknown_to_node.remove(&on_node);
             }
+            // What is left in both lists at the end has no PersistentVolume that names it.
             held.unknown_to_attachment.remove(name);
             match claim_of(volume) {
                 Some(claim) => held.claims.extend(Some(claim).filter(|claim| !stay.contains(claim))),

@@ -72,6 +72,7 @@ pub fn status(observed: &Observed, now: Timestamp) -> MachineDeploymentStatus {
 }
 
 fn sum(sets: &[Arc<MachineSet>], field: impl Fn(&MachineSetStatus) -> Option<i32>) -> Option<i32> {
+    // No sum without an addend: nothing reported is not the same as 0.
     sets.iter().filter_map(|s| s.status.as_ref().and_then(&field)).reduce(i32::saturating_add)
 }
 
@@ -93,6 +94,7 @@ fn phase(observed: &Observed) -> &'static str {
     };
     let current = sum(sets, |s| s.replicas).unwrap_or(0);
     match desired.cmp(&current) {
+        // First: a deletion shrinks whatever the numbers say.
         _ if is_deleting(&observed.deployment) => "ScalingDown",
         std::cmp::Ordering::Equal => "Running",
         std::cmp::Ordering::Less => "ScalingDown",
@@ -136,6 +138,7 @@ fn available(observed: &Observed, status: &MachineDeploymentStatus) -> NewCondit
         ));
     }
     if is_deleting(&observed.deployment) {
+        // Numbers are of no interest then, and upstream drops them.
         "Deletion in progress".clone_into(&mut message);
     }
     NewCondition::new("Available", Status::False, "NotAvailable", message)
@@ -197,6 +200,7 @@ fn deleting(observed: &Observed, machines: &[Member<'_>], now: Timestamp) -> New
     if !is_deleting(&observed.deployment) {
         return not_deleting();
     }
+    // Machines go first; MachineSets without any are named only once none is left.
     let message = if machines.is_empty() && !sets.is_empty() {
         format!("Deleting {} MachineSets", sets.len())
     } else {
@@ -238,6 +242,7 @@ fn fenceposts(deployment: &MachineDeployment) -> (i32, i32) {
     let surge = rolling.and_then(|r| r.max_surge.as_ref()).map_or(1, |v| resolve(v, replicas, Round::Up));
     let unavailable =
         rolling.and_then(|r| r.max_unavailable.as_ref()).map_or(0, |v| resolve(v, replicas, Round::Down));
+    // With both at 0 a rollout could neither add nor remove anything.
     if surge == 0 && unavailable == 0 { (0, 1) } else { (surge, unavailable) }
 }
 

@@ -56,6 +56,7 @@ pub fn status(observed: &Observed, now: Timestamp) -> MachineSetStatus {
 }
 
 fn count(status: &mut MachineSetStatus, all: &[Member<'_>]) {
+    // Machines in an update are there, but not to be relied on: only the total counts them.
     let settled: Vec<Member<'_>> =
         all.iter().copied().filter(|m| !machines::is_updating_in_place(m.machine)).collect();
     status.replicas = Some(number(all.len()));
@@ -130,6 +131,7 @@ fn scaling_up(observed: &Observed, current: i32) -> NewCondition<'static> {
 
 fn scaling_down(observed: &Observed, all: &[Member<'_>], now: Timestamp) -> NewCondition<'static> {
     let Some(desired) = desired(&observed.set) else { return waiting_for_replicas("ScalingDown") };
+    // A Machine that was moved here is not surplus until the MachineDeployment has counted it.
     let current = number(all.iter().filter(|m| !is_pending_acknowledge(m.machine)).count());
     if current <= desired {
         return NewCondition::new("ScalingDown", Status::False, "NotScalingDown", "");

@@ -83,12 +83,14 @@ pub fn available(
         }
         return say(TYPE, Status::Unknown, "InspectionFailed", "Failed to get etcd members");
     }
+    // Members and Machines that do not match would be counted against each other wrongly.
     if managed && !inspection.is_some_and(|i| i.members_match) {
         return not(MEMBERS_DO_NOT_MATCH.to_owned());
     }
     let components = count_components(observed, managed, now);
     let etcd = count_members(observed, members.unwrap_or_default(), now);
     let certificates = condition::is_true(conditions, "CertificatesAvailable");
+    // Fresh failures count as unhealthy here; only the message about partial problems spares them.
     let quorate = !managed || etcd.tally.healthy >= quorum(etcd.voters);
     if !observed.is_deleting() && quorate && components.healthy > 0 && certificates {
         return say(TYPE, Status::True, TYPE, partial_problems(observed, managed, components, etcd));
@@ -148,6 +150,7 @@ fn count_components(observed: &Observed, managed: bool, now: Timestamp) -> Tally
         types.extend([ETCD_MEMBER, COMPONENTS[3]]);
     }
     let mut tally = Tally::default();
+    // A Machine without an ID has no host yet, and so nothing that could be unhealthy.
     for machine in observed.machines.iter().filter(|m| m.provider_id().is_some()) {
         tally.add(judge(machine, &types, now));
     }
@@ -160,6 +163,7 @@ fn judge(machine: &OwnedMachine, types: &[&str], now: Timestamp) -> ComponentHea
     }
     let not_true = types.iter().filter_map(|t| machine.condition(t)).filter(|c| c.status != "True");
     match not_true.map(|c| from_k8s(&c.last_transition_time)).min() {
+        // The oldest failure decides: the others may be its consequences.
         Some(since) if now - since > FLAP => ComponentHealth::NotHealthy,
         _ => ComponentHealth::NotReportedYet,
     }
@@ -174,12 +178,14 @@ fn count_members(observed: &Observed, members: &[Member], now: Timestamp) -> Etc
         _ => None,
     };
     for member in members {
+        // A member without a name has not started, so it votes for nothing yet.
         if member.learner || member.name.is_empty() {
             etcd.learners += 1;
         } else {
             etcd.voters += 1;
         }
         if member.name.is_empty() {
+            // Upstream counts it as healthy until it has a name that a Machine could answer for.
             etcd.tally.add(ComponentHealth::Healthy);
             continue;
         }

@@ -70,6 +70,8 @@ impl Certificates {
             Self::Found(found) => {
                 Purpose::needed(external_etcd).iter().filter(|p| !found.contains(p)).copied().collect()
             }
+            // A pair that could not be read must not be made
+            // a second time: it would not fit the cluster.
             Self::Unreadable(_) => Vec::new(),
         }
     }
@@ -82,6 +84,7 @@ impl Certificates {
             Self::Unreadable(_) => return internal_error(TYPE).into(),
             Self::Found(_) => self.missing(external_etcd),
         };
+        // Upstream ends the pass with an error here, whose condition is this one.
         if missing.iter().any(|p| p.is_external(external_etcd)) {
             return internal_error(TYPE).into();
         }

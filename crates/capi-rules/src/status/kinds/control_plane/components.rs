@@ -47,6 +47,8 @@ impl Aggregation<'_> {
     pub fn of(&self, machines: &[Reporter<'_>]) -> Condition {
         let mut tally = Tally { errors: !self.errors.is_empty(), ..Tally::default() };
         let mut machines: Vec<&Reporter<'_>> = machines.iter().collect();
+        // Groups get their Machines in this order; without
+        // it the message would change with the cache.
         machines.sort_by_key(|m| m.name);
         for machine in machines {
             self.count(machine, &mut tally);
@@ -71,6 +73,8 @@ impl Aggregation<'_> {
                     tally.errors = true;
                     lines.push(line(c, "condition is False"));
                 }
+                // Unknown is what a Machine without a host has
+                // to be, and no doubt about the control plane.
                 _ if !machine.has_provider_id => tally.info = true,
                 _ => {
                     tally.unknown = true;
@@ -82,6 +86,7 @@ impl Aggregation<'_> {
             return;
         }
         let same = present.windows(2).all(|pair| pair[0].message == pair[1].message);
+        // A single cause, such as a lost Node, says the same of every component.
         if present.len() > 1 && same {
             lines = vec![format!("  * Control plane components: {}", present[0].message)];
         }

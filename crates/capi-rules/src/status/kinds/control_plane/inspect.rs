@@ -59,6 +59,7 @@ impl Observed {
 pub fn inspect(observed: &Observed, now: Timestamp) -> Inspection {
     let mut pass = Pass::new(observed, now);
     pass.up_to_date();
+    // Both: the pass that finds it initialized has read nothing of the cluster yet.
     if !observed.is_initialized() || !observed.was_initialized() {
         pass.all_unknown("InspectionFailed", "Waiting for Cluster control plane to be initialized", true);
         return pass.finish(None);
@@ -157,6 +158,7 @@ impl<'a> Pass<'a> {
 
     /// No connection: young losses keep what is known, old ones make it unknown. Returns the failure.
     fn disconnected(&mut self, connection: &Connection) -> String {
+        // Before that a cluster that just comes up would be reported as lost.
         if connection.last_success.is_none() && connection.consecutive_failures < FAILURES_MAX {
             self.all_unknown("ConnectionDown", "Remote connection not established yet", false);
             return "the connection to the workload cluster is not established yet".to_owned();
@@ -165,6 +167,7 @@ impl<'a> Pass<'a> {
         let message = last.map_or_else(String::new, |at| format!("Last successful probe at {at}"));
         let initialized = condition::find(self.observed.conditions(), "Initialized");
         let since = initialized.map(|c| from_k8s(&c.last_transition_time));
+        // The later of both: probes may have failed before there was an API server at all.
         let since = connection.last_success.max(since).unwrap_or_default();
         if self.now - since > connection.graces.conditions {
             self.all_unknown("ConnectionDown", &message, true);
@@ -173,6 +176,8 @@ impl<'a> Pass<'a> {
         }
         match &connection.error {
             None => {
+                // Young losses keep stored conditions, or each
+                // short outage would stop rollouts and alarms.
                 self.all_unknown("ConnectionDown", &message, false);
                 "the connection to the workload cluster is down".to_owned()
             }
@@ -256,6 +261,7 @@ impl<'a> Pass<'a> {
             }
         }
         let mut errors = Vec::new();
+        // After the conditions of members: the comparison overrides what was said of a missing one.
         if let Some(members) = etcd.members() {
             for m in &observed.machines {
                 if let Some(node) = m.node_name().filter(|node| members.iter().all(|x| x.name != *node)) {
@@ -355,6 +361,7 @@ fn members_match(observed: &Observed, facts: &Reached, etcd: &Membership, now: T
     let Some(members) = etcd.members() else {
         return observed.machines.iter().all(|m| m.node_name().is_none());
     };
+    // By the Node's age: its member comes up after it.
     let settled = |name: &str| {
         let created = find_node(nodes, name).and_then(|n| n.metadata.creation_timestamp.as_ref());
         created.is_some_and(|at| now - from_k8s(at) > TimeDelta::minutes(MEMBER_GRACE_MINUTES))
@@ -365,11 +372,13 @@ fn members_match(observed: &Observed, facts: &Reached, etcd: &Membership, now: T
         .filter(|m| !m.is_deleting())
         .filter_map(OwnedMachine::node_name)
         .any(|node| members.iter().all(|x| x.name != node) && settled(node));
+    // A member may be that of a Machine whose Node is not known yet.
     let all_have_nodes = observed.machines.iter().all(|m| m.node_name().is_some());
     !lacks_member && !(all_have_nodes && members_without_machine(observed, members).next().is_some())
 }
 
 fn nodes_without_machine(observed: &Observed, nodes: &[Node]) -> Vec<String> {
+    // The Node may be that of a Machine whose reference is not set yet.
     if observed.machines.iter().any(OwnedMachine::is_provisioning) {
         return Vec::new();
     }

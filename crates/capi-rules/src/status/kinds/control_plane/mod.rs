@@ -245,6 +245,8 @@ impl Observed {
             facts.etcd = Membership::NotAsked;
         }
         if !self.infrastructure_is_provisioned() || self.endpoint().is_none() {
+            // Machines of others are left out as well, or
+            // they would block a control plane that has none.
             self.machines.clear();
             self.orphans.clear();
             self.foreign.clear();

@@ -25,6 +25,7 @@ pub fn conditions(
     let types = if managed_etcd { &COMPONENTS[..] } else { &COMPONENTS[..3] };
     if machine.is_deleting() {
         let leaving = |type_: &str| condition(type_, Status::False, "Deleting", "Machine is deleting");
+        // Upstream still judges the Node of a Machine that leaves, but not its pods.
         let labels = node.map_or_else(|| leaving(LABELS_AND_TAINTS), |node| labels_and_taints(machine, node));
         return std::iter::once(labels).chain(types.iter().map(|t| leaving(t))).collect();
     }
@@ -85,6 +86,8 @@ fn taint_is_expected(machine: &OwnedMachine) -> bool {
         return true;
     }
     let Some(config) = &machine.bootstrap else { return false };
+    // The stored configuration may have both halves; kubeadm
+    // used the join half if it names a control plane.
     let join = config.spec.join_configuration.as_ref().filter(|j| j.control_plane.is_some());
     let registration = match join {
         Some(join) => join.node_registration.as_ref(),
@@ -98,6 +101,7 @@ fn taint_is_expected(machine: &OwnedMachine) -> bool {
 fn pod_condition(type_: &str, name: &str, node: &Node, pods: &Result<Vec<Pod>, String>) -> Option<Condition> {
     let say = |status, reason: &str, message: &str| Some(condition(type_, status, reason, message));
     let ready = node_condition(node, "Ready");
+    // The kubelet does not report, so the pods are as they were when it last did.
     if ready.is_some_and(|c| c.status == "Unknown") {
         return say(
             Status::Unknown,
@@ -115,6 +119,7 @@ fn pod_condition(type_: &str, name: &str, node: &Node, pods: &Result<Vec<Pod>, S
         "Running" => Some(running(type_, pod)),
         "Succeeded" | "Failed" => say(Status::False, "Failed", "All the containers have been terminated"),
         "Unknown" => say(Status::Unknown, "InspectionFailed", "Pod is reporting Unknown status"),
+        // Upstream has no case for other phases, and leaves the stored condition.
         _ => None,
     }
 }
@@ -140,6 +145,7 @@ fn running(type_: &str, pod: &Pod) -> Condition {
         .map(|w| w.reason.as_deref().unwrap_or_default())
         .collect();
     if !waiting.is_empty() {
+        // Waiting is normal at a start; after a crash it is a back-off.
         let crashed = containers
             .iter()
             .filter_map(|c| c.last_state.as_ref()?.terminated.as_ref())

@@ -130,6 +130,7 @@ pub fn deleting(observed: &Observed, failed: bool, now: Timestamp) -> Condition 
     const TYPE: &str = "Deleting";
     let (reason, message) = match deletion(observed) {
         None => return say(TYPE, Status::False, "NotDeleting", ""),
+        // The failure first, as upstream: what is waited for is not under way.
         Some(Deletion::Workers | Deletion::Machines) if failed => ("InternalError", CHECK_LOGS.to_owned()),
         Some(Deletion::Completed) => ("DeletionCompleted", "Deletion completed".to_owned()),
         Some(Deletion::Workers) => ("WaitingForWorkersDeletion", workers_message(observed)),

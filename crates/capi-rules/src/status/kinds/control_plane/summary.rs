@@ -49,6 +49,7 @@ pub fn status(observed: &Observed, pass: &Pass, now: Timestamp) -> KubeadmContro
     set_versions(&mut new, observed);
     let initialized = initialized(observed);
     let remediation = last_remediation(observed);
+    // Upstream returns these failures as errors, which leave the generation unobserved.
     let completed = pass.completed && initialized.is_ok() && remediation.is_ok();
     let initialized = initialized.unwrap_or(false);
     if initialized {
@@ -58,6 +59,7 @@ pub fn status(observed: &Observed, pass: &Pass, now: Timestamp) -> KubeadmContro
     new.ready_replicas = Some(machines::count_true(machines.iter().map(|m| m.ready)));
     new.available_replicas = Some(machines::count_true(machines.iter().map(|m| m.available)));
     new.up_to_date_replicas = Some(machines::count_true(machines.iter().map(|m| m.up_to_date)));
+    // Kept when nothing is found: the annotation goes with the replacement, and the record stays.
     new.last_remediation = remediation.ok().flatten().or(new.last_remediation);
     new.conditions = conditions(observed, pass, initialized, now);
     let generation = observed.control_plane.metadata.generation;
@@ -88,6 +90,8 @@ fn conditions(observed: &Observed, pass: &Pass, initialized: bool, now: Timestam
     draft.set(machines::up_to_date("MachinesUpToDate", &machines, now));
     draft.set(machines::remediating(&machines, "KubeadmControlPlane"));
     draft.set(scaling::deleting(observed, pass.deletion_failed, now));
+    // Last: it reads conditions that were set above,
+    // Initialized and CertificatesAvailable among them.
     draft.set(available_now(observed, pass, initialized, draft.list(), now));
     draft.finish()
 }
@@ -119,6 +123,7 @@ fn initialized(observed: &Observed) -> Result<bool, Failed> {
     if observed.is_initialized() {
         return Ok(true);
     }
+    // Otherwise the rest of a first Machine that failed would make the control plane initialized.
     if let [only] = observed.machines.as_slice()
         && (only.is_deleting() || only.awaits_remediation())
     {
@@ -132,6 +137,7 @@ fn initialized(observed: &Observed) -> Result<bool, Failed> {
 }
 
 fn set_versions(status: &mut KubeadmControlPlaneStatus, observed: &Observed) {
+    // The kubelet first: in an update in place the spec is ahead of the host.
     let seen = observed.machines.iter().map(|m| (m.kubelet_version().unwrap_or(m.version()), 1));
     status.versions = versions::count(seen);
     if let Some(first) = status.versions.first() {

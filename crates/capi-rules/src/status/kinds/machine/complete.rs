@@ -33,6 +33,7 @@ fn bootstrap_is_read(o: &Observed) -> bool {
                     || !bootstrap.data_secret_created()
                     || offered_data_secret(bootstrap).is_some()
             };
+            // With a name on the Machine upstream reads no more of the object.
             o.machine.spec.bootstrap.data_secret_name.is_some()
                 || (!bootstrap.data_secret_created_is_malformed() && offers())
         }
@@ -46,6 +47,7 @@ fn infrastructure_is_read(o: &Observed) -> bool {
         External::NotFound { .. } => {
             o.is_deleting() || initialization(&o.machine).infrastructure_provisioned != Some(true)
         }
+        // The reference is required, so its absence is as wrong as an object that cannot be read.
         External::NotSet | External::Unreadable { .. } => false,
     }
 }
@@ -53,6 +55,7 @@ fn infrastructure_is_read(o: &Observed) -> bool {
 fn node_is_read(o: &Observed) -> bool {
     let has_id = o.machine.spec.provider_id.as_ref().is_some_and(|id| !id.is_empty());
     match &o.node {
+        // Without an ID upstream stops before it asks for a connection.
         NodeReading::NotConnected => !has_id && control_plane_initialized_since(&o.cluster).is_none(),
         NodeReading::NotFound => {
             o.is_deleting() || o.machine.status.as_ref().is_none_or(|s| s.node_ref.is_none())

@@ -273,6 +273,7 @@ pub fn offered_data_secret(bootstrap: &Provided) -> Option<&str> {
 /// The provider ID that the infrastructure object offers, when it is provisioned.
 pub fn offered_provider_id(o: &Observed) -> Option<&str> {
     let infrastructure = o.infrastructure.found().filter(|i| !i.is_deleting())?;
+    // Provisioned once is provisioned: a provider that takes it back is not followed.
     let was = || initialization(&o.machine).infrastructure_provisioned == Some(true);
     if !infrastructure.provisioned() && (infrastructure.provisioned_is_malformed() || !was()) {
         return None;
@@ -286,6 +287,7 @@ pub fn status(o: &Observed, now: Timestamp) -> MachineStatus {
     let mut status = o.machine.status.clone().unwrap_or_default();
     learn(&mut status, o);
     let course = deletion::course(o, now);
+    // Before the draft takes the conditions: the stage and its start times read the stored status.
     let deleting = match &o.told_deletion {
         Some(told) => told.into(),
         None => {
@@ -300,16 +302,20 @@ pub fn status(o: &Observed, now: Timestamp) -> MachineStatus {
     draft.set(infrastructure_ready(o, &status));
     node::judge(&mut draft, o, &status, now);
     draft.set(deleting);
+    // Before `UpToDate`, which repeats its message.
     draft.set(summary::updating(o));
     if let Some(up_to_date) = summary::up_to_date(o, &status, &draft, now) {
         draft.set(up_to_date);
     }
+    // After all parts: the summary reads the conditions of this pass.
     draft.set(summary::ready(o, &status, draft.list(), now));
+    // After `Updating`, which is one of the phases.
     let phase = phase(o, &status, draft.list());
     if status.phase.as_deref() != Some(phase) {
         status.phase = Some(phase.to_owned());
         status.last_updated = Some(to_k8s(now));
     }
+    // By the transition that `Ready` has just made.
     draft.set(summary::available(o, draft.list(), now));
     status.conditions = draft.finish();
     if complete::is_complete(o, &course.stage, now) {
@@ -352,6 +358,7 @@ fn learn(status: &mut MachineStatus, o: &Observed) {
         let known = status.node_info.get_or_insert_default();
         match node.status.as_ref().and_then(|s| s.node_info.as_ref()) {
             Some(reported) => learn_node_info(known, reported),
+            // A Node without info reports nothing, and upstream copies that as well.
             None => *known = NodeInfo::default(),
         }
     }
@@ -376,6 +383,7 @@ fn are_listed(known: &[MachineAddress], list: &Value) -> bool {
     let is = |known: &MachineAddress, entry: &Value| {
         entry["address"] == known.address.as_str() && entry["type"] == known.type_.as_str()
     };
+    // Compared before anything is made of them: in a settled fleet every pass comes by here.
     let list = list.as_array();
     list.is_some_and(|list| known.len() == list.len() && known.iter().zip(list).all(|(a, b)| is(a, b)))
 }
@@ -386,6 +394,7 @@ fn addresses(list: &Value) -> Option<Vec<MachineAddress>> {
         let text = |field: &str| entry[field].as_str().map(str::to_owned);
         Some(MachineAddress { address: text("address")?, type_: text("type")? })
     };
+    // A single malformed entry spoils the list, as decoding it does upstream; what is stored stays.
     list.as_array()?.iter().map(address).collect()
 }
 

@@ -43,6 +43,7 @@ enum Known<'a> {
 }
 
 fn known<'a>(draft: &Draft, o: &'a Observed, status: &MachineStatus, now: Timestamp) -> Known<'a> {
+    // Short interruptions leave what is known; only what was never said is filled in.
     let unreported = || draft.find(READY).is_none() || draft.find(HEALTHY).is_none();
     let last_probe = || {
         let text = o.probe.last_success.map(|at| format!("Last successful probe at {}", rfc3339(at)));
@@ -62,6 +63,7 @@ fn known<'a>(draft: &Draft, o: &'a Observed, status: &MachineStatus, now: Timest
             Known::Before
         };
     }
+    // Counted from the initialization at the earliest: before that no probe could succeed.
     let last_heard = o.probe.last_success.map_or(initialized, |at| at.max(initialized));
     if now - last_heard > o.graces.conditions {
         return last_probe();
@@ -119,6 +121,7 @@ fn ready(node: &Node) -> NewCondition<'_> {
     } else {
         format!("* Node.Ready: {text}")
     };
+    // The Node's own time: MachineHealthChecks count timeouts from it.
     let since = found.last_transition_time.clone().unwrap_or(UNSTAMPED);
     NewCondition { since, ..NewCondition::new(READY, status, reason, message) }
 }

@@ -58,12 +58,14 @@ pub(super) fn up_to_date(
     if !lines.is_empty() {
         return no("NotUpToDate", lines.join("\n"));
     }
+    // After the template: a change that came meanwhile is the stronger reason.
     if let Some(updating) = draft.find("Updating").filter(|c| c.status == "True") {
         let text = if updating.message.is_empty() { IN_PLACE } else { &updating.message };
         return no("Updating", format!("* {text}"));
     }
     let kubelet = status.node_info.as_ref().map_or("", |info| info.kubelet_version.as_str());
     let wanted = o.machine.spec.version.as_deref().unwrap_or_default();
+    // After an update in place the spec has the new version before the kubelet runs it.
     if !kubelet.is_empty() && kubelet != wanted {
         return no("Updating", format!("* Node.status.nodeInfo.kubeletVersion {kubelet}, {wanted} required"));
     }
@@ -85,10 +87,13 @@ pub(super) fn ready(
     let mut summary = Summary::new("Ready", types, Reasons::READY);
     summary.negative = Cow::Borrowed(&NOT_WHILE);
     summary.add_gates(&o.machine.spec.readiness_gates);
+    // Most Machines have no health check.
     summary.ignored_if_missing = &["HealthCheckSucceeded"];
     summary.exceptions = Some(&exceptions);
     summary.transform = Some(group_control_plane_lines);
     if deleting {
+        // The condition itself may carry a long drain
+        // message, which would fill every summary above it.
         summary.overrides.push(deleting_for_summary(o, status, conditions, now));
     }
     summary.of(conditions)
@@ -123,6 +128,7 @@ fn deleting_for_summary(
     message.push_str(&format!(", stage: {reason}"));
     let drain = status.deletion.as_ref().and_then(|d| d.node_drain_start_time.as_ref());
     let slow = drain.is_some_and(|at| now - from_k8s(at) > SLOW_DRAIN);
+    // Causes only where somebody may have to act: a fresh drain is expected to meet them.
     if since > STALE_DELETION && reason == "DrainingNode" && slow {
         let causes = drain_causes(detail);
         if !causes.is_empty() {

@@ -55,6 +55,7 @@ pub fn differences(live: &Value, spec: &Value, version: &str) -> Vec<FieldDiffer
     let desired = normalised(desired_join(spec, version));
     let as_join = normalised(join_form(live, &desired));
     let found = fields::differences(&as_join, &desired, &HIDDEN);
+    // Only the first Machine has an init configuration, which need not equal any join form.
     if found.is_empty() || is_join(live) {
         return found;
     }
@@ -70,6 +71,7 @@ pub fn prepared(live: &Value, spec: &Value, version: &str) -> [Value; 2] {
         let path = format!("/clusterConfiguration/{field}");
         remove(&mut current, &path);
         if let (Some(value), Some(current)) = (desired.pointer(&path), current.as_object_mut()) {
+            // Upstream copies these from the desired side: nothing on the host follows them.
             current.entry("clusterConfiguration").or_insert_with(|| json!({}))[field] = value.clone();
         }
     }
@@ -107,6 +109,7 @@ fn join_form(live: &Value, desired: &Value) -> Value {
     let mut form = object(live);
     let init = form.remove("initConfiguration").unwrap_or(Value::Null);
     let mut join = Map::new();
+    // Both forms share these only; the rest of init is used once, at the first boot.
     for field in ["timeouts", "patches", "skipPhases", "nodeRegistration"] {
         if let Some(value) = init.get(field) {
             join.insert(field.to_owned(), value.clone());
@@ -115,6 +118,7 @@ fn join_form(live: &Value, desired: &Value) -> Value {
     let endpoint =
         init.get("localAPIEndpoint").map_or_else(|| json!({}), |e| json!({ "localAPIEndpoint": e }));
     join.insert("controlPlane".to_owned(), endpoint);
+    // Init has no such field, so any desired value counts as there.
     if let Some(path) = desired.pointer("/joinConfiguration/caCertPath") {
         join.insert("caCertPath".to_owned(), path.clone());
     }

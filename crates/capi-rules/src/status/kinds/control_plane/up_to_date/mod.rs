@@ -116,6 +116,7 @@ pub fn next_due(owner: &KubeadmControlPlane, machine: &OwnedMachine, now: Timest
 fn certificates_due_at(owner: &KubeadmControlPlane, machine: &OwnedMachine) -> Option<Timestamp> {
     let days = owner.spec.rollout.as_ref()?.before.as_ref()?.certificates_expiry_days?;
     let expiry = machine.machine.status.as_ref()?.certificates_expiry_date.as_ref()?;
+    // Checked: a number of days from outside may lead out of the range of dates.
     from_k8s(expiry).checked_sub_signed(TimeDelta::days(i64::from(days)))
 }
 
@@ -179,6 +180,7 @@ pub fn up_to_date_condition(differences: &[Difference], machine: Progress<'_>) -
         let message = message.map_or(IN_PLACE, |c| c.message.as_str());
         return condition(TYPE, Status::False, "Updating", format!("* {message}"));
     }
+    // After an update in place the spec has the new version before the host does.
     match machine.kubelet_version.filter(|kubelet| *kubelet != machine.version) {
         Some(kubelet) => condition(
             TYPE,

@@ -61,6 +61,7 @@ fn look_into_logs(what: &str) -> String {
 /// Notes when the stages on the way began; timeouts count from there.
 pub(in super::super) fn record_starts(status: &mut MachineStatus, course: &Course, now: Timestamp) {
     let before = status.deletion.clone().unwrap_or_default();
+    // Set once: a stage that comes again must not start its timeout anew.
     let start =
         |stored: &Option<Time>, reached: bool| stored.clone().or_else(|| reached.then(|| to_k8s(now)));
     let (drain_hooks, end_hooks) = (

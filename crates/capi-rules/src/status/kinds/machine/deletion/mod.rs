@@ -89,6 +89,7 @@ impl Course {
     }
 
     fn walk(&mut self, o: &Observed, now: Timestamp) -> Stage {
+        // First: without a Node to delete neither hooks before the drain nor volumes matter.
         let node_goes = match node_deletion_allowed(o) {
             Ok(allowed) => allowed,
             Err(error) => return Stage::CannotTell(error),
@@ -96,16 +97,19 @@ impl Course {
         if node_goes && let Some(stage) = self.clear_node(o, now) {
             return stage;
         }
+        // After the drain: these hooks hold the host, such as a control plane its etcd member.
         let hooks = hooks(o, annotation::PRE_TERMINATE_HOOK_PREFIX);
         if !hooks.is_empty() {
             return Stage::PreTerminateHooks(hooks);
         }
+        // The host before its configuration: a host that boots late still reads the data.
         if !is_gone(&o.infrastructure) {
             return Stage::Infrastructure;
         }
         if o.machine.spec.bootstrap.config_ref.is_some() && !is_gone(&o.bootstrap) {
             return Stage::Bootstrap;
         }
+        // Last: a kubelet that still ran would register its Node again.
         if node_goes && !matches!(leaving_node(o), NodeReading::NotFound) {
             return Stage::Node;
         }
@@ -118,6 +122,8 @@ impl Course {
             return Some(Stage::PreDrainHooks(hooks));
         }
         if drain_applies(o, now) {
+            // Noted even when nothing is left to drain, for
+            // its start is recorded and its end reported.
             self.drains = true;
             if let Some(stage) = drain(o, now) {
                 return Some(stage);
@@ -154,6 +160,7 @@ impl Course {
 /// The provider ID that leads to the Node when the Machine has none and its Node was never met: the one
 /// of its infrastructure.
 pub fn borrowed_id(o: &Observed) -> Option<&str> {
+    // Only for a deletion that comes before the first meeting: else the Node would stay behind.
     let own = o.machine.spec.provider_id.as_ref().is_some_and(|id| !id.is_empty());
     if own || !o.is_deleting() || o.cluster.metadata.deletion_timestamp.is_some() || o.node_name().is_some() {
         return None;
@@ -183,6 +190,7 @@ fn grounds<'a>(o: &'a Observed, node: &'a Node, tenants: &'a Tenants) -> Grounds
 
 /// `None` when nothing is left to drain.
 fn drain(o: &Observed, now: Timestamp) -> Option<Stage> {
+    // Without a stored start the timeout would begin anew with each pass, and never end.
     if o.failed == Some(Failed::RecordDrainStart) {
         return Some(Stage::CannotTell("the start of the drain could not be stored".to_owned()));
     }
@@ -211,11 +219,13 @@ fn volumes(o: &Observed, now: Timestamp) -> Option<Stage> {
         Ok(node) => node,
         Err(error) => return Some(Stage::VolumesUnknown(error)),
     };
+    // The kubelet cannot report that volumes are detached, so waiting would not end.
     if is_unreachable(node) {
         return None;
     }
     let StorageReading::Known(storage) = &o.storage else { return Some(Stage::VolumeDetach(None)) };
     let attached = match attached(node, storage) {
+        // Before Pods are read: most Nodes have nothing attached after a drain.
         Ok(attached) if attached.is_empty() => return None,
         Ok(attached) => attached,
         Err(error) => return Some(Stage::VolumesUnknown(error)),
@@ -238,17 +248,20 @@ fn volumes(o: &Observed, now: Timestamp) -> Option<Stage> {
 /// # Errors
 /// Why it is not known.
 pub fn node_deletion_allowed(o: &Observed) -> Result<bool, String> {
+    // With the Cluster all Nodes go: to drain them would only cost time.
     if o.cluster.metadata.deletion_timestamp.is_some() || o.node_name().is_none() {
         return Ok(false);
     }
     match &o.control_plane {
         External::Unreadable { kind, error } => return Err(format!("{kind} could not be read: {error}")),
         External::Found(control_plane) if control_plane.is_deleting() => return Ok(false),
+        // An external control plane has no Machines that could be counted.
         External::Found(control_plane) if control_plane.flag(&["status", "externalManagedControlPlane"]) => {
             return Ok(true);
         }
         External::Found(_) | External::NotFound { .. } | External::NotSet => {}
     }
+    // Without a control plane Machine there is no API server that a drain could ask.
     Ok(o.control_plane_machines_left > 0)
 }
 
@@ -279,6 +292,7 @@ pub fn progress(o: &Observed) -> DeletionProgress {
 
 fn expired(start: Option<&Time>, limit_s: Option<i32>, now: Timestamp) -> bool {
     let limit = TimeDelta::seconds(i64::from(limit_s.unwrap_or(0)));
+    // 0 and unset both mean that there is no limit.
     limit > TimeDelta::zero() && start.is_some_and(|at| now - from_k8s(at) >= limit)
 }
 
