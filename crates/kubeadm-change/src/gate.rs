@@ -53,6 +53,8 @@ impl Doing {
     /// What carrying out the change of a record begins with.
     pub fn begin(record: &ChangeRecord, by_people: bool) -> Self {
         let taken = record.takes_back.as_ref();
+        // The manifest of a half-done change may be on disk though its pod never came up: what runs
+        // proves nothing, and each is written once. People would get the same lines at every call.
         let rewrites = !by_people && taken.is_some_and(|taken| taken.was_open);
         Self { by_people, mends: taken.is_some(), rewrites, ..Self::default() }
     }
@@ -84,6 +86,7 @@ pub fn next(plan: &ChangePlan, items: &[ProgressItem], running: &Running, doing:
         return match state {
             ItemState::Done if is_rewritten => begin(plan, items, running, (doing, at)),
             ItemState::Done => continue,
+            // The node may be silent because of what is taken back: waiting for it would not end.
             ItemState::Unknown if is_unseen && doing.mends && !is_performed => {
                 begin(plan, items, running, (doing, at))
             }
@@ -94,6 +97,7 @@ pub fn next(plan: &ChangePlan, items: &[ProgressItem], running: &Running, doing:
                 }
                 continue;
             }
+            // Nothing will ever show that it is done: this run has done it, or it is left to people.
             ItemState::Manual if is_performed || doing.by_people => continue,
             ItemState::Failed | ItemState::Unknown if !is_settling => NextMove::Stop(words),
             ItemState::Failed | ItemState::Unknown | ItemState::InProgress => NextMove::Wait(words),

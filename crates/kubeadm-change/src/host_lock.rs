@@ -11,7 +11,9 @@ pub const BUSY: i32 = 75;
 
 /// A line that is begun only when nothing else is at work on its host; otherwise it ends with [`BUSY`] at once.
 pub fn alone(line: &CommandLine) -> CommandLine {
+    // A kubeadm that somebody else started holds no lock, so it is looked for by name, under the lock.
     let without_kubeadm = line.clone().behind("pgrep -x kubeadm && exit 75; ");
+    // `-n`: whoever sends commands shows the wait and ends it, which a shell on the host could not.
     CommandLine::of("flock -n -E 75 /run/capstan-change.lock sh -c {}", [without_kubeadm.as_str()])
 }
 

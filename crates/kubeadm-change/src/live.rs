@@ -57,6 +57,7 @@ fn cri_socket(objects: &[Value], name: &str) -> Option<String> {
     let mut nodes = objects.iter().filter(|object| object["kind"] == "Node");
     let node = nodes.find(|node| node["metadata"]["name"] == name)?;
     let socket = node["metadata"]["annotations"][CRI_SOCKET].as_str()?;
+    // The socket stands in a file of kubeadm, and whoever may write Nodes has chosen it.
     socket.starts_with("unix:///").then(|| socket.to_owned())
 }
 
@@ -78,11 +79,14 @@ fn live_node(name: &str, pods: &BTreeMap<&'static str, &Value>) -> Option<LiveNo
     let beyond = pods.iter().map(|(component, pod)| (*component, beyond::differences(component, pod)));
     let beyond = beyond.filter(|(_, lines)| !lines.is_empty()).collect();
     let running = static_pods.get(API_SERVER)?;
+    // A manifest without kubeadm's annotation still has the flags.
     let (address, port) = split_endpoint(endpoint).or_else(|| {
         Some((flag(running, "advertise-address")?.to_owned(), flag(running, "secure-port")?.parse().ok()?))
     })?;
     let mut host = HostFacts::new(name, &address);
     host.port = port;
+    // kubeadm mounts only those folders of authorities that the host has, and names each of these
+    // volumes after its path.
     host.ca_folders = running
         .volumes
         .iter()
@@ -91,10 +95,12 @@ fn live_node(name: &str, pods: &BTreeMap<&'static str, &Value>) -> Option<LiveNo
         })
         .map(|volume| volume.host_path.clone())
         .collect();
+    // The variables came from the shell that ran kubeadm, so no document has them.
     host.proxy_variables = proxies(running);
     host.etcd_tag = static_pods.get(ETCD).and_then(|pod| tag_of(&pod.image)).map(str::to_owned);
     host.joined_members = static_pods.get(ETCD).map_or_else(Vec::new, joined_members);
     let manager = static_pods.get(CONTROLLER_MANAGER);
+    // Without the authority's key on the host kubeadm leaves the flag empty.
     host.external_ca = manager.is_some_and(|pod| flag(pod, "cluster-signing-key-file") == Some(""));
     Some(LiveNode { host, static_pods, beyond })
 }
@@ -124,6 +130,7 @@ fn proxies(pod: &StaticPod) -> Vec<(String, String)> {
 }
 
 fn joined_members(etcd: &StaticPod) -> Vec<String> {
+    // Only `kubeadm join` writes it; the first member has its own name alone.
     if flag(etcd, "initial-cluster-state") != Some("existing") {
         return Vec::new();
     }

@@ -86,6 +86,7 @@ impl NodeFile {
         if let (NodeFileKind::Certificates, Ok(settings)) =
             (self.kind, ClusterSettings::new(&cluster.new, None))
         {
+            // kubeadm keeps certificates that it finds: only in an empty folder it makes new ones.
             configuration["certificatesDir"] = new_certificates(settings.certificates_dir(), plan).into();
         }
         Ok(format!("{}---\n{}", yaml::write(&init), yaml::write(&configuration)))
@@ -100,6 +101,7 @@ fn keep_etcd_tag(configuration: &mut Value, host: &HostFacts, cluster: &WantedDo
     let is_free = |etcd: &Value| {
         etcd["external"].is_null() && matches!(etcd["local"]["imageTag"].as_str(), None | Some(""))
     };
+    // A tag on one side is a wish about etcd: what runs may be on its way between both.
     if sides.iter().all(is_free) {
         configuration["etcd"]["local"]["imageTag"] = tag.as_str().into();
     }

@@ -61,6 +61,7 @@ impl HostNeeds {
             lines.push(CommandLine::of("df -Pk /etc/kubernetes {}", [data]));
             lines.push(CommandLine::of("du -sk {}", [&format!("{data}/member/snap")]));
         }
+        // The status says whether the host can be asked; what is missing is in the answer.
         lines.push(CommandLine::of("true", []));
         CommandLine::one_after_the_other(&lines)
     }
@@ -85,6 +86,7 @@ impl HostNeeds {
 
     fn too_full(&self, answer: &str) -> Option<String> {
         let data = self.snapshot.as_ref()?;
+        // Data and kept files may be on two file systems, and the snapshot passes through both.
         let free = answer.lines().filter_map(free_kib).min()?;
         let folder = format!("{data}/member/snap");
         let used =
@@ -103,6 +105,7 @@ impl HostNeeds {
 fn free_kib(line: &str) -> Option<u64> {
     let columns: Vec<&str> = line.split_whitespace().collect();
     let [_, _, _, free, used, ..] = columns.as_slice() else { return None };
+    // The head of the table and other lines of the answer have no percentage there.
     used.strip_suffix('%')?.parse::<u64>().ok()?;
     free.parse().ok()
 }
@@ -120,6 +123,7 @@ fn programs(steps: &[&PlannedStep]) -> BTreeSet<&'static str> {
     let is_used = |program: &&&str| {
         let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '/' | '_');
         let lines = || steps.iter().flat_map(|step| &step.commands);
+        // Lines of kubectl are run where the API is reached, not on the host.
         let on_host = lines().map(CommandLine::as_str).filter(|line| !line.starts_with("kubectl "));
         on_host.flat_map(|line| line.split(|c: char| !is_word(c))).any(|word| word == **program)
     };

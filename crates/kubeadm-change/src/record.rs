@@ -167,6 +167,7 @@ impl ChangeRecord {
         last: Option<&Self>,
         beginning: Beginning<'_>,
     ) -> Result<Self, convert::ConvertError> {
+        // A document that stays as it is stands on both sides: the record alone can restore all ConfigMaps.
         let mut after = stored.clone();
         for (map, text) in texts_of(wanted)? {
             after.insert(map.to_owned(), text);
@@ -212,6 +213,7 @@ impl ChangeRecord {
         };
         let documents = stored.documents.iter().filter(|document| document.kind.stored_in().is_some());
         let documents = documents.map(|document| {
+            // A document that this change did not touch stays as it is now, whoever changed it since.
             let kept = before.document(document.kind).filter(|_| changed(document.kind));
             WantedDocument {
                 kind: document.kind,
@@ -251,6 +253,7 @@ impl ChangeRecord {
                 changes: self.changes.clone(),
             });
         }
+        // The newest are last, so the oldest fall off the front; a ConfigMap holds 1 MiB at most.
         let begin = history.len().saturating_sub(HISTORY_MAX);
         history.split_off(begin)
     }

@@ -158,6 +158,7 @@ impl Running {
         let nodes = self.control_plane.iter().map(|node| node.host.name.as_str());
         nodes.filter(|node| *node != except).find(|name| {
             let Some(node) = self.nodes.get(*name) else { return false };
+            // A mirror pod stays Ready in the API when its kubelet reports to the API server that is down.
             let is_silent = component == API_SERVER && matches!(node.api_server, Sighting::Unknown(_));
             is_silent || node.pods.get(component).is_some_and(|pod| !pod.ready)
         })
@@ -175,9 +176,11 @@ impl Running {
                 _ => None,
             })
         };
+        // The furthest of all members counts, that of `except` too: the others must have kept up with it.
         let most = known().map(|member| member.committed).max().unwrap_or_default();
         members().find_map(|(name, member)| {
             let why = match member {
+                // A missing right does not pass by waiting: the change would never go on.
                 Sighting::NotAsked | Sighting::Hidden(_) => return None,
                 Sighting::Unknown(why) => why.clone(),
                 Sighting::Known(member) if !member.has_leader => "it knows no leader".to_owned(),
@@ -250,6 +253,7 @@ fn pod(object: &Value) -> PodState {
     let waiting = statuses.map(|status| &status["state"]["waiting"]).find(|waiting| {
         waiting["reason"]
             .as_str()
+            // Every start passes through these two; other reasons last until somebody acts.
             .is_some_and(|reason| !matches!(reason, "ContainerCreating" | "PodInitializing"))
     });
     let words = |waiting: &Value| {
@@ -278,6 +282,7 @@ pub const DRAINED: &str = "capstan.dev/drained-by-change";
 pub const RESTARTED: &str = "kubectl.kubernetes.io/restartedAt";
 
 fn is_observed(object: &Value) -> bool {
+    // Before the controller has seen a new template its counts are of the old one, and look rolled out.
     object["status"]["observedGeneration"].as_u64() >= object["metadata"]["generation"].as_u64()
 }
 
@@ -300,6 +305,7 @@ fn deployment(object: &Value) -> AddonState {
     AddonState {
         image,
         restarted_at,
+        // The default of apps/v1 for a Deployment without replicas.
         wanted: object["spec"]["replicas"].as_u64().unwrap_or(1),
         updated: count("updatedReplicas"),
         available: count("availableReplicas"),
@@ -318,6 +324,7 @@ pub fn coredns_image(objects: &[Value]) -> Option<String> {
 /// When the data of a ConfigMap was last written, as its managers noted it: RFC 3339; empty when nothing is noted.
 pub fn written_at(config_map: &Value) -> String {
     let managers = config_map["metadata"]["managedFields"].as_array().into_iter().flatten();
+    // Labels and annotations have managers and times, too: only writers of the data count.
     let of_data = managers.filter(|manager| !manager["fieldsV1"]["f:data"].is_null());
     of_data.filter_map(|manager| manager["time"].as_str()).max().unwrap_or_default().to_owned()
 }

@@ -13,6 +13,7 @@ const KEPT_MAX: usize = 3;
 /// Keeps what stands on a host before a plan, once, and removes what plans of long ago kept.
 pub fn keep(plan: &str) -> Vec<CommandLine> {
     let kept = folder(plan);
+    // A copy that was interrupted has the other name, and is never taken for what stood there.
     let (manifests, half) = (format!("{kept}/manifests"), format!("{kept}/manifests.new"));
     let words = [&manifests, &half, MANIFESTS, &half, &half, &manifests].map(|word| word as &str);
     vec![

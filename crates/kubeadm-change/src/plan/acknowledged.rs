@@ -51,6 +51,7 @@ impl ChangePlan {
     /// Everything that has to be acknowledged before the plan may be carried out: changes by their paths (with the kind of the
     /// document where several have that path), and what is written over what somebody changed, as `COMPONENT/NODE`.
     pub fn conditions(&self) -> Vec<String> {
+        // A block that --force passes is among them: force lifts the refusal, not the acknowledgement.
         let advised = self.changes.iter().filter(|judged| judged.finding.verdict != Judgement::Ok);
         let mut names: Vec<String> = advised
             .map(|judged| {
@@ -71,6 +72,7 @@ impl ChangePlan {
 
     /// Do the steps write this manifest anew?
     fn is_written(&self, drift: &Drift) -> bool {
+        // M1 runs with `--etcd-upgrade=false`: only E1 takes drift of etcd back.
         let step = if drift.component == ETCD { StepId::E1 } else { StepId::M1 };
         self.steps_of(step).any(|node| node == drift.node)
     }

@@ -18,8 +18,10 @@ pub(super) struct DerivedPath {
 
 /// Adds to the target what follows from its changes.
 pub(super) fn add(target: &mut WantedDocuments) -> Vec<DerivedPath> {
+    // No condition of a case with links looks at what runs.
     let facts = ClusterFacts::default();
     let mut derived = Vec::new();
+    // Collected before anything is derived: a derived change brings no further ones.
     let asked: Vec<FieldChange> = target
         .documents
         .iter()
@@ -46,6 +48,7 @@ pub(super) fn marked(mut change: FieldChange, derived: &[DerivedPath]) -> FieldC
 
 fn kube_proxy(target: &mut WantedDocuments, change: &FieldChange, derived: &mut Vec<DerivedPath>) {
     let Some(proxy) = target.document_mut(DocumentKind::Proxy) else { return };
+    // A value that the request names itself wins over the derived one.
     if proxy.new["clusterCIDR"] != proxy.old["clusterCIDR"] {
         return;
     }
@@ -60,9 +63,11 @@ fn kube_proxy(target: &mut WantedDocuments, change: &FieldChange, derived: &mut 
 /// The controller manager refuses node-cidr-mask-size with two families: it has one flag for each then.
 fn node_masks(target: &mut WantedDocuments, change: &FieldChange, derived: &mut Vec<DerivedPath>) {
     const BOTH: &str = "node-cidr-mask-size";
+    // The stored size was that of the single family, so it belongs to that family from now on.
     let first_is_ipv6 = change.old.as_str().is_some_and(|range| range.contains(':'));
     let Some(cluster) = target.document_mut(DocumentKind::Cluster) else { return };
     let Some(Value::Array(flags)) = cluster.new["controllerManager"].get_mut("extraArgs") else { return };
+    // Without the flag the controller manager has a default for each family: nothing to split.
     let Some(at) = flags.iter().position(|flag| flag["name"] == BOTH) else { return };
     let size = flags[at]["value"].clone();
     let own = if first_is_ipv6 { "node-cidr-mask-size-ipv6" } else { "node-cidr-mask-size-ipv4" };

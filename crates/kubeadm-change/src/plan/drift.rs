@@ -36,6 +36,7 @@ pub fn name_open_change(
     let documents = record.documents().unwrap_or_default();
     let Some(cluster) = documents.document(DocumentKind::Cluster) else { return Ok(()) };
     let before = ClusterSettings::new(&cluster.old, None)?;
+    // What differs from the old configuration too drifted before this change, which is not the reason.
     let others = find(&before, &before, facts)?;
     let is_other =
         |drift: &Drift| others.iter().any(|o| (&o.node, &o.component) == (&drift.node, &drift.component));
@@ -61,13 +62,17 @@ pub fn find(
             let empty = StaticPod::default();
             let expected = rendered.static_pods.get(component).unwrap_or(&empty);
             let mut differences = pod_differences(expected, live);
+            // A half-done change has nodes with the new manifest: what is on its way there is not drift.
             let going = pod_differences(expected, after.static_pods.get(component).unwrap_or(&empty));
             differences.retain(|line| !going.contains(line));
             let is_beyond = differences.is_empty();
             let beyond = node.beyond.get(component).into_iter().flatten();
             differences
+                // With RootlessControlPlane kubeadm itself writes security contexts, with users of
+                // each host.
                 .extend(beyond.filter(|line| !is_rootless || !line.contains("securityContext")).cloned());
             if !differences.is_empty() {
+                // No difference of flags, image or volumes: only what no configuration can say is left.
                 let likely = if is_beyond { BY_HAND } else { likely(&differences) }.into();
                 found.push(Drift {
                     node: node.host.name.clone(),

@@ -25,6 +25,7 @@ pub(super) fn settle(judged: &mut [JudgedChange], nodes: &[(NodeArtefacts, NodeA
                 values(component, before, flag) == values(component, after, flag)
             })
         };
+        // `all` over no nodes is true, and would let every flag pass where nothing was rendered.
         if !nodes.is_empty() && nodes.iter().all(is_same) {
             let finding = &mut judged.finding;
             finding.verdict = Judgement::Ok;
@@ -42,6 +43,7 @@ fn values(component: &str, pod: &StaticPod, flag: &str) -> Vec<String> {
     let given: Vec<String> = flags(pod, flag).into_iter().map(spelled).collect();
     let by_itself = BY_ITSELF.iter().find(|(of, known, _)| *of == component && *known == flag);
     match by_itself {
+        // A flag that is written with the value of the default changes nothing either.
         Some((_, _, value)) if given.is_empty() => vec![(*value).to_owned()],
         _ => given,
     }

@@ -15,6 +15,8 @@ use super::JudgedChange;
 pub(super) fn snapshot(settings: &ClusterSettings<'_>, id: &str) -> Vec<CommandLine> {
     let data = settings.etcd_data_dir();
     let (taken, kept) = (format!("{data}/capstan-{id}.db"), host_folder::folder(id));
+    // Data and kept files may be on two file systems, where `mv` copies: only the rename from
+    // `.part` within one folder is atomic, so a file with the final name is always whole.
     let (snapshot, half) = (format!("{kept}/etcd.db"), format!("{kept}/etcd.db.part"));
     let pki = |name: &str| format!("{}/etcd/{name}", settings.certificates_dir());
     let etcdctl = CommandLine::of(
@@ -70,6 +72,7 @@ impl Reissue<'_> {
     pub(super) fn lines(&self) -> Vec<CommandLine> {
         let new = node_file::new_certificates(self.settings.certificates_dir(), self.plan);
         let kept = host_folder::folder(self.plan);
+        // A run that was killed while the manifest was away left it there: it comes back before all else.
         let mut lines = vec![put_back(self.component, &kept), can_sign(self.settings, self.authority)];
         lines.extend(self.prepared(&new));
         for (certificate, _) in &self.certificates {
@@ -92,6 +95,8 @@ impl Reissue<'_> {
         for end in ["crt", "key"] {
             let name = format!("{}.{end}", self.authority);
             let (from, to) = (self.in_use(&name), format!("{new}/{name}"));
+            // kubeadm signs with the authority that stands in the folder it writes to; a link
+            // leaves no second copy of the private key behind.
             lines.push(CommandLine::of("ln -s {} {}", [&from, &to]));
         }
         lines
@@ -102,6 +107,8 @@ impl Reissue<'_> {
         let mut lines = Vec::new();
         for (certificate, names) in &self.certificates {
             let made = format!("{new}/{certificate}");
+            // `openssl verify` looks at the certificate alone: without its key the component would
+            // not start.
             lines.push(CommandLine::of("test -s {}", [&format!("{made}.key")]));
             lines.extend(names.iter().map(|name| verified(&authority, name, &format!("{made}.crt"))));
         }
@@ -139,6 +146,8 @@ fn restarted(component: &str, kept: &str) -> CommandLine {
         [&format!("^{component}$")],
     );
     CommandLine::of(
+        // `;` and not `&&` behind the wait: the manifest comes back even when the container
+        // outlives the minute.
         "mv -f {} {} && { timeout 60 sh -c {}; mv -f {} {}; }",
         [&manifest, &away, runs.as_str(), &away, &manifest],
     )
@@ -165,10 +174,13 @@ pub(super) fn kubelet_is_well(configuration: &Value) -> Option<CommandLine> {
     let address = configuration["healthzBindAddress"].as_str().unwrap_or("127.0.0.1");
     let address = if address.contains(':') { format!("[{address}]") } else { address.to_owned() };
     let asked = CommandLine::of(
+        // `--noproxy`: a proxy variable of root's shell would send the question about the host away
+        // from it.
         "command -v curl >/dev/null || exit 0; until curl -sf --noproxy '*' {} >/dev/null; do sleep 1; done",
         [&format!("http://{address}:{port}/healthz")],
     );
     let words = "{ journalctl -u kubelet -n 3 -o cat --no-pager >&2; false; }";
+    // Port 0 switches the health check of a kubelet off.
     (port != 0).then(|| CommandLine::of("timeout 30 sh -c {}", [asked.as_str()]).or(words))
 }
 
@@ -214,9 +226,11 @@ pub(super) fn checks(judged: &[JudgedChange], settings: &ClusterSettings<'_>) ->
                 if list == "extraArgs" && (flag.ends_with("file") || flag.ends_with("config")) =>
             {
                 let path = change.new.as_str().filter(|path| path.starts_with('/'));
+                // The flag names a path within the container; on the host its volume may have another one.
                 path.map(|path| CommandLine::of("sha256sum -- {}", [&settings.on_host(component, path)]))
             }
             [_, PathStep::Field(list), PathStep::Item(_)] if list == "extraVolumes" => {
+                // The kubelet makes what has `OrCreate` itself: its absence is not a fault.
                 let is_made = change.new["pathType"].as_str().unwrap_or_default().ends_with("OrCreate");
                 let path = change.new["hostPath"].as_str().filter(|_| !is_made);
                 path.map(|path| CommandLine::of("test -e {}", [path]))

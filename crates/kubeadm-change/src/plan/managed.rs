@@ -48,6 +48,7 @@ pub(super) fn translate(
     for judged in judged.iter().filter(|judged| judged.change.kind == DocumentKind::Cluster) {
         set_field(&mut patch, &judged.change.path, &cluster.new);
     }
+    // A request of kubelet or kube-proxy alone leaves nothing for the object.
     (!patch.is_empty()).then(|| json!({"spec": {"kubeadmConfigSpec": {"clusterConfiguration": patch}}}))
 }
 
@@ -87,6 +88,7 @@ fn is_paused(object: &Value) -> bool {
 }
 
 fn block(judged: &mut JudgedChange, message: &str, alternative: &str) {
+    // The first reason stays: that of the rule says more than that of the webhook.
     if judged.finding.verdict == Judgement::Block {
         return;
     }
@@ -148,6 +150,7 @@ fn set_field(patch: &mut Map<String, Value>, path: &FieldPath, new: &Value) {
         inner = map;
     }
     let (name, value) = match *last {
+        // v1beta2 of Cluster API counts days, where kubeadm has a duration.
         VALIDITY => ("certificateValidityPeriodDays", days(&value).map_or(Value::Null, Value::from)),
         name => (name, value),
     };

@@ -177,10 +177,13 @@ pub fn plan(
 ) -> Result<ChangePlan, RenderError> {
     let mut facts = ClusterFacts::read(inputs);
     facts.etcd_database_bytes = options.etcd_database_bytes;
+    // Before anything is judged: the request is cut down to its first rollout in place.
     let rollout = rollouts::first(target);
     let mut judged = judged(target, &facts);
     let mut notes = target.notes.clone();
     let hosts = hosts(inputs, &facts, &mut notes);
+    // Before the KubeadmControlPlane judges: a change without effect passes its component, and may
+    // not pass the webhook.
     judge_by_manifests(&mut judged, target, &hosts);
     let control_plane_patch = match facts.managed_by {
         ManagedBy::ControlPlane => managed::translate(inputs, target, &mut judged, &mut notes),
@@ -231,6 +234,7 @@ fn add_steps(
     let (old, new) = ClusterSettings::pair(&cluster.old, &cluster.new)?;
     let stored = ClusterSettings::new(&cluster.old, None)?;
     if matches!(plan.state, PlanState::Invalid | PlanState::Blocked) {
+        // Nothing is going to be written, so no node can be half way to the target.
         plan.drift = drift::find(&stored, &stored, facts)?;
     } else {
         plan.drift = drift::find(&stored, &new, facts)?;
@@ -330,6 +334,7 @@ fn hosts(inputs: &Inputs, facts: &ClusterFacts, notes: &mut Vec<String>) -> Vec<
     notes.push(
         "no control plane node is known: steps are for one node NODE, to be done on each in turn".to_owned(),
     );
+    // An address of RFC 5737, which no host has: it shows that it is a placeholder.
     vec![HostFacts::new("NODE", "192.0.2.1")]
 }
 
@@ -342,6 +347,7 @@ fn identity(inputs: &Inputs, target: &WantedDocuments) -> ChangeId {
     for wanted in &target.documents {
         hash.update(format!("{}\n{}\n{}\n", wanted.kind.name(), wanted.old, wanted.new));
     }
+    // A plan that was agreed to under other rules is another plan.
     hash.update(rules::version());
     ChangeId::of_hash(&hash.finalize())
 }

@@ -33,6 +33,7 @@ pub(super) fn judge(judged: &mut [JudgedChange], before: &NodeArtefacts, after: 
         let pods = before.static_pods.get(component).zip(after.static_pods.get(component));
         let Some((old, new)) = pods else { continue };
         for unusable in unusable(new) {
+            // The new pod no longer has the mount: which volume was lost shows in the old one.
             let volume = mount_of(old, unusable.path).map(|mount| mount.name.as_str());
             for judged in judged.iter_mut().filter(|judged| judged.finding.verdict != Judgement::Block) {
                 if flag_of(&judged.change) == Some((folder, unusable.flag)) {
@@ -117,6 +118,7 @@ fn unusable(pod: &StaticPod) -> Vec<Unusable<'_>> {
 
 /// The files of the host that a flag names; what is in every container is none.
 fn files_of<'p>(flag: &str, value: &'p str) -> impl Iterator<Item = &'p str> {
+    // `runtime-config` is a list of API versions, not a file.
     let has_name = flag.ends_with("file") || flag.ends_with("config") && flag != "runtime-config";
     let names_files = has_name || flag == WRITTEN || OTHER_FILES.contains(&flag);
     // A pair of files has names of hosts behind it.
@@ -132,6 +134,7 @@ fn mount_of<'p>(pod: &'p StaticPod, path: &str) -> Option<&'p Mount> {
         let rest = path.strip_prefix(mount.mount_path.trim_end_matches('/'));
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
+    // As the kernel resolves mounts: the longest mount path covers those above it.
     pod.volume_mounts.iter().filter(holds).max_by_key(|mount| mount.mount_path.len())
 }
 

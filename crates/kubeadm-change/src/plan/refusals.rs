@@ -51,6 +51,7 @@ pub(super) fn block_etcd_image(
         judged.change.path.to_string() == "etcd.local.imageTag" && judged.finding.verdict != Judgement::Block
     };
     let Some(judged) = judged.iter_mut().find(is_of_image) else { return };
+    // What runs counts before what is stored: an earlier change of the image may not be rolled out.
     let running = host.etcd_tag.as_deref().or_else(|| tag_of(&old.image));
     let tags = running.zip(tag_of(&new.image));
     let refusal = tags.and_then(|(old, new)| hop(old, new)).or_else(|| with_its_flags(new));
@@ -79,6 +80,7 @@ fn with_its_flags(pod: &StaticPod) -> Option<NotAccepted> {
     let flags = pod.command.iter().filter_map(|argument| argument.strip_prefix("--")?.split_once('='));
     let list: Vec<Value> = flags.map(|(name, value)| json!({"name": name, "value": value})).collect();
     let etcd = json!({"etcd": {"local": {"extraArgs": list}}});
+    // The tables hold minor releases of etcd 3 only: a tag of another major would meet a wrong row.
     let minor = tolerant_tag(tag_of(&pod.image)?).ok().filter(|version| version.major == 3)?.minor;
     accepted::refused_flags(&etcd, None, Some(minor)).into_iter().next().map(|refused| refused.refusal)
 }
@@ -93,6 +95,7 @@ pub(super) fn flag_of(change: &FieldChange) -> Option<(&'static [&'static str], 
         let is_there =
             head.iter().zip(*folder).all(|(step, name)| *step == PathStep::Field((*name).to_owned()));
         match rest {
+            // `..`: a change of one value of a flag and of the whole entry have different depths.
             [PathStep::Field(list), PathStep::Item(flag), ..] if is_there && list == "extraArgs" => {
                 Some((*folder, flag.as_str()))
             }

@@ -80,6 +80,7 @@ pub(super) fn steps(plan: &Inputs<'_>) -> Vec<PlannedStep> {
     if plan.facts.managed_by == ManagedBy::ControlPlane {
         managed(plan, &mut steps);
     } else {
+        // ConfigMaps come before hosts: `kubeadm upgrade node` reads its configuration from them.
         documents(plan, &mut steps);
         for id in [StepId::H1, StepId::I1] {
             if wants(plan, id) {
@@ -93,6 +94,7 @@ pub(super) fn steps(plan: &Inputs<'_>) -> Vec<PlannedStep> {
     if plan.facts.managed_by == ManagedBy::Kubeadm {
         kubelets(plan, &mut steps);
     }
+    // Secrets are written anew only when every API server can read the new key.
     if wants(plan, StepId::R1) {
         once(plan, StepId::R1, &mut steps);
     }
@@ -111,6 +113,7 @@ fn reaches(plan: &Inputs<'_>, component: Component) -> bool {
 /// Is the manifest of one of the components written anew, beyond a restart for a certificate?
 fn is_written(plan: &Inputs<'_>, components: &[Component]) -> bool {
     let mut reached = plan.reach.iter().filter(|reach| components.contains(&reach.component));
+    // `artefacts` marks a restart for a certificate with these words; such a restart is part of C1 and C2.
     reached.any(|reach| reach.differences.iter().any(|line| !line.starts_with("restarts with")))
 }
 
@@ -196,6 +199,7 @@ fn control_plane(plan: &Inputs<'_>, steps: &mut Vec<PlannedStep>) {
 }
 
 fn add_ons(plan: &Inputs<'_>, steps: &mut Vec<PlannedStep>) {
+    // A KubeadmControlPlane changes the image of kube-proxy and nothing in its ConfigMap.
     if plan.facts.managed_by == ManagedBy::ControlPlane && is_changed(plan, DocumentKind::Proxy) {
         once(plan, StepId::G3, steps);
     }
@@ -206,6 +210,7 @@ fn add_ons(plan: &Inputs<'_>, steps: &mut Vec<PlannedStep>) {
     if wants(plan, StepId::P2) {
         each_node(plan, StepId::P2, steps);
     }
+    // A KubeadmControlPlane sets the image of CoreDNS itself when its Machines are up to date.
     if reaches(plan, Component::CoreDns) && plan.facts.managed_by == ManagedBy::Kubeadm {
         once(plan, StepId::D1, steps);
     }
@@ -223,6 +228,7 @@ fn each_node(plan: &Inputs<'_>, id: StepId, steps: &mut Vec<PlannedStep>) {
     each_control_plane(plan, id, steps);
     let nodes = plan.facts.workers.len() + plan.hosts.len();
     let is_drained = matches!(id, StepId::K2 | StepId::P2);
+    // A tenth of few nodes is zero, and `chunks(0)` panics.
     let batch = if is_drained { 1 } else { (nodes / BATCH_PART).max(1) };
     steps.extend(plan.facts.workers.chunks(batch).map(|batch| step(plan, id, batch.to_vec())));
 }
@@ -274,8 +280,11 @@ fn commands(plan: &Inputs<'_>, id: StepId, node: &str) -> Vec<CommandLine> {
         StepId::C1 => reissued(plan, node, "ca", &["apiserver"], API_SERVER),
         StepId::C2 => reissued(plan, node, "etcd/ca", &["etcd/server", "etcd/peer"], ETCD),
         StepId::E1 => vec![
+            // With an empty folder the phase would begin a new cluster of one member: the data must
+            // be there.
             CommandLine::of("test -d {}", [&format!("{}/member", plan.new.etcd_data_dir())]),
             files::folder(&kept),
+            // `init phase` makes no backup of a manifest, unlike `upgrade node`.
             files::keep("/etc/kubernetes/manifests/etcd.yaml", &format!("{kept}/etcd.yaml")),
             patched(plan, CommandLine::of("kubeadm init phase etcd local --config {}", [&file])),
         ],
@@ -354,6 +363,7 @@ fn wanted_names(plan: &Inputs<'_>, node: &str, certificate: &str) -> Vec<String>
     };
     let before = names(plan.old);
     let gained = names(plan.new).into_iter().filter(|name| !before.contains(name));
+    // The address shows that the certificate was made for this host and not for another one.
     [host.address.clone()].into_iter().chain(gained).collect()
 }
 
@@ -376,6 +386,7 @@ fn patch_map(name: &str, file: &str) -> CommandLine {
 }
 
 fn kube_proxy(plan: &Inputs<'_>) -> Vec<CommandLine> {
+    // `artefacts` writes a changed image as a line that begins so.
     let image = plan.reach.iter().any(|r| {
         r.component == Component::KubeProxy && r.differences.iter().any(|l| l.starts_with("image "))
     });

@@ -30,6 +30,7 @@ pub(super) fn check(target: &WantedDocuments, minor: Option<u64>) -> Vec<Documen
 
 fn findings(wanted: &WantedDocument, value: &Value, minor: Option<u64>) -> Vec<DocumentFinding> {
     let place = format!("{}, as asked for", wanted.kind.name());
+    // Written and read again, since checks look at a document as it stands in its stored version.
     let written = match convert::to_stored(wanted.kind, &wanted.version, value) {
         Ok(value) => yaml::write(&value),
         Err(error) => {

@@ -96,6 +96,7 @@ pub fn progress(situation: &Situation<'_>) -> Result<Vec<ProgressItem>, RenderEr
             items.extend(on_node(situation, &artefacts, step.id, node));
         }
     }
+    // The last step is judged behind all others: its state depends on theirs.
     if let Some(end) = items.iter().position(|item| item.step == StepId::X) {
         let mut others = items.iter().filter(|item| item.step != StepId::X);
         let is_over = others.all(|item| matches!(item.state, ItemState::Done | ItemState::Manual));
@@ -113,6 +114,7 @@ fn compared(situation: &Situation<'_>, is_over: bool) -> Result<(ItemState, Stri
         return Ok((ItemState::Done, "nothing else runs".to_owned()));
     };
     let control_plane = situation.running.control_plane.clone();
+    // Drift is found from manifests alone; the other facts are not read for progress.
     let facts = ClusterFacts { control_plane, ..ClusterFacts::default() };
     let settings = ClusterSettings::new(&cluster.new, None)?;
     // What was drift before, and no step of this plan writes, is not this plan's to mend.
@@ -195,6 +197,7 @@ fn document(situation: &Situation<'_>, kind: DocumentKind) -> (ItemState, String
         return (ItemState::Unknown, format!("{} was not read", kind.name()));
     };
     let differs = |from: &Value| !differences(kind, from, &stored.value).is_empty();
+    // The new one is compared first: where both mean the same, nothing is left to be written.
     if !differs(&wanted.new) {
         (ItemState::Done, "it is stored".to_owned())
     } else if !differs(&wanted.old) {
@@ -248,6 +251,7 @@ fn coredns(situation: &Situation<'_>, state: Option<&AddonState>) -> (ItemState,
 fn images(situation: &Situation<'_>, of: impl Fn(render::AddonImages) -> String) -> Option<(String, String)> {
     let cluster = situation.target.document(DocumentKind::Cluster)?;
     let (old, new) = ClusterSettings::pair(&cluster.old, &cluster.new).ok()?;
+    // Without a stored tag the one that runs stays: kubeadm's own changes with its patch releases.
     let running = situation.running.coredns.as_ref().map(|state| state.image.as_str());
     Some((of(old.addon_images(running)), of(new.addon_images(running))))
 }
@@ -336,6 +340,7 @@ fn manifest(
     };
     let trouble = state.trouble.as_ref();
     let mut left = pod_differences(running, new).into_iter().filter(|line| is_wanted(line, wanted));
+    // An old mirror pod proves what is missing, not what is there: staleness counts only against done.
     match (left.next(), stale, trouble) {
         (Some(first), _, None) => (ItemState::Pending, format!("it runs without {first}")),
         (Some(first), _, Some(trouble)) => {
@@ -370,6 +375,8 @@ fn certificates(
 ) -> ProgressItem {
     let (certificate, pod) = match component {
         Component::Certificates => ("apiserver", API_SERVER),
+        // The peers' port is not looked at: one step issues both certificates, and the server's
+        // stands for both.
         _ => ("etcd-server", ETCD),
     };
     let node = situation.running.nodes.get(name);
@@ -456,6 +463,7 @@ fn kubelet(situation: &Situation<'_>, id: StepId, node: &RunningNode) -> (ItemSt
 pub fn state_of<'i>(
     items: impl IntoIterator<Item = &'i ProgressItem>,
 ) -> (ItemState, Option<&'i ProgressItem>) {
+    // The order of the variants is that of concern, from done to failed.
     let worst = items.into_iter().max_by_key(|item| item.state);
     (worst.map_or(ItemState::Done, |item| item.state), worst)
 }
