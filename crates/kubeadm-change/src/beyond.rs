@@ -57,6 +57,7 @@ pub(super) fn differences(component: &str, pod: &Value) -> Vec<String> {
 
 fn other_containers(own: &Value, pod: &Value) -> Vec<String> {
     let containers = pod["spec"]["containers"].as_array().into_iter().flatten();
+    // By identity: the own one may be the first for want of a name.
     let others = containers.filter(|container| !std::ptr::eq(*container, own));
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     others.map(|other| format!("+ container {} {}", text(&other["name"]), text(&other["image"]))).collect()
@@ -89,6 +90,7 @@ fn resources(component: &str, resources: &Value) -> Vec<String> {
 fn request_line(name: &str, wanted: Option<&str>, given: Option<&Value>) -> Option<String> {
     let given = given.map(text_of);
     let is_same = match (wanted, &given) {
+        // The API server writes quantities in its own form: `0.1` comes back as `100m`.
         (Some(wanted), Some(given)) => quantity_milli(wanted) == quantity_milli(given),
         (wanted, given) => wanted.is_none() && given.is_none(),
     };

@@ -73,6 +73,7 @@ impl fmt::Display for CommandLine {
 /// A word that a shell reads as it stands: in quotes, unless nothing in it means anything to a shell.
 fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '-' | '_' | ':' | '@');
+    // An empty word without quotes would vanish, and the next one take its place.
     if !word.is_empty() && word.chars().all(is_plain) {
         word.to_owned()
     } else {

@@ -43,6 +43,7 @@ pub fn configuration(object: &Value, stored: &Value) -> Value {
     let days = own["certificateValidityPeriodDays"].as_i64();
     let validity = days.map(|days| GoDuration::from_days(days).to_string());
     written.insert("certificateValidityPeriod".to_owned(), validity.into());
+    // A rollout takes away what the object does not have, whoever stored it.
     written.retain(|_, value| !value.is_null());
     // Of v1beta3: it is carried beside the object's own fields.
     let timeout = &stored["apiServer"]["timeoutForControlPlane"];

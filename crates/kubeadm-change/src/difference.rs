@@ -97,6 +97,7 @@ impl Walk {
         let value = |side: Option<&Value>| {
             let side = side.cloned().unwrap_or_default();
             match default {
+                // People read the default where nothing is written: from nothing to a value says less.
                 Some(default) if is_absent(&side) => default.into(),
                 _ => side,
             }
@@ -154,6 +155,7 @@ impl Walk {
             _ => default.map_or(Value::Null, Value::from),
         };
         let (old, new) = (given(old), given(new));
+        // A text `null` has the same meaning as nothing, so both have to be there.
         old == new || meaning(&old, type_) == meaning(&new, type_) && old.is_null() == new.is_null()
     }
 

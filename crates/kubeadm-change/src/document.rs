@@ -99,6 +99,7 @@ fn take(located: Located, origin: &Origin, inputs: &mut Inputs, errors: &mut Vec
     let text = |name: &str| located.get(name).and_then(Located::text).unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
     let group = api_version.split_once('/').map_or("", |(group, _)| group);
+    // kubectl prints several objects as one List.
     if kind.ends_with("List") && located.get("items").is_some() {
         if let Some(yaml::YamlShape::List(items)) = located.get("items").map(|items| items.shape.clone()) {
             items.into_iter().for_each(|item| take(item, origin, inputs, errors));
@@ -108,6 +109,8 @@ fn take(located: Located, origin: &Origin, inputs: &mut Inputs, errors: &mut Vec
     if kind == "ConfigMap" && api_version == "v1" {
         return take_config_map(&located, origin, inputs, errors);
     }
+    // An unknown kind of such a group is an error: as an object beside the documents it would be
+    // dropped in silence.
     if DocumentKind::ALL.iter().all(|known| known.group() != group) && !group.ends_with(".config.k8s.io") {
         if kind.is_empty() || api_version.is_empty() {
             let place = origin.place(located.line, located.column);

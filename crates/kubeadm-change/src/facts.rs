@@ -53,6 +53,8 @@ impl ClusterFacts {
     pub fn read(inputs: &Inputs) -> Self {
         let nodes: Vec<&Value> = inputs.objects.iter().filter(|object| object["kind"] == "Node").collect();
         let mut control_plane = live::control_plane(&inputs.objects);
+        // Pods may be missing among the files, or may not be listed: the label of a Node still
+        // shows its part.
         if control_plane.is_empty() {
             control_plane = nodes.iter().filter_map(|node| live::labelled(node)).collect();
         }

@@ -59,6 +59,8 @@ fn is_host(scheme: &str, host: &str) -> bool {
         Some(_) => false,
         None => {
             let is_strict = matches!(scheme, "http" | "https");
+            // Go refuses a second colon for http and https alone; others take what stands behind
+            // the last one as the port.
             let colon = if is_strict { host.find(':') } else { host.rfind(':') };
             colon.is_none_or(|colon| is_port(&host[colon..])) && is_host_text(host)
         }

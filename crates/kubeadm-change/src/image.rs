@@ -31,6 +31,7 @@ pub fn tag_of(image: &str) -> Option<&str> {
 
 fn is_host(text: &str) -> bool {
     let (host, port) = match text.rsplit_once(':') {
+        // The last colon of `[::1]` stands within the brackets: it has no port.
         Some((host, port)) if !port.contains(']') => (host, Some(port)),
         _ => (text, None),
     };

@@ -39,6 +39,7 @@ pub fn migrate(inputs: &Inputs, version: &str) -> Result<Vec<Value>, ConvertErro
         documents.push((document.kind, value));
     }
     if moved.is_some() && documents.iter().all(|(kind, _)| *kind != DocumentKind::Init) {
+        // ClusterConfiguration has no timeouts any more, so kubeadm adds a document that has.
         documents.push((DocumentKind::Init, json!({})));
     }
     let init = documents.iter_mut().find(|(kind, _)| *kind == DocumentKind::Init);
@@ -46,6 +47,7 @@ pub fn migrate(inputs: &Inputs, version: &str) -> Result<Vec<Value>, ConvertErro
         wait(init, "controlPlaneComponentHealthCheck", moved);
     }
     let written = |(kind, value): &(DocumentKind, Value)| {
+        // The version of the kubeadm API says nothing of kubelet and kube-proxy.
         let own = inputs.document(*kind).map_or(version, |document| document.version.as_str());
         to_stored(*kind, if kind.group() == KUBEADM_GROUP { version } else { own }, value)
     };

@@ -56,6 +56,7 @@ impl Cidr {
 
     /// The address `n` after the network address, if it is within.
     pub fn nth(&self, n: u128) -> Option<IpAddr> {
+        // A shift by 128 overflows, and the whole of IPv6 has every address.
         if self.host_bits() < 128 && n >= 1_u128 << self.host_bits() {
             return None;
         }
@@ -80,6 +81,7 @@ impl std::fmt::Display for Cidr {
 fn masked(address: IpAddr, prefix: u8) -> IpAddr {
     match address {
         IpAddr::V4(a) => {
+            // A shift by all bits overflows: prefix 0 has an empty mask.
             let mask = u32::MAX.checked_shl(32 - u32::from(prefix)).unwrap_or(0);
             IpAddr::V4(Ipv4Addr::from(u32::from(a) & mask))
         }
@@ -102,6 +104,7 @@ pub fn host_of(endpoint: &str) -> Option<&str> {
         let fine = after.is_empty() || after.strip_prefix(':').is_some_and(is_port);
         return (fine && parse_ip(host).is_some()).then_some(host);
     }
+    // An IPv6 address without brackets has colons and no port, so it is not split.
     if parse_ip(endpoint).is_some() {
         return Some(endpoint);
     }

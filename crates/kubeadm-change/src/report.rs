@@ -229,6 +229,7 @@ fn cell(text: &str) -> String {
 /// For programs; secrets are hidden.
 pub fn as_json(plan: &ChangePlan) -> Value {
     let mut value = json!(plan);
+    // The plan writes its values as they are, secrets too: old and new are replaced by their hidden form.
     let changes: Vec<_> = plan.changes.iter().map(|judged| judged.change.clone()).collect();
     for (shown, hidden) in value["changes"].as_array_mut().into_iter().flatten().zip(change_values(&changes))
     {

@@ -86,6 +86,7 @@ fn keys(old: &Value, new: &mut Value, defaults: &Defaults, now: &mut Vec<String>
         "{} is not accepted any more: not before the last token that it signed has run out",
         lost.join(", ")
     );
+    // A key that is only added signs nothing and invalidates nothing: it needs one rollout.
     if !gained.is_empty() && (is_signing_changed || !lost.is_empty()) {
         set(new, KEYS, &[known, gained].concat());
         if is_signing_changed {
@@ -97,6 +98,7 @@ fn keys(old: &Value, new: &mut Value, defaults: &Defaults, now: &mut Vec<String>
         }
         now.push("every API server accepts tokens of the new key".to_owned());
     } else if is_signing_changed && !lost.is_empty() {
+        // The new key is known by now: it may sign, while tokens of the old one are still accepted.
         set(new, KEYS, &known);
         now.push(switch);
         next.push(drop_old);
@@ -121,6 +123,7 @@ fn issuers(old: &Value, new: &mut Value, defaults: &Defaults, now: &mut Vec<Stri
             next.push(drop_old);
         }
     } else if !lost.is_empty() {
+        // The API server writes the first issuer into new tokens and accepts all of them.
         set(new, ISSUER, &[wanted.clone(), lost].concat());
         now.push(switch);
         next.push(drop_old);

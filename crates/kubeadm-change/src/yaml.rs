@@ -59,7 +59,9 @@ pub struct NotYaml {
 pub fn read(text: &str) -> Result<Vec<Located>, NotYaml> {
     let options = serde_saphyr::options! {
         budget: None,
+        // kubeadm takes the last of equal keys: they are a finding of a check, not an error of reading.
         duplicate_keys: serde_saphyr::options::DuplicateKeyPolicy::PassThrough,
+        // Aliases of aliases make gigabytes of a few lines.
         alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: 100_000 },
     };
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -222,6 +224,7 @@ fn integer(text: &str) -> Option<Value> {
     if !digits.starts_with(|c: char| c.is_ascii_alphanumeric()) {
         return None;
     }
+    // i128 holds all numbers of i64 and u64 with their signs.
     let value = i128::from_str_radix(digits, base).ok()?;
     let value = if negative { -value } else { value };
     i64::try_from(value).map(Value::from).or_else(|_| u64::try_from(value).map(Value::from)).ok()

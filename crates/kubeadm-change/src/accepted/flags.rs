@@ -50,6 +50,7 @@ fn type_of(program: &str, name: &str, word: &str) -> FlagType {
 pub(super) fn refused(component: &str, minor: u64, name: &str, value: &str) -> Option<NotAccepted> {
     let program = PROGRAMS.get(component)?;
     let minor = covered(minor, &span(program.values().map(|flag| &flag.releases)))?;
+    // Kubernetes components read `_` in names of flags as `-`; etcd does not.
     let read = if component == ETCD { name.to_owned() } else { name.replace('_', "-") };
     let Some(flag) = program.get(read.as_str()) else {
         return Some(unknown(component, minor, &read, program));
@@ -61,6 +62,7 @@ pub(super) fn refused(component: &str, minor: u64, name: &str, value: &str) -> O
         problem: format!("{component} does not start with --{read}={value}: {problem}."),
         instead: "Give a value that the component takes.".to_owned(),
     };
+    // The table of gates is that of Kubernetes; etcd has its own.
     if read == "feature-gates" && component != ETCD {
         return gates::refused_list(minor, value).map(said);
     }
@@ -90,6 +92,8 @@ fn of_another_release(component: &str, minor: u64, name: &str, releases: &Releas
     let when = if minor < releases.first() {
         format!("it begins with {}", of(releases.first()))
     } else {
+        // A flag may be gone in one release and back in a later one: the last release before this
+        // one counts.
         format!("the last release with it was {}", of(releases.last().min(minor.saturating_sub(1))))
     };
     NotAccepted {

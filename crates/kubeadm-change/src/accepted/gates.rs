@@ -118,6 +118,7 @@ pub(super) fn refused_list(minor: u64, list: &str) -> Option<String> {
 fn refused_pair(minor: u64, pair: &str) -> Option<String> {
     let (component, gate) = pair.split_once(':').unwrap_or(("kube", pair));
     if component != "kube" {
+        // The table has no gates of other components: nothing is said of them.
         return (minor < 31).then(|| format!("1.{minor} does not read `{component}:` before a gate"));
     }
     let Some((name, value)) = gate.split_once('=') else {

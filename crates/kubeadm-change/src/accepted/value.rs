@@ -77,6 +77,7 @@ impl FlagType {
             }
             Self::Float => text.parse::<f64>().is_ok(),
             Self::Duration => GoDuration::parse(text).is_some(),
+            // pflag takes an empty address as none.
             Self::Address => text.is_empty() || parse_ip(text.trim()).is_some(),
             Self::Quantity => quantity_milli(text).is_some(),
             Self::Words => text.is_empty() || is_csv(text),
@@ -129,6 +130,7 @@ pub(super) fn whole_number(text: &str) -> Option<i128> {
         _ if lower.len() > 1 && lower.starts_with('0') => (8, &lower[1..]),
         _ => (10, lower.as_str()),
     };
+    // Go takes `_` between digits and behind the sign of a base (`0x_1f`), nowhere else.
     let is_split_wrong =
         digits.starts_with('_') && base == 10 || digits.ends_with('_') || digits.contains("__");
     let plain = digits.replace('_', "");
@@ -217,6 +219,7 @@ fn is_url(url: &str) -> bool {
     match scheme {
         "unix" | "unixs" => true,
         "http" | "https" => {
+            // etcd refuses a URL without a port.
             let bare = place.rsplit_once(':').filter(|(host, port)| !host.is_empty() && !port.is_empty());
             bare.is_some_and(|(_, port)| port.parse::<u16>().is_ok())
         }

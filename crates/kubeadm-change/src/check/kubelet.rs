@@ -111,6 +111,7 @@ impl Kubelet<'_> {
             "has to be longer than imageMinimumGCAge (2m by default)",
         );
         let parallel = self.number("maxParallelImagePulls", 1.0);
+        // Its default follows from maxParallelImagePulls.
         let is_serial = self.is_true("serializeImagePulls", parallel < 2.0);
         let message = "can be more than 1 only with serializeImagePulls: false";
         self.refuse_if(is_serial && parallel > 1.0, "maxParallelImagePulls", message);
@@ -150,6 +151,7 @@ impl Kubelet<'_> {
             let is_missing = (has(part) || has(&compressible)) && self.text(folder).is_empty();
             self.refuse_if(is_missing, path, &format!("has {part}, which needs {folder}"));
         }
+        // The default is [pods].
         let is_used = list.iter().any(|item| item != "none") || self.at(path).is_null();
         let message = "has to be true unless enforceNodeAllocatable is [none]";
         self.refuse_if(is_used && !self.is_true("cgroupsPerQOS", true), "cgroupsPerQOS", message);

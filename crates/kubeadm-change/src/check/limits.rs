@@ -46,6 +46,7 @@ const LONG: [&str; 2] = ["podPidsLimit", "maxOpenFiles"];
 fn too_large(document: &Value) -> impl Iterator<Item = (String, String)> {
     let fields = document.as_object().into_iter().flatten();
     fields.filter_map(|(name, value)| {
+        // Go's decoder refuses a number that its field cannot hold.
         let is_large = value.as_i64().is_some_and(|number| i32::try_from(number).is_err());
         (is_large && !LONG.contains(&name.as_str()))
             .then(|| (name.clone(), format!("is {value}; expected a number of 32 bits")))
@@ -73,6 +74,7 @@ impl Limit {
             let is_known = words.iter().any(|word| word == text);
             return (!is_known).then(|| format!("is `{text}`; expected one of {}", words.join(", ")));
         }
+        // Where the table says so, zero stands for the default.
         let number = amount(value).filter(|number| !(self.zero && *number == 0.0))?;
         let bound = |limit: &Option<String>| limit.as_deref().and_then(|text| amount(&Value::from(text)));
         let (least, above, most) = (bound(&self.least), bound(&self.above), bound(&self.most));

@@ -59,6 +59,7 @@ pub fn check(document: &Document, minor: Option<u64>) -> Vec<DocumentFinding> {
     walk.value(&FieldPath::default(), &document.located, &Type::Struct(document.kind.name().to_owned()));
     let mut found = walk.found;
     found.extend(unread(document, minor));
+    // The rules read values by their types, so they wait until every value has its type.
     if !found.iter().any(|finding| finding.severity == FindingSeverity::Error) {
         let mut check = DocumentCheck { document, found: &mut found };
         values::check(&mut check, minor);
@@ -201,6 +202,7 @@ impl Walk<'_> {
         let Some(fields) = Schema::embedded().fields(name) else { return };
         for entry in entries {
             let key = entry.key.key_text();
+            // Type fields are not in the schema.
             if path.0.is_empty() && (key == "apiVersion" || key == "kind") {
                 continue;
             }

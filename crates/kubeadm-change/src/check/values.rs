@@ -200,6 +200,7 @@ impl DocumentCheck<'_> {
                 "etcd.external.certFile and keyFile need caFile beside them".to_owned(),
             );
         }
+        // An unknown release is judged as the newest one.
         if endpoints.is_empty() && minor.is_none_or(|minor| minor >= ENDPOINTS_NEEDED_SINCE) {
             self.add(
                 FindingSeverity::Error,

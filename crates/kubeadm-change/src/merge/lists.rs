@@ -169,6 +169,8 @@ fn grouped(path: &FieldPath, live: &[Value], patch: &[Value], key: &str) -> Resu
                 let item = Value::Object((*value).clone());
                 let is_name = |item: &Value| key_of(item, &keys).as_ref() == Some(name);
                 if placed.contains(name) {
+                    // A flag may stand several times: the patch's first one takes the place of all
+                    // stored ones, and the others follow it in the patch's order.
                     let last = result.iter().rposition(is_name).map_or(result.len(), |at| at + 1);
                     result.insert(last, item);
                 } else {
@@ -197,6 +199,7 @@ pub(super) fn reorder(
     let identity = |item: &Value| if keys.is_empty() { Some(vec![item.clone()]) } else { key_of(item, keys) };
     let order: Vec<Option<Identity>> = order.iter().map(identity).collect();
     let mut items = items.as_array().cloned().unwrap_or_default();
+    // The sort is stable, so items that the order does not name keep theirs.
     items.sort_by_key(|item| order.iter().position(|key| *key == identity(item)).unwrap_or(usize::MAX));
     Ok(Value::Array(items))
 }
@@ -223,6 +226,7 @@ fn subset_in_order(
     let identity = |item: &Value| if keys.is_empty() { Some(vec![item.clone()]) } else { key_of(item, keys) };
     let order: Vec<Option<Identity>> = order.as_array().into_iter().flatten().map(identity).collect();
     let mut last = 0;
+    // What is deleted has no place in the result.
     for item in patch.iter().filter(|item| item.get(PATCH).is_none()) {
         match order.iter().position(|key| *key == identity(item)) {
             Some(at) if at >= last => last = at,

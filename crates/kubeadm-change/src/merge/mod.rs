@@ -90,6 +90,7 @@ impl Merger<'_> {
             if let Some(list) = name.strip_prefix(DELETE_FROM) {
                 remove_scalars(&path.field(list), &mut result, list, value)?;
             } else if let Some(list) = name.strip_prefix(ORDER) {
+                // With the list beside it the order is applied where that list is merged.
                 if !patch.contains_key(list) {
                     let items = result.get(list).cloned().unwrap_or_default();
                     let type_ = self.field_type(type_, list);
@@ -162,6 +163,7 @@ impl Merger<'_> {
                     .filter(|(key, _)| *key != PATCH)
                     .map(|(k, v)| (k.clone(), v.clone()))
                     .collect();
+                // Merged into nothing: nulls below are dropped, as in every map that is new.
                 self.map(path, &Map::new(), &content, type_)
             }
             Some("delete") => {
@@ -192,6 +194,7 @@ fn retained(
     let Some(keys) = keys else {
         return Err(MergeError::new(path, "`$retainKeys` is not a list of names"));
     };
+    // Directives are no keys of the document.
     let unlisted = patch.keys().find(|key| !key.starts_with('$') && !keys.contains(&key.as_str()));
     if let Some(key) = unlisted {
         return Err(MergeError::new(path, format!("`{key}` is set and not listed in `$retainKeys`")));

@@ -56,6 +56,7 @@ fn api_server(
 /// Sorted, each once; kubeadm leaves out what is neither an address nor a name.
 fn all(own: Vec<String>, more: &[&str]) -> Vec<String> {
     let more = more.iter().filter(|name| is_certificate_name(name)).map(|name| (*name).to_owned());
+    // A certificate holds addresses as bytes: they are read back in their shortest form.
     let canonical = |name: String| parse_ip(&name).map_or(name, |address| address.to_string());
     own.into_iter().chain(more).map(canonical).collect::<BTreeSet<_>>().into_iter().collect()
 }

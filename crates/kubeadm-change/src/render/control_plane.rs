@@ -28,6 +28,8 @@ pub(super) fn api_server(settings: &ClusterSettings<'_>, host: &HostFacts) -> St
     own.extend(etcd_flags(settings, host));
     let mode = authorization_mode(flags::last(&user, "authorization-mode"));
     if settings.release.filters_authorization_modes() {
+        // This kubeadm writes the modes that it knows over the user's flag; later ones leave that
+        // flag as it is.
         user.retain(|flag| flag.name != "authorization-mode");
         user.push(UserFlag::new("authorization-mode", &mode));
     } else if flags::last(&user, "authorization-config").is_none() {
@@ -76,6 +78,8 @@ fn etcd_flags(settings: &ClusterSettings<'_>, host: &HostFacts) -> Flags {
     if settings.has_local_etcd() {
         let local = flags::read(settings.at(&["etcd", "local", "extraArgs"]));
         let own = format!("https://{}", join_host_port(host.loopback(), "2379"));
+        // kubeadm points the API server at the URL that the member advertises, also where the user
+        // gives it.
         let advertised = flags::last(&local, "advertise-client-urls").map(|flag| flag.over(&own));
         found.push(("etcd-servers", advertised.unwrap_or(own)));
         found.push(("etcd-cafile", settings.certificate("etcd/ca.crt")));
@@ -85,6 +89,7 @@ fn etcd_flags(settings: &ClusterSettings<'_>, host: &HostFacts) -> Flags {
         let file = |name: &str| settings.text(&["etcd", "external", name]).map(str::to_owned);
         found.push(("etcd-servers", settings.texts(&["etcd", "external", "endpoints"]).join(",")));
         found.extend(file("caFile").map(|ca| ("etcd-cafile", ca)));
+        // kubeadm writes the pair or neither.
         if let (Some(certificate), Some(key)) = (file("certFile"), file("keyFile")) {
             found.push(("etcd-certfile", certificate));
             found.push(("etcd-keyfile", key));

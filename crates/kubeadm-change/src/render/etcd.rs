@@ -27,6 +27,7 @@ pub(super) fn pod(settings: &ClusterSettings<'_>, host: &HostFacts) -> StaticPod
     StaticPod {
         command: flags::command(settings.release, ETCD, own_flags(settings, host, data, &tag), &user),
         image: format!("{repository}/etcd:{tag}"),
+        // kubeadm gives no proxy variables to etcd.
         env: static_pod::environment(settings, host, settings.at(&["etcd", "local", "extraEnvs"]), false),
         volumes,
         volume_mounts,

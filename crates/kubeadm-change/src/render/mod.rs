@@ -267,6 +267,7 @@ impl<'c> ClusterSettings<'c> {
         let version = self.text(&["kubernetesVersion"]).unwrap_or_default();
         // The tag has a `v`, whether or not the document has it.
         let version = format!("v{}", version.strip_prefix('v').unwrap_or(version));
+        // A tag allows no `+`, which versions of builds have.
         let tag: String = version
             .chars()
             .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '_' })
@@ -277,6 +278,7 @@ impl<'c> ClusterSettings<'c> {
     /// kube-proxy and CoreDNS; `running` is the image with which CoreDNS runs, where that is known.
     pub fn addon_images(&self, running: Option<&str>) -> AddonImages {
         let repository = self.text(&["dns", "imageRepository"]).unwrap_or_else(|| self.image_repository());
+        // In the project's own registry CoreDNS has a folder of its own; kubeadm expects none in others.
         let folder = if repository == "registry.k8s.io" { "registry.k8s.io/coredns" } else { repository };
         let running = running.filter(|_| self.keeps.coredns).and_then(image::tag_of);
         let of_kubeadm = || running.unwrap_or_else(|| self.release.coredns_tag());

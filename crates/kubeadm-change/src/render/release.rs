@@ -36,6 +36,7 @@ impl Release {
     /// The kubeadm that belongs to a Kubernetes version: `v1.34.1`, `1.34`.
     pub fn of(version: &str) -> Option<Self> {
         let text = version.strip_prefix('v').unwrap_or(version);
+        // A minor version alone stands for its newest patch release.
         let text = if text.matches('.').count() == 1 { format!("{text}.999") } else { text.to_owned() };
         let version = Version::parse(&text).ok()?;
         (version.major == 1).then_some(Self { minor: version.minor, patch: version.patch })
@@ -43,6 +44,7 @@ impl Release {
 
     /// The row of the table: the release's own, or that of the nearest one.
     fn images(self) -> Option<&'static Images> {
+        // Images change with patch releases: the row before is right until one changes them.
         let nearest = TABLE.range(..=(self.minor, self.patch)).next_back().or_else(|| TABLE.iter().next());
         nearest.map(|(_, images)| images)
     }
@@ -66,6 +68,7 @@ impl Release {
 
     /// Flags of the user stand behind kubeadm's own, in the user's order; before, all were sorted by name and value.
     pub fn keeps_order(self) -> bool {
+        // These patch releases got the order as a fix.
         let since = match self.minor {
             34 => 4,
             35 => 1,

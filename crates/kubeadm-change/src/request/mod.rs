@@ -186,6 +186,7 @@ fn patch(target: &mut WantedDocuments, located: &Located, patch_kind: PatchKind)
     if patch_kind == PatchKind::Json {
         let operations: json_patch::Patch = serde_json::from_value(value)
             .map_err(|error| format!("expected a list of JSON patch operations: {error}"))?;
+        // A JSON patch has no place for a kind.
         let wanted = stored(target, DocumentKind::Cluster)?;
         return json_patch::patch(&mut wanted.new, &operations)
             .map_err(|error| format!("JSON patch: {error}"));
@@ -276,6 +277,7 @@ fn replace(target: &mut WantedDocuments, document: &Document) -> Result<(), Stri
     let is_read =
         minor_of(wanted.old["kubernetesVersion"].as_str().unwrap_or_default()) >= Some(V1BETA4_SINCE);
     if wanted.version == V1BETA3 && document.version == V1BETA4 && is_read {
+        // Only where every kubeadm of the cluster reads it: the ConfigMap serves upgrades and joins.
         V1BETA4.clone_into(&mut wanted.version);
         target.notes.push(format!("{} is written in {V1BETA4}, as asked for", document.kind.name()));
     }
@@ -466,6 +468,7 @@ fn item(
 ) -> Result<Value, String> {
     let mut fields = match patch {
         Value::Object(fields) => fields,
+        // In a list with keys null takes the item away, as it does with a field.
         Value::Null => Map::from_iter([("$patch".to_owned(), "delete".into())]),
         scalar => Map::from_iter([("value".to_owned(), super::difference::text_of(&scalar).into())]),
     };
@@ -481,6 +484,7 @@ fn item(
     let texts: BTreeMap<String, Value> = keys
         .into_iter()
         .zip(key.split(','))
+        // Keys such as `numaNode` and `priority` are numbers, and an item is found by an equal value only.
         .map(|(name, text)| (name, text.parse::<i64>().map_or_else(|_| text.into(), Value::from)))
         .collect();
     fields.extend(texts);

@@ -121,6 +121,7 @@ impl Test {
         let amount = |value: &Value| amount(value, unset);
         let is_lowered = || {
             let new = amount(&sides.new);
+            // Nodes may run with different values: it is lowered when it is on one of them.
             sides.olds.iter().any(|old| amount(old).zip(new).is_some_and(|(old, new)| new < old))
         };
         match self {
@@ -131,6 +132,7 @@ impl Test {
                 // Unknown counts as several: the answer must not be better than what is known.
                 is_value(&change.new, value) && facts.control_planes().is_none_or(|count| count > 1)
             }
+            // A flag that is taken away gets kubeadm's own value; `removed` is the condition for that.
             Self::NewLacks(words) => !change.new.is_null() && words.iter().any(|word| !new.contains(word)),
             Self::NewHas(words) => words.iter().any(|word| new.contains(word)),
             Self::Lowered => is_lowered(),
@@ -143,6 +145,7 @@ impl Test {
                 amount(&sides.new).zip(size).is_some_and(|(new, size)| new < size)
             }
             Self::Between(one, other) => {
+                // The stored value is the first, before those that run.
                 let old = sides.olds.first().unwrap_or(&Value::Null);
                 (is_value(old, one) && is_value(&sides.new, other))
                     || (is_value(old, other) && is_value(&sides.new, one))

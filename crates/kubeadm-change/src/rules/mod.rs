@@ -224,6 +224,7 @@ pub fn rule_for(kind: DocumentKind, path: &FieldPath) -> Option<&'static Rule> {
     let is_field = Schema::embedded().type_at(kind.name(), path).is_ok();
     let score = |pattern: &Pattern| pattern.score(path).filter(|_| is_field || pattern.text() == "**");
     let scored = matching.filter_map(|rule| Some((rule.paths.iter().filter_map(score).max()?, rule)));
+    // No two rules score alike for a field of the schema, which a test holds: ties need no order.
     scored.max_by(|(a, _), (b, _)| a.cmp(b)).map(|(_, rule)| rule)
 }
 
@@ -245,6 +246,7 @@ pub fn judge(change: &FieldChange, facts: &ClusterFacts) -> Option<RuleFinding> 
     if let Some(case) = case {
         finding.verdict = case.verdict;
         finding.message.clone_from(&case.message);
+        // The case's words replace the rule's as a whole: an alternative of the rule may be wrong here.
         finding.alternative.clone_from(&case.alternative);
         finding.forceable = case.force;
         finding.steps.extend(case.steps.iter().cloned());

@@ -38,6 +38,7 @@ impl Pattern {
         let mut score = Vec::new();
         let mut path = path.0.iter();
         for pattern in &self.steps {
+            // Before the path is read on: `a.**` matches `a` itself, too.
             if pattern.text == "**" {
                 score.push((0, 0));
                 return Some(score);

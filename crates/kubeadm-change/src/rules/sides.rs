@@ -28,6 +28,7 @@ impl Sides {
         let is_given = |value: &Value| !value.is_null() && (is_flag || *value != "");
         let mut olds = running(change, facts);
         if is_given(&change.old) {
+            // Stored and running values may differ while a change is half done: each counts as an old one.
             olds.insert(0, change.old.clone());
         }
         if olds.is_empty() {
