@@ -68,6 +68,7 @@ pub struct Holders {
 /// The processes that run `function` while `holders` have their locks.
 pub fn who_runs(function: Function, processes: &[Behaviour], holders: &Holders) -> Vec<usize> {
     let runs = |index: usize, process: &Behaviour| match process.placements.get(&function) {
+        // Leader election off switches migration off as well: every replica acts.
         _ if !process.elects => process.has(function),
         Some(Placement::Main) => holders.main.contains(&index),
         Some(Placement::Migration) => holders.migration.contains(&index),
@@ -102,6 +103,8 @@ fn product(groups: &[Vec<usize>]) -> Vec<BTreeSet<usize>> {
 /// The ways in which the holders of main locks can share the migration locks that they compete for.
 fn with_migration(processes: &[Behaviour], main: &BTreeSet<usize>) -> Vec<Holders> {
     let mut by_lock: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    // Only holders of main locks compete for a migration lock: upstream starts the second elector
+    // behind the first.
     for index in main {
         if let Some(lock) = &processes[*index].migration_lock {
             by_lock.entry(lock).or_default().push(*index);

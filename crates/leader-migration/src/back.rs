@@ -68,6 +68,7 @@ impl Situation {
     /// The steps back to the beginning of a stage.
     pub fn back_to(&self, stage: MigrationStage) -> Vec<BackReport> {
         let mut is_reached = true;
+        // Steps behind the wanted stage are left out, and those before it have to be gone through.
         let wanted = BackStep::ALL.into_iter().filter(|step| step.reaches() >= stage);
         let report = |step: BackStep| {
             let state = if is_reached { self.back(step, stage) } else { StageState::Later };
@@ -96,6 +97,8 @@ impl Situation {
             BackStep::Restore => {
                 let has_clouds = clouds().next().is_some();
                 let is_back =
+                    // Beside a cloud's process only one with the flag keeps off; later steps take
+                    // the flag away again.
                     |process: &Process| process.has_cloud_provider() && (process.migrates() || !has_clouds);
                 self.holder_last(self.kubes().filter(|process| !is_back(process)).collect(), kube)
             }

@@ -40,6 +40,7 @@ impl StageEdits {
     }
 
     fn restore(&mut self, settings: &Settings) {
+        // The old process is gone, and with it the flag that named its provider.
         if settings.provider.is_empty() {
             return self.omitted.push(
                 "kube-controller-manager: which cloud provider it had is not known any more: --cloud-provider NAME".to_owned(),

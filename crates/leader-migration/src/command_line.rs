@@ -59,6 +59,7 @@ fn flag_of(word: &str) -> Option<(String, Option<&str>)> {
     if let Some(long) = word.strip_prefix("--") {
         let (name, value) = long.split_once('=').map_or((long, None), |(name, value)| (name, Some(value)));
         let is_name = !name.is_empty() && !name.starts_with('-');
+        // Both programs read `_` in names of flags as `-`.
         return is_name.then(|| (name.replace('_', "-"), value));
     }
     match word.strip_prefix('-')? {
@@ -84,6 +85,7 @@ fn value_of(
     let takes = takes_value(manager, name).unwrap_or_else(|| next.is_some_and(|next| !next.starts_with('-')));
     match next.filter(|_| takes) {
         Some(next) => (Some(next.clone()), 1),
+        // A flag without a value is true; one that wants a value and has none ends the program.
         None => ((!takes).then(|| "true".to_owned()), 0),
     }
 }

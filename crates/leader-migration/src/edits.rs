@@ -137,6 +137,7 @@ pub fn edits(stage: MigrationStage, settings: &Settings) -> StageEdits {
         MigrationStage::Grant => made.grant(settings),
         MigrationStage::Enable => made.enable(settings),
         MigrationStage::Introduce => {
+            // The cloud's process first: between the two nobody would run the controllers.
             made.cloud(settings);
             made.without_provider(settings);
         }
@@ -151,6 +152,7 @@ impl StageEdits {
     /// The changes that are enough, in their order: of the places of one change only that of the owner. A KubeadmControlPlane
     /// brings what is on hosts too.
     pub fn way(&self) -> Vec<&StageEdit> {
+        // An owner writes the lower places anew: what is changed there is taken back by its next rollout.
         let is_owners = |act: &EditAct| match self.owner {
             PlaceOwner::Hosts => true,
             PlaceOwner::Kubeadm => matches!(act, EditAct::Configuration(_)),
@@ -248,6 +250,7 @@ impl StageEdits {
             EditAct::Apply(vec![map]),
         );
         if settings.places.runs_cloud() {
+            // A provider's manifest has more than is known here: nothing may be printed that replaces it.
             return self.omitted.push("cloud-controller-manager: it is there already".to_owned());
         }
         self.edit(
@@ -355,12 +358,14 @@ impl StageEdits {
     pub(super) fn static_pods(&mut self, settings: &Settings, change: &ManagerChange<'_>, first: usize) {
         let mut pods: Vec<&Value> =
             settings.places.static_pods.iter().filter(|pod| is_concerned(pod, change)).collect();
+        // The holder keeps the controllers until the others have been restarted.
         pods.sort_by_key(|pod| pod["spec"]["nodeName"] == settings.holder.as_str());
         let mut groups: Vec<(Result<Option<Replacement>, String>, Vec<String>)> = Vec::new();
         for pod in pods {
             let made = change.of_static_pod(pod);
             let node = text(&pod["spec"]["nodeName"]).or(text(&pod["metadata"]["name"])).unwrap_or_default();
             match groups.iter_mut().find(|(other, _)| *other == made) {
+                // Fields that are equal are printed once, whatever the number of nodes.
                 Some((_, nodes)) => nodes.push(node.to_owned()),
                 None => groups.push((made, vec![node.to_owned()])),
             }
@@ -383,6 +388,8 @@ impl StageEdits {
                 self.omitted.push(format!("{what}: {STRANGE_NAME}"));
                 continue;
             }
+            // How the file gets into its pods is not known here, and a flag without the file ends
+            // the process.
             if change.file != FileChange::Keep {
                 self.omitted
                     .push(format!("{what}: the flags and the mount of the file go into its own manifest"));
@@ -464,6 +471,8 @@ fn has_provider(cluster_configuration: &Value) -> bool {
 
 fn owner(places: &FlagPlaces, needs_provider: bool) -> PlaceOwner {
     match &places.cluster_configuration {
+        // A KubeadmControlPlane writes kubeadm's configuration, which writes the manifests: the
+        // uppermost one owns.
         _ if !places.control_planes.is_empty() => PlaceOwner::ControlPlane,
         Some(Ok(root)) if !needs_provider || has_provider(root) => PlaceOwner::Kubeadm,
         _ => PlaceOwner::Hosts,
@@ -476,8 +485,10 @@ fn is_concerned(object: &Value, change: &ManagerChange<'_>) -> bool {
     let gives_provider =
         |flag: &FlagChange<'_>| matches!(flag, FlagChange::Set(PROVIDER, value) if *value != EXTERNAL);
     let is_any =
+        // On the way back the process has no provider yet, and it is the one that gets it.
         change.manager == ManagerKind::CloudControllerManager || change.flags.iter().any(gives_provider);
     let is_it = |found: &FoundManager| {
+        // Flags within a line of a shell are not seen: it may have a provider.
         found.manager == change.manager && (is_any || found.is_in_shell || is_source(found))
     };
     managers_in(object).iter().any(is_it)

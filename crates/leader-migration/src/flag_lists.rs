@@ -72,6 +72,7 @@ fn in_map(map: &mut Map<String, Value>, change: FlagChange<'_>) {
     match change {
         FlagChange::Remove(flag) => map.retain(|name, _| !is(name, flag)),
         FlagChange::Set(flag, value) => {
+            // A name that is spelled with `_` stays as it is, and no second spelling is added beside it.
             let there: Vec<String> = map.keys().filter(|name| is(name, flag)).cloned().collect();
             let names = if there.is_empty() { vec![flag.to_owned()] } else { there };
             map.extend(names.into_iter().map(|name| (name, Value::from(value))));
@@ -103,6 +104,7 @@ pub fn change_container(
     let (mut words, mut arguments) = (words(&container["command"])?, words(&container["args"])?);
     let mut commands = words.len();
     words.append(&mut arguments);
+    // A line of a shell cannot be changed word by word.
     let from = first_flag(manager, &words).ok_or("its flags stand in a line of a shell")?;
     for change in changes {
         commands = in_words(manager, &mut words, from, commands, *change);
@@ -146,6 +148,7 @@ fn in_words(
     let mut commands = commands;
     match change {
         FlagChange::Remove(flag) => {
+            // From the end, so that the places before stay right.
             for place in places(flag).into_iter().rev() {
                 commands -= place.clone().filter(|at| *at < commands).count();
                 words.drain(place);
@@ -155,10 +158,13 @@ fn in_words(
             let word = format!("--{flag}={value}");
             match places(flag).pop() {
                 Some(place) => {
+                    // The new word takes one place: of a flag and its value in two words the second
+                    // is gone.
                     commands -= place.clone().skip(1).filter(|at| *at < commands).count();
                     words.splice(place, [word]);
                 }
                 None => {
+                    // Without `args` the flags stand in `command`, and so does the new one.
                     let is_command = words.len() == commands && commands > 0;
                     words.push(word);
                     commands += usize::from(is_command);

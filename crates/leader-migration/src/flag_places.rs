@@ -75,6 +75,7 @@ impl FlagPlaces {
         let planes = planes.map(|plane| {
             (&plane["spec"]["kubeadmConfigSpec"]["clusterConfiguration"], "the KubeadmControlPlane")
         });
+        // A KubeadmControlPlane writes kubeadm's configuration over: it says what will run.
         planes.chain(kubeadm).find_map(|(root, of)| {
             let provider = value_in(&root["controllerManager"]["extraArgs"], "cloud-provider")?;
             Some((provider.to_owned(), of))
@@ -92,6 +93,7 @@ fn runs_manager(spec: &Value) -> bool {
 
 /// A kubelet's own pods are owned by their Node.
 fn is_static(pod: &Value) -> bool {
+    // `all`: files hold manifests of static pods, which have no owner yet.
     list(&pod["metadata"]["ownerReferences"]).iter().all(|owner| owner["kind"] == "Node")
 }
 

@@ -138,6 +138,7 @@ impl Flags {
             "cluster-cidr" => value.clone_into(&mut self.cluster_cidr),
             "node-cidr-mask-size" => value.clone_into(&mut self.node_cidr_mask_size),
             "cidr-allocator-type" => value.clone_into(&mut self.cidr_allocator_type),
+            // Gates of a repeated flag add up; of all others the last value counts.
             "feature-gates" => self.feature_gates.extend(gates(name, value)?),
             _ => {}
         }

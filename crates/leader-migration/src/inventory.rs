@@ -122,6 +122,7 @@ impl Inventory {
             let short = found.manager.short().to_lowercase();
             return Err(InventoryError::Release { origin, name, short });
         };
+        // Manifests of several hosts have equal names: then the name of the file is added.
         let is_only = self.found.iter().filter(|(_, other)| other.name == found.name).count() == 1;
         let shown = if is_only { name.clone() } else { format!("{name} in {origin}") };
         let flags = Flags::parse(found.manager, &found.args).map_err(|why| InventoryError::Flag {
@@ -152,6 +153,7 @@ impl Inventory {
                 let is_it = |file: &&KnownFile| file.config_map.as_ref() == Some(&name) && file.name == key;
                 match self.files.iter().find(is_it) {
                     Some(file) => file.config(),
+                    // The ConfigMap was not given: a file of the same name may be what it holds.
                     None => self.file_among(flags, |file| file.config_map.is_none()),
                 }
             }

@@ -95,6 +95,7 @@ fn another_release(
     let Release(minor) = release;
     let is_there = releases.contains(&minor)
         || minor < *COVERED.start()
+        // A release that the table does not cover yet has the flags of the last one.
         || minor > *COVERED.end() && releases.end() == COVERED.end();
     if is_there || manager == ManagerKind::CloudControllerManager {
         return None;
@@ -114,6 +115,8 @@ fn not_known(manager: ManagerKind, release: Release, name: &str) -> FlagFault {
     let is_covered = manager == ManagerKind::KubeControllerManager && COVERED.contains(&release.0);
     let meant_instead = meant.map(|flag| format!("; did you mean --{flag}?")).unwrap_or_default();
     FlagFault {
+        // A provider's build may have any other name: a slip is certain only near a flag that
+        // decides who runs what.
         is_certain: is_covered || meant.is_some_and(decides_a_migration),
         problem: format!("unknown flag --{name}{meant_instead}"),
     }

@@ -112,6 +112,8 @@ impl WatchedLease {
         match self.changed_s {
             _ if self.holder.is_empty() => LockState::Free,
             Some(changed) if changed <= duration_s => LockState::Held,
+            // As client-go judges it: before one duration was watched nobody can say that the
+            // holder is gone.
             None if self.watched_s <= duration_s => LockState::Unknown,
             _ => LockState::Stale,
         }
@@ -126,6 +128,7 @@ impl WatchedLease {
 
     /// Host and random part of the holder; the whole where it has another form.
     pub fn identity(&self) -> (&str, &str) {
+        // Names of pods may have `_` as well: only a part that can be random is one.
         let is_random = |id: &str| id.len() >= 8 && id.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
         match self.holder.rsplit_once('_') {
             Some((host, id)) if is_random(id) => (host, id),
@@ -198,6 +201,8 @@ pub struct LockView {
 pub fn view(leases: Vec<WatchedLease>, around: Surroundings<'_>) -> LockView {
     let mut main: BTreeMap<String, ManagerKind> = BTreeMap::new();
     for lease in leases.iter().filter(|lease| !lease.holder.is_empty()) {
+        // One process has one identity for both locks: whoever holds the main lock is known by it
+        // in the other.
         if let Some(manager) = ManagerKind::ALL.into_iter().find(|manager| manager.name() == lease.name) {
             main.insert(lease.holder.clone(), manager);
         }
@@ -212,6 +217,7 @@ fn row(lease: WatchedLease, around: Surroundings<'_>, main: &BTreeMap<String, Ma
     let manager = ManagerKind::ALL.into_iter().find(|manager| manager.name() == lease.name);
     let by_holder = main.get(&lease.holder).copied();
     let kind = match manager {
+        // Before the name counts: a coordinated Lease must not be written, whatever it is for.
         _ if lease.strategy.is_some() => LockKind::Coordinated,
         _ if lease.engine.is_some() => LockKind::Own,
         Some(_) => LockKind::Main,
@@ -236,6 +242,7 @@ fn anomalies(rows: &[LockRow], around: Surroundings<'_>) -> Vec<(String, String)
     let mut odd = |lease: &WatchedLease, what: String| found.push((lease.key(), what));
     for LockRow { lease, kind, component, recent_changes } in rows {
         let state = lease.state();
+        // A takeover lasts one duration and a retry: within two of them a stale Lease is usual.
         if state == LockState::Stale && lease.watched_s > 2 * u64::from(lease.duration_s) {
             odd(lease, format!("not renewed for {} s, and nobody takes it over", lease.watched_s));
         }
@@ -248,6 +255,7 @@ fn anomalies(rows: &[LockRow], around: Surroundings<'_>) -> Vec<(String, String)
         if *recent_changes > CHANGES_MAX {
             odd(lease, format!("changed hands {recent_changes} times in {} min", RATE_S / 60));
         }
+        // Only of these two programs the hosts are known.
         let is_managers = matches!(kind, LockKind::Main | LockKind::Migration);
         if is_managers && state == LockState::Held && is_stranger(lease, around.processes) {
             odd(lease, format!("held from {}, where no controller manager is known", lease.identity().0));
@@ -291,6 +299,7 @@ fn is_stranger(lease: &WatchedLease, processes: &[Process]) -> bool {
         long.strip_prefix(short).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     };
     let mut nodes = processes.iter().filter_map(|process| process.node.as_deref()).peekable();
+    // Without any known host each holder would be a stranger.
     nodes.peek().is_some() && !nodes.any(is_on)
 }
 

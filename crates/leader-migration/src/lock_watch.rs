@@ -42,6 +42,7 @@ impl LockWatch {
         elapsed: Duration,
         now: Timestamp,
     ) {
+        // What is gone stays in memory: when it comes back, its other uid shows that it was made anew.
         self.kept.values_mut().for_each(|kept| kept.is_there = false);
         for lease in leases {
             self.look_at(lease, elapsed, now);
@@ -53,6 +54,8 @@ impl LockWatch {
         let uid = lease.metadata.uid.clone().unwrap_or_default();
         let key = (seen.namespace.clone(), seen.name.clone());
         let Some(kept) = self.kept.get_mut(&key) else {
+            // At the first look nothing was seen to change: what the record says of its renewal is
+            // its holder's clock.
             let (first_uid, changed) = (uid.clone(), None);
             self.kept.insert(
                 key,
@@ -61,6 +64,8 @@ impl LockWatch {
             return;
         };
         kept.is_there = true;
+        // Any change of the record counts as a sign of life, as in client-go; the uid shows one
+        // that was deleted and made anew.
         let is_same = kept.uid == uid && kept.lease == seen;
         if is_same {
             return;

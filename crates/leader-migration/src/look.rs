@@ -115,6 +115,7 @@ impl LockLook {
     pub fn settings(&self, scope: &MigrationScope, cloud: Option<Release>) -> Settings {
         let release = |kind: ManagerKind| {
             let of_kind = self.processes.iter().filter(|process| process.manager == kind);
+            // The oldest reader decides in which version a file is written.
             of_kind.map(|process| process.release).min()
         };
         let is_source = |process: &&Process| {
@@ -122,6 +123,7 @@ impl LockLook {
         };
         let mut sources = self.processes.iter().filter(is_source);
         let old = release(ManagerKind::KubeControllerManager).unwrap_or(Release(0));
+        // Upstream's order: release N gives the controllers away, N+1 takes them.
         let cloud = release(ManagerKind::CloudControllerManager).or(cloud).unwrap_or(Release(old.0 + 1));
         Settings {
             namespace: scope.namespace.clone(),

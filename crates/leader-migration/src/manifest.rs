@@ -75,6 +75,7 @@ impl FoundManager {
             (rest.is_empty() || rest.starts_with('/')).then(|| rest.trim_start_matches('/').to_owned())
         };
         let holding = self.volumes.iter().filter_map(|mount| Some((mount, rest(mount)?)));
+        // The innermost mount covers those above it.
         match holding.max_by_key(|(mount, _)| mount.path.len()) {
             None => FileOrigin::NotKnown,
             Some((MountedVolume { config_map: None, .. }, _)) => FileOrigin::Other,
@@ -135,6 +136,7 @@ fn program_of(container: &Value) -> Option<(ManagerKind, Vec<String>)> {
         texts("command").chain(texts("args")).filter_map(|a| a.as_str().map(str::to_owned)).collect();
     let image = container["image"].as_str().unwrap_or_default();
     let program = words.first().filter(|first| !first.starts_with('-')).map_or(image, String::as_str);
+    // A wrapper or a shell may start the program: then its image says what it is.
     let manager = kind_of(program).or_else(|| kind_of(image))?;
     Some((manager, words))
 }
@@ -152,6 +154,8 @@ pub fn first_flag(manager: ManagerKind, words: &[String]) -> Option<usize> {
     if is_it(first) {
         return Some(1);
     }
+    // The name of the program may be the value of a flag of its wrapper; `at` is 1 or more, since
+    // the search begins there.
     let is_value = |at: usize| words[at - 1].starts_with("--") && !words[at - 1].contains('=');
     let is_started = |at: &usize| is_it(&words[*at]) && !words[*at].starts_with('-') && !is_value(*at);
     let shell = first.rsplit('/').next().unwrap_or_default();
@@ -201,6 +205,7 @@ fn volume_of(spec: &Value, mount: &Value) -> Option<MountedVolume> {
 fn trouble(status: &Value, container: &str) -> Option<String> {
     let own = own_status(status, container)?;
     let reason = own["state"]["waiting"]["reason"].as_str()?;
+    // Every start passes through these.
     if matches!(reason, "ContainerCreating" | "PodInitializing") {
         return None;
     }
@@ -229,6 +234,7 @@ fn kind_of(program: &str) -> Option<ManagerKind> {
     if name == "kube-controller-manager" {
         return Some(ManagerKind::KubeControllerManager);
     }
+    // Providers name their builds as they like: `aws-cloud-controller-manager`, `hcloud-ccm`.
     let is_cloud = name.contains("cloud-controller-manager") || name.ends_with("-ccm") || name == "ccm";
     is_cloud.then_some(ManagerKind::CloudControllerManager)
 }

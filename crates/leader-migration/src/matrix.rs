@@ -54,6 +54,7 @@ fn cell(process: &Process, function: Function, leases: &[WatchedLease]) -> Matri
     let main = process.main_lock();
     let holds = |lock: &str| leases.iter().find(|l| l.key() == lock).is_some_and(|l| is_held_by(l, process));
     let runs_now = match placement {
+        // Without an election each replica runs everything.
         Some(_) if !process.flags.leader_elect => true,
         Some(Placement::Main) => holds(&main),
         // Only the holder of the main lock competes for the other one.
@@ -71,6 +72,7 @@ fn cell(process: &Process, function: Function, leases: &[WatchedLease]) -> Matri
 fn is_held_by(lease: &WatchedLease, process: &Process) -> bool {
     let host = lease.identity().0;
     let is_there = process.node.as_deref() == Some(host) || process.name == host;
+    // Unknown counts as held: right after the first look nothing else could be shown.
     is_there && matches!(lease.state(), LockState::Held | LockState::Unknown)
 }
 

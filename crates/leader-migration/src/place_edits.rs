@@ -74,6 +74,7 @@ impl ManagerChange<'_> {
     fn beside<'s>(&'s self, config: Option<&'s str>) -> (Vec<FlagChange<'s>>, FileChange<'s>) {
         let there = config.filter(|there| !there.is_empty());
         match (self.file, there) {
+            // A mount that is there works: a second file would be another truth.
             (FileChange::Mount { path, .. }, Some(there)) if there != path => {
                 let is_path =
                     |change: &&FlagChange<'_>| matches!(change, FlagChange::Set(flag, _) if *flag == CONFIG);
@@ -92,6 +93,7 @@ impl ManagerChange<'_> {
         let mut after = before.clone();
         let form = kubeadm_form(before)?;
         self.component(&mut after, &MANAGER, form)?;
+        // `change plan` finds the document that a patch is for by its type.
         let typed = |mut patch: Value| {
             for key in ["apiVersion", "kind"] {
                 patch[key] = before[key].clone();
@@ -114,6 +116,7 @@ impl ManagerChange<'_> {
             FileChange::Keep => {}
             FileChange::Mount { path, text } => {
                 let entry =
+                    // Readable for all: a controller manager may run as another user than root.
                     json!({"path": path, "owner": "root:root", "permissions": "0644", "content": text});
                 let files = list_at(&mut after, &["spec", "kubeadmConfigSpec", "files"])?;
                 if !files.iter().any(|file| file["path"] == path) {
@@ -127,6 +130,7 @@ impl ManagerChange<'_> {
             }
         }
         if !self.kubelet.is_empty() {
+            // New Machines join, the first one of a cluster is initialised: kubelets of both need it.
             for of in ["initConfiguration", "joinConfiguration"] {
                 let path = ["spec", "kubeadmConfigSpec", of, "nodeRegistration", "kubeletExtraArgs"];
                 change(at(&mut after, &path)?, form, self.kubelet)
@@ -276,6 +280,7 @@ fn drop_entries(root: &mut Value, parent: &[&str], key: &str, is_it: impl Fn(&Va
     let parent = parent.iter().try_fold(root, |value, key| value.get_mut(*key));
     let Some(Value::Object(parent)) = parent else { return };
     let Some(Value::Array(entries)) = parent.get_mut(key) else { return };
+    // A list that was empty before stays: only the change is in the patch.
     let before = entries.len();
     entries.retain(|entry| !is_it(entry));
     if entries.is_empty() && before > 0 {
@@ -321,6 +326,7 @@ fn unmount(spec: &mut Value, container: usize, path: &str) {
     if let Some(own) = spec["containers"].get_mut(container) {
         drop_entries(own, &[], "volumeMounts", |mount| mount["mountPath"] == path);
     }
+    // Read after the own mount is gone: another container may have a mount of the same volume.
     let still = lists(spec);
     drop_entries(spec, &[], "volumes", |volume| {
         names.contains(&volume["name"]) && !still.iter().any(|mount| mount["name"] == volume["name"])
@@ -337,6 +343,7 @@ fn fields(before: &Value, after: &Value) -> Option<Replacement> {
             .filter_map(|(from, to)| {
                 let mut fields = merge_diff(from, &to)?;
                 if to["name"].is_string() {
+                    // A strategic merge finds containers by their names.
                     fields["name"] = to["name"].clone();
                 }
                 Some(fields)

@@ -71,6 +71,7 @@ impl Process {
         let whatever = self.flags.defects.iter();
         faults.extend(whatever.map(|defect| FlagFault { is_certain: true, problem: defect.clone() }));
         for fault in &mut faults {
+            // A program ends over a flag that it does not have: one that runs was built otherwise.
             fault.is_certain &= !self.is_ready;
         }
         faults
@@ -106,6 +107,7 @@ impl Process {
         }
         match (self.manager, function) {
             (_, Function::NodeIpam) => self.flags.allocate_node_cidrs && self.has_node_ipam(),
+            // Node initialisation was never part of kube-controller-manager: there is nothing to move.
             (ManagerKind::KubeControllerManager, Function::NodeInitialization) => false,
             (ManagerKind::KubeControllerManager, _) => self.has_cloud_provider(),
             (ManagerKind::CloudControllerManager, _) => true,

@@ -137,6 +137,7 @@ fn next_names(text: &str, line: usize, indent: &str) -> bool {
 
 /// The document, with the last of equal keys, as older readers have it.
 fn parse(text: &str, defects: &mut Vec<Defect>) -> Option<Value> {
+    // Strict first: the error has the line of the second of two equal fields.
     let strict: Result<Vec<Value>, _> = serde_saphyr::from_multiple(text);
     let mut documents = match strict {
         Ok(documents) => documents,
@@ -146,6 +147,7 @@ fn parse(text: &str, defects: &mut Vec<Defect>) -> Option<Value> {
                 duplicate_keys: serde_saphyr::DuplicateKeyPolicy::LastWins,
             };
             let Ok(documents) = serde_saphyr::from_multiple_with_options(text, options) else {
+                // A remark of `lint` says more than the parser does about the same line.
                 if defects.is_empty() {
                     let why = error.without_snippet().to_string();
                     let why = why.lines().next().unwrap_or_default();
@@ -221,6 +223,7 @@ impl Reader<'_> {
         }
         let resource_lock = self.resource_lock(fields, version)?;
         let entries = match fields.get("controllerLeaders") {
+            // An empty list is legal upstream: the second lock has nothing to run.
             None | Some(Value::Null) => &Vec::new(),
             Some(Value::Array(entries)) => entries,
             Some(_) => {

@@ -27,6 +27,7 @@ impl Release {
     pub fn of_image(image: &str) -> Option<Self> {
         let name = image.split('@').next()?;
         let (_, tag) = name.rsplit_once('/').unwrap_or(("", name)).1.split_once(':')?;
+        // Tags allow no `+` of a build: projects write `_` for it.
         Self::parse(&tag.replace('_', "+")).ok()
     }
 }

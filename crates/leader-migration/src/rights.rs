@@ -66,8 +66,10 @@ pub fn questions(subjects: &[Grantee], namespace: &str, lease: &str) -> Vec<Righ
         subject: subject.clone(),
         verb,
         namespace: namespace.to_owned(),
+        // A rule with a name never allows `create`: the name is not known when the right is judged.
         lease: if verb == "create" { String::new() } else { lease.to_owned() },
     };
+    // client-go's elector does nothing else with a Lease.
     subjects.iter().flat_map(|subject| ["create", "get", "update"].map(|verb| ask(subject, verb))).collect()
 }
 

@@ -183,6 +183,7 @@ pub enum Walkthrough {
 
 /// The host in the identity of one of the two programs, `HOST_UUID`: its node, or the name of its pod.
 pub fn host_of(identity: &str) -> &str {
+    // A name of a host may have `_` of its own, a UUID has none.
     identity.rsplit_once('_').map_or(identity, |(host, _)| host)
 }
 
@@ -203,6 +204,7 @@ impl Situation {
 
     fn holder(&self, namespace: &str, name: &str) -> Option<&str> {
         let lease = self.facts.leases.iter().find(|l| l.namespace == namespace && l.name == name)?;
+        // The last holder stays written in a Lease that nobody renews.
         (lease.is_renewed && !lease.holder.is_empty()).then_some(lease.holder.as_str())
     }
 
@@ -222,6 +224,8 @@ impl Situation {
         lease_of: ManagerKind,
     ) -> Vec<&'a Process> {
         let host = self.main_holder(lease_of).map(host_of);
+        // The sort is stable, so the others keep their order; a process without host network has
+        // its pod's name in the identity.
         processes.sort_by_key(|process| {
             host.is_some_and(|host| process.node.as_deref() == Some(host) || process.name == host)
         });
@@ -263,6 +267,8 @@ impl Situation {
     /// Judges every stage.
     pub fn judge(&self) -> Walkthrough {
         let is_on = |process: &Process| process.migrates() || process.is_in_shell;
+        // Behind the handover no process has a provider any more: the Lease and the flags show that
+        // a migration is under way.
         let has_begun =
             self.has_lease() || self.processes.iter().any(is_on) || self.lost_provider().is_some();
         if self.sources().next().is_none() && !has_begun {
@@ -276,6 +282,7 @@ impl Situation {
         for stage in MigrationStage::ALL {
             let (state, proofs) = self.stage(stage, &findings);
             let state = if is_reached { state } else { StageState::Later };
+            // A later stage counts only behind finished ones: each makes the next one safe.
             is_reached &= state == StageState::Done;
             let is_open = matches!(state, StageState::InProgress(_) | StageState::Todo(_));
             let wait = self.wait(stage).filter(|_| is_open);
@@ -288,6 +295,7 @@ impl Situation {
     /// kubeadm's configuration names a provider, and no process of either kind has it.
     fn lost_provider(&self) -> Option<Finding> {
         let (provider, place) = self.declared_provider.as_ref()?;
+        // An external provider is what stage 3 writes, not a loss.
         let is_in_tree = !matches!(provider.as_str(), "" | "external");
         let lost: Vec<String> =
             self.processes.iter().filter(|p| p.names_no_provider()).map(|p| p.name.clone()).collect();
@@ -314,6 +322,7 @@ impl Situation {
         let last = touched.into_iter().filter(|process| process.started_at.is_some());
         let last = last.max_by_key(|process| process.started_at)?;
         let duration_s = i64::try_from(last.flags.times.lease_duration.as_secs()).unwrap_or(i64::MAX);
+        // A start in our future comes from a node whose clock is ahead.
         let passed_s = (self.now - last.started_at?).num_seconds().max(0);
         let left_s = duration_s - passed_s;
         (left_s > 0).then(|| NodeWait { after: last.name.clone(), left_s })
@@ -370,6 +379,7 @@ impl Situation {
         };
         let proofs: Vec<Proof> = self.facts.rights.iter().map(proof).collect();
         let is_there = self.has_lease();
+        // A Lease that is there needs no `create`: it may be made beforehand.
         let needed = || self.facts.rights.iter().filter(|fact| fact.question.verb != "create" || !is_there);
         let state = if needed().any(|fact| fact.allowed == Some(false)) {
             StageState::Todo("a Role and its binding are missing".to_owned())
@@ -396,6 +406,8 @@ impl Situation {
         let state = match missing.first() {
             None if all == 0 || self.migration_holder().is_some() => StageState::Done,
             None => StageState::InProgress("nobody renews the migration Lease yet".to_owned()),
+            // A process without the flag runs all its controllers under its main lock, beside a
+            // cloud's that holds the migration lock.
             Some(_) if self.clouds().next().is_some() => StageState::Blocked(format!(
                 "cloud-controller-manager runs already, and {} ignores the migration lock: stop it first",
                 missing.join(", ")
@@ -419,6 +431,7 @@ impl Situation {
             Some(cloud) if old > 0 => {
                 StageState::Blocked(format!("{} runs without the enable flag", cloud.name))
             }
+            // The last old one keeps the controllers until stage 4, which is its end.
             _ if old <= 1 && clouds > 0 || old == 0 => StageState::Done,
             _ if clouds == 0 => StageState::Todo(format!(
                 "start cloud-controller-manager with the flag, then take the node of {next} to the new release"
@@ -437,6 +450,8 @@ impl Situation {
         let is_over = self.is_being_disabled();
         let state = match old.first() {
             Some(last) => StageState::Todo(format!("take the node of {last} to the new release")),
+            // Cloud processes that lost the flag let go of the migration Lease, which must not undo
+            // this stage.
             None if self.is_held_by(ManagerKind::CloudControllerManager) || is_over => StageState::Done,
             None if self.clouds().next().is_none() => StageState::Blocked(self.nobody()),
             None => StageState::InProgress("no cloud-controller-manager holds both Leases yet".to_owned()),
@@ -467,6 +482,7 @@ impl Situation {
         let proofs = vec![Proof { object: self.lock_name(), value: held }];
         let is_over = self.is_being_disabled();
         let state = match self.held_for_s {
+            // A restart without the flag ends the term that was counted.
             _ if is_over => StageState::Done,
             Some(held) if held >= SETTLED_S => StageState::Done,
             Some(held) => StageState::InProgress(format!("{} s to wait", SETTLED_S - held)),
@@ -481,6 +497,7 @@ impl Situation {
         let proofs = self.lock_proofs(ManagerKind::CloudControllerManager);
         let state = match with_flag.first() {
             None if self.migration_holder().is_none() => StageState::Done,
+            // A process whose pod was not seen may still take part.
             None => StageState::InProgress("somebody renews the migration Lease".to_owned()),
             Some(first) => StageState::Todo(format!("{} have the flag; next: {first}", with_flag.len())),
         };

@@ -29,6 +29,7 @@ pub fn write(configuration: &Configuration, version: ConfigVersion) -> String {
 fn scalar(text: &str) -> String {
     let plain = |c: char| c.is_ascii_lowercase() || c == '-';
     let is_plain = text.starts_with(|c: char| c.is_ascii_lowercase()) && text.chars().all(plain);
+    // YAML 1.1 reads these as booleans or null, and upstream's decoder follows it.
     let is_word = matches!(text, "null" | "true" | "false" | "yes" | "no" | "on" | "off" | "y" | "n");
     // A JSON text is a YAML text.
     if is_plain && !is_word { text.to_owned() } else { serde_json::Value::from(text).to_string() }

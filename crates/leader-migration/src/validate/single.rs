@@ -50,6 +50,7 @@ pub(super) fn ends(process: &Process) -> bool {
 
 /// client-go's own conditions; the Lease keeps whole seconds.
 fn are_possible(times: &ElectionTimes) -> bool {
+    // A shorter one is 0 in the Lease, which the API refuses.
     times.lease_duration >= Duration::from_secs(1)
         && times.lease_duration > times.renew_deadline
         && times.renew_deadline > times.retry_period.mul_f64(1.2)
@@ -58,6 +59,7 @@ fn are_possible(times: &ElectionTimes) -> bool {
 
 fn is_mounted(process: &Process) -> bool {
     let path = &process.flags.migration_config;
+    // Of a process without a manifest the mounts are not known: nothing is said against it.
     let Some(mounts) = process.mounts.as_ref().filter(|_| !path.is_empty()) else { return true };
     let holds = |mount: &String| {
         path.strip_prefix(mount.trim_end_matches('/'))
@@ -109,6 +111,7 @@ impl Findings<'_> {
         if !flags.leader_elect {
             self.add("F7", "--leader-elect=false".to_owned());
         }
+        // Both locks are made of this kind, and others are gone from client-go.
         if flags.enable_migration && flags.leader_elect && flags.resource_lock != "leases" {
             self.add("F11", format!("--leader-elect-resource-lock={}", flags.resource_lock));
         }
@@ -127,6 +130,8 @@ impl Findings<'_> {
         );
         if !are_possible(&times) {
             self.add("timing", shown);
+        // The holder waits one retry period and then tries for the whole deadline: so long it may
+        // act after its last renewal.
         } else if times.lease_duration < times.renew_deadline + times.retry_period {
             self.add("margin", shown);
         }
@@ -221,6 +226,7 @@ impl Findings<'_> {
     /// Does the lock give it something to run, and can it run what the lock gives it?
     fn capability(&mut self, configuration: &Configuration) {
         let process = self.process;
+        // As if it competed: what the lock would give it is asked, not whether it gets it.
         let behaviour = Behaviour::of(process, true);
         for function in Function::ALL {
             let name = function.name_in(process.release);
@@ -238,6 +244,7 @@ impl Findings<'_> {
         if is_late_source && configuration.controller_leaders.iter().any(|e| is_cloud(&e.name, process)) {
             self.add("F16", format!("{} has no cloud provider", process.release));
         }
+        // Such a process would win the lock, run nothing, and keep others from it.
         if !behaviour.has_migrated() && !process.is_in_shell {
             let none = "of the listed controllers it runs none";
             self.add(

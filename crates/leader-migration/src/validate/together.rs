@@ -46,6 +46,7 @@ fn unlisted(processes: &[Process], migrating: &[&Process]) -> Vec<Finding> {
         let lists = |process: &Process| {
             process
                 .configuration()
+                // A file that is not known may list it: another finding says that it is not known.
                 .is_none_or(|c| c.component_of(function.name_in(process.release)).is_some())
         };
         let without = migrating.iter().copied().filter(|p| p.has(function) && !lists(p));
@@ -152,6 +153,7 @@ fn equal_hosts(processes: &[Process]) -> Option<Finding> {
 /// For each controller the first state with two actors, and the first with none.
 pub(super) fn actors(processes: &[Process], behaviours: &[(usize, Behaviour)]) -> Vec<Finding> {
     let running: Vec<Behaviour> = behaviours.iter().map(|(_, behaviour)| behaviour.clone()).collect();
+    // Every state that can be reached is tried: there are few, since only holders of main locks compete.
     let states = reachable_holders(&running);
     let name = |index: &usize| processes[behaviours[*index].0].name.clone();
     let mut found = Vec::new();
