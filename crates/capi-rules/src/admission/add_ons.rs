@@ -41,6 +41,7 @@ pub(super) fn check_binding(review: &Review<'_>, out: &mut Findings) {
 fn check_text_fixed(old: &Value, new: &Value, name: &str, out: &mut Findings) {
     let value = |object| text(object, &format!("/spec/{name}"));
     let (old, new) = (value(old), value(new));
+    // Setting a field that was empty is no change to upstream.
     if !old.is_empty() && old != new {
         out.invalid(format!("spec.{name}"), &json!(new), "field is immutable");
     }
@@ -131,6 +132,7 @@ fn check_service(service: &Value, out: &mut Findings) {
         if value.is_empty() {
             out.required(field.clone(), "must not be empty");
         }
+        // Also of an empty name, as upstream, which then reports both.
         spelling(value).iter().for_each(|complaint| out.invalid(field.clone(), &json!(value), complaint));
     }
     let path = text(service, "/path");

@@ -18,6 +18,7 @@ const CLAIM: &str = "IPAddressClaim";
 /// The claim that a new address answers.
 pub(super) fn needs(request: &Request<'_>, address: &Value) -> Vec<Need> {
     let name = text(address, "/spec/claimRef/name");
+    // An address never changes, so only a new one is compared with its claim.
     if request.old.is_some() || name.is_empty() {
         return Vec::new();
     }
@@ -48,6 +49,8 @@ pub(super) fn check_address(review: &Review<'_>, out: &mut Findings) {
         out.invalid("spec.gateway", &json!(gateway), "not a valid IP address");
     }
     let (namespace, name) = (text(review.new, "/metadata/namespace"), text(spec, "/claimRef/name"));
+    // A claim that is gone, or cannot be read, refuses
+    // nothing: upstream ignores that it is not found.
     if let Sought::Here(claim) = review.known.one(CLAIM, namespace, name) {
         let same =
             |part| at(claim, &format!("/spec/poolRef/{part}")) == at(spec, &format!("/poolRef/{part}"));

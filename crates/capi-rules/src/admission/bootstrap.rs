@@ -140,6 +140,7 @@ fn check_ignition(spec: &Value, at: &str, out: &mut Findings) {
             out.forbidden(format!("{at}.files[{index}].encoding"), WITH_IGNITION);
         }
     }
+    // Ignition runs once, before anything that could execute commands.
     if !spec["bootCommands"].is_null() {
         out.forbidden(format!("{at}.bootCommands"), WITH_IGNITION);
     }

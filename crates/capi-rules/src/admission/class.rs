@@ -197,6 +197,7 @@ fn check_versions(class: &Value, out: &mut Findings) {
             if matches!(version::compare(&version, before), Some(Ordering::Less | Ordering::Equal)) {
                 out.invalid(field.clone(), shown, &format!("version must be greater than v{before}"));
             }
+            // A gap would leave Clusters without a next step, as no minor can be skipped.
             let (low, high) = (before.minor, before.minor + 1);
             if version.minor != low && version.minor != high {
                 let detail =
@@ -217,6 +218,7 @@ pub(super) fn check_compatible(old: &Value, new: &Value, out: &mut Findings) {
     }
     for (list, _) in WORKERS {
         for (index, class) in workers(new, list).iter().enumerate() {
+            // A class that is new has no Clusters that could be broken.
             let Some(before) = member(old, list, text(class, "/class")) else { continue };
             let template = |class| at(class, "/infrastructure/templateRef");
             let field = format!("spec.workers.{list}[{index}].infrastructure.templateRef");
@@ -269,11 +271,13 @@ fn check_use(old: &Value, new: &Value, clusters: &[&Value], out: &mut Findings) 
         }
     }
     check_health_check_use(old, new, clusters, out);
+    // A class that gets bounds for the autoscaler may clash with replicas that Clusters give.
     clusters.iter().for_each(|cluster| check_autoscaled_replicas(cluster, Some(new), out));
 }
 
 /// A health check that Clusters switched on without bringing their own must stay.
 fn check_health_check_use(old: &Value, new: &Value, clusters: &[&Value], out: &mut Findings) {
+    // A Cluster with checks of its own needs none from the class.
     let relies = |health: &Value| health["enabled"] == true && !has_health_check(health);
     let mut refuse = |field: String, users: Vec<&str>| {
         if !users.is_empty() {

@@ -110,6 +110,8 @@ fn check_change(change: &Value, class: &Value, field: &str, out: &mut Findings) 
     if !path.starts_with("/spec") {
         out.invalid(at.clone(), &pretty(change), "jsonPatch path must start with \"/spec\"");
     }
+    // A number is taken for an index, although it may be
+    // a key: upstream does not know the schema either.
     for index in path.split('/').filter_map(|step| step.parse::<i64>().ok()) {
         if operation == "add" && index != 0 {
             let detail = "arrays can only be accessed using \"0\" (prepend) or \"-\" (append)";
@@ -161,6 +163,7 @@ fn check_value(change: &Value, class: &Value, field: &str, out: &mut Findings) {
         }
         return;
     }
+    // Paths below a variable count as known with it; its schema is not looked into.
     let name = variable.split(['[', '.']).find(|part| !part.is_empty()).unwrap_or_default();
     if !items_at(class, "/spec/variables").iter().any(|known| text(known, "/name") == name) {
         out.invalid(field, &json!(variable), &format!("variable with name {variable} cannot be found"));
@@ -208,6 +211,7 @@ fn check_selector(selector: &Value, class: &Value, field: &str, out: &mut Findin
             let pattern = pattern.as_str().unwrap_or_default();
             if let Some(detail) = pattern_complaint(pattern) {
                 out.invalid(field, shown, detail);
+                // Upstream leaves the loop here, so patterns after a bad one are not looked at.
                 break;
             }
             let selected = classes.iter().any(|class| {

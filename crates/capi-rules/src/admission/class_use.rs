@@ -14,6 +14,7 @@ pub(super) fn class_key(cluster: &Value) -> (&str, &str) {
         return ("", "");
     }
     let namespace = text(class, "/namespace");
+    // Without a namespace the class is beside its Cluster.
     (if namespace.is_empty() { own } else { namespace }, text(class, "/name"))
 }
 

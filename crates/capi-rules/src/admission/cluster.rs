@@ -26,6 +26,7 @@ pub(super) fn default(_: &Request<'_>, cluster: &mut Value) -> Result<(), Denial
         set(cluster, &["spec", "topology"], "version", json!(version));
     }
     if text(cluster, "/spec/topology/classRef/name").is_empty() {
+        // Upstream reads the class while it fills in defaults, and cannot do so without a name.
         return Err(Denial::Cause(Cause::required("spec.topology.classRef.name", "cannot be empty")));
     }
     Ok(())
@@ -71,6 +72,7 @@ fn check_networks(cluster: &Value, out: &mut Findings) {
 fn check_topology(review: &Review<'_>, out: &mut Findings) {
     let topology = at(review.new, "/spec/topology");
     if text(topology, "/classRef/name").is_empty() {
+        // Nothing more is checked: all further rules compare with the class.
         return out.required("spec.topology.class", "classRef.name cannot be empty");
     }
     let version = text(topology, "/version");

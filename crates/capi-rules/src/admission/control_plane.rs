@@ -82,6 +82,7 @@ pub(super) fn default(_: &Request<'_>, plane: &mut Value) -> Result<(), Denial> 
         let version = format!("v{version}");
         set(plane, &["spec"], "version", json!(version));
     }
+    // Set, not only filled in: upstream knows no other strategy and overwrites it.
     set(plane, &["spec", "rollout", "strategy"], "type", json!("RollingUpdate"));
     fill(plane, &["spec", "rollout", "strategy", "rollingUpdate"], "maxSurge", json!(1));
     Ok(())
@@ -139,6 +140,8 @@ pub(super) fn check_template(review: &Review<'_>, out: &mut Findings) {
     if let Some(old) = review.old {
         let historic = |spec: &Value| {
             let mut spec = spec.clone();
+            // Older webhooks filled defaults in: both sides
+            // get them, so that only real changes differ.
             fill(&mut spec, &[], "kubeadmConfigSpec", json!({}));
             spec.pointer_mut("/kubeadmConfigSpec").into_iter().for_each(bootstrap::fill_history);
             spec
@@ -213,6 +216,7 @@ fn check_strategy(spec: &Value, field: &str, out: &mut Findings) {
         out.required(format!("{field}.rollout.strategy.type"), "only RollingUpdate is supported");
     }
     let rolling = format!("{field}.rollout.strategy.rollingUpdate");
+    // A text that is no number counts as 0, as upstream reads it.
     let surge = match &strategy["rollingUpdate"]["maxSurge"] {
         Value::Null => return,
         Value::String(text) => text.parse().unwrap_or(0),
@@ -297,6 +301,7 @@ fn check_dns_upgrade(old: &Value, plane: &Value, out: &mut Findings) {
     let Some(from) = parse(from, "current") else { return };
     let Some(to) = parse(to, "target") else { return };
     let skipped = annotation(plane, key::SKIP_COREDNS).is_some();
+    // Only the release counts: another build of the same release has the same Corefile.
     if skipped || version::compare_release(&to, &from) == Ordering::Equal {
         return;
     }
@@ -335,6 +340,7 @@ fn changed(
         at.push(key.clone());
         match (old.get(key), new.get(key)) {
             (Some(Value::Object(old)), Some(Value::Object(new))) => changed(at, old, new, out),
+            // A new section counts field by field, for the list names leaves and not sections.
             (_, Some(Value::Object(new))) => changed(at, &empty, new, out),
             _ => out.push(at.clone()),
         }
@@ -351,6 +357,7 @@ fn covers(allowed: &str, path: &[String]) -> bool {
             _ => return false,
         }
     }
+    // The path is used up: only the same path, or its `.*`, allows it.
     matches!((allowed.next(), allowed.next()), (None | Some("*"), None))
 }
 

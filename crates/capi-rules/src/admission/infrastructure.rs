@@ -98,6 +98,7 @@ pub(super) fn check_cluster_template(review: &Review<'_>, out: &mut Findings) {
         check_domains(at(spec, domains), &format!("spec{}", domains.replace('/', ".")), out);
         return check_metadata(at(review.new, "/spec/template/metadata"), "spec.template.metadata", out);
     };
+    // The stored template may be from before these defaults, and the new one has them already.
     let mut old = old.clone();
     if docker {
         default_endpoint(&mut old, &SPEC, "/spec/template/spec/failureDomains");
@@ -110,6 +111,7 @@ pub(super) fn check_cluster_template(review: &Review<'_>, out: &mut Findings) {
 
 /// Machine templates never change, except in comparisons of the topology controller.
 pub(super) fn check_machine_template(review: &Review<'_>, out: &mut Findings) {
+    // The topology controller asks what would change by sending the change as a dry run.
     if let Some(old) = review.old.filter(|_| !review.compares_topology) {
         let spec = |object| at(object, "/spec/template/spec");
         let request = "Please create a new resource instead.";

@@ -34,6 +34,7 @@ pub(super) fn needs(request: &Request<'_>, cluster: &Value) -> Vec<Need> {
     let mut needs = vec![core(CLASS, namespace, name)];
     let Some(old) = request.old else { return needs };
     let before = class_key(old);
+    // The old class is compared with the new one only when the Cluster changes it.
     if before != (namespace, name) && !before.1.is_empty() {
         needs.push(core(CLASS, before.0, before.1));
     }
@@ -55,6 +56,7 @@ pub(super) fn check(review: &Review<'_>, out: &mut Findings) {
     if let Some(class) = class {
         check_against_class(cluster, class, out);
     }
+    // Also without a class: the Cluster alone may give both bounds and replicas.
     class::check_autoscaled_replicas(cluster, class, out);
     let Some(old) = review.old else { return };
     let Some(class) = class else {
@@ -186,6 +188,7 @@ fn check_version_change(review: &Review<'_>, old: &Value, class: &Value, out: &m
     };
     let to = parse(shown, "version must be a valid semantic version");
     let from = parse(before, "old version must be a valid semantic version");
+    // After parsing: what is no version is refused even so.
     if annotation(review.new, key::UNSAFE_VERSION).is_some() {
         out.warnings.push(format!(
             "Skipping version validation for Cluster because annotation {:?} is set.",
@@ -197,6 +200,7 @@ fn check_version_change(review: &Review<'_>, old: &Value, class: &Value, out: &m
     if from == to {
         return;
     }
+    // With a plan the topology itself goes step by step, so a larger jump may be asked for.
     let planned = !items_at(class, "/spec/kubernetesVersions").is_empty()
         || is_defined(at(class, "/spec/upgrade/external/generateUpgradePlanExtension"));
     let pending = annotation(review.new, key::PENDING_HOOKS).unwrap_or_default();
@@ -207,6 +211,7 @@ fn check_version_change(review: &Review<'_>, old: &Value, class: &Value, out: &m
     } else if pending.split(',').any(|hook| hook == "AfterClusterUpgrade") {
         Some("version cannot be changed when the \"AfterClusterUpgrade\" hook is still blocking".to_owned())
     } else {
+        // Last, for it looks through all Machines of the namespace.
         let busy = busy(review, old, &from);
         match busy.as_slice() {
             [] => None,
@@ -266,6 +271,7 @@ fn busy_control_plane(review: &Review<'_>, cluster: &Value, version: &Version) -
     for reached in reached {
         let reached = version::tolerant(reached)
             .map_err(|why| format!("{CHECK}: failed to parse control plane status version: {why}"))?;
+        // Other build metadata of the same number has no known order, and counts as not reached.
         if matches!(version::compare(&wanted, &reached), Some(Ordering::Greater) | None) {
             return Err("control plane is still completing a previous upgrade".to_owned());
         }
@@ -299,6 +305,7 @@ fn busy_workers(
         };
         let mut behind = parsed != *version;
         for machine in review.known.all("Machine").iter().filter(is_own) {
+            // Machines of a pool show nothing that its infrastructure does not decide.
             if kind != "MachineDeployment" || behind {
                 break;
             }
@@ -308,6 +315,7 @@ fn busy_workers(
                 return Err(format!("{check}: Machine {machine} has no version"));
             }
             let kubelet = text(machine, "/status/nodeInfo/kubeletVersion");
+            // In an update in place the spec is ahead of the kubelet.
             behind = machine_version != wanted || (!kubelet.is_empty() && kubelet != wanted);
         }
         if behind {

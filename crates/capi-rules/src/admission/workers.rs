@@ -40,6 +40,7 @@ pub(super) fn default_deployment(request: &Request<'_>, deployment: &mut Value) 
     default_selector(deployment, label::DEPLOYMENT_NAME, &name);
     let cluster = text(deployment, "/spec/clusterName").to_owned();
     if !cluster.is_empty() {
+        // Set even when it is there: Machines of another Cluster must never be selected.
         set(deployment, &MATCH_LABELS, label::CLUSTER_NAME, json!(cluster));
         set(deployment, &TEMPLATE_LABELS, label::CLUSTER_NAME, json!(cluster));
     }
@@ -64,6 +65,7 @@ fn default_selector(owner: &mut Value, key: &str, name: &str) {
         Value::Array(items) => items.is_empty(),
         _ => true,
     };
+    // A selector that is only expressions is one, and must not be narrowed.
     if empty("matchLabels") && empty("matchExpressions") {
         set(owner, &MATCH_LABELS, key, json!(name));
         set(owner, &TEMPLATE_LABELS, key, json!(name));
@@ -104,6 +106,7 @@ fn default_replicas(request: &Request<'_>, new: &mut Value) -> Result<(), Denial
             let min = node_group_size(request.kind, min)?;
             let max = node_group_size(request.kind, max)?;
             let before = request.old.and_then(|old| at(old, "/spec/replicas").as_i64());
+            // Not `clamp`, which panics where people wrote a minimum above the maximum.
             before.map_or(min, |before| if before < min { min } else { before.min(max) })
         }
         _ => 1,
@@ -204,6 +207,7 @@ fn check_skipped_preflight(object: &Value, out: &mut Findings) {
     }
     let mut known: Vec<&str> = PreflightCheck::ALL.iter().map(|check| check.name()).collect();
     known.push(ALL_CHECKS);
+    // Upstream prints a sorted set.
     known.sort_unstable();
     let unknown: Vec<&str> =
         skipped.split(',').map(str::trim).filter(|check| !known.contains(check)).collect();
@@ -217,6 +221,7 @@ fn check_skipped_preflight(object: &Value, out: &mut Findings) {
 pub(super) fn check_machine(review: &Review<'_>, out: &mut Findings) {
     let machine = review.new;
     let labels = at(machine, "/metadata/labels");
+    // Machines of a pool share its configuration, and have none of their own.
     let of_pool = labels.get(label::POOL_NAME).is_some()
         || items(at(machine, "/metadata/ownerReferences")).iter().any(|owner| owner["kind"] == "MachinePool");
     if !of_pool {

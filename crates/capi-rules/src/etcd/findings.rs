@@ -65,6 +65,7 @@ pub fn findings(view: &View<'_>, rows: &[MemberRow], previous: Option<&View<'_>>
     let mut found = now(view, rows);
     if let Some(previous) = previous {
         let before = now(previous, &[]);
+        // An election takes a moment: what one look shows may be over with the next.
         found.retain(|f| !PASSING.contains(&f.rule) || before.iter().any(|b| b.rule == f.rule));
     }
     found.sort_by_key(|f| std::cmp::Reverse(f.grade));
@@ -72,6 +73,7 @@ pub fn findings(view: &View<'_>, rows: &[MemberRow], previous: Option<&View<'_>>
 }
 
 fn now(view: &View<'_>, rows: &[MemberRow]) -> Vec<Finding> {
+    // Without one answer all other rules would speak about nothing that is known.
     if view.statuses().next().is_none() {
         return unreachable(rows);
     }
@@ -112,6 +114,7 @@ fn leadership(view: &View<'_>, rows: &[MemberRow]) -> Vec<Finding> {
             format!("{healthy} of {voters} voters are healthy, {needed} are needed: none more may be lost");
         found.push(finding("no-tolerance", Grade::High, text));
     }
+    // During a rollout the number is even for a while.
     if voters > 0 && voters.is_multiple_of(2) && !view.is_changing() {
         let text = format!("{voters} voters survive the loss of as many as {} do", voters - 1);
         found.push(finding("even-voters", Grade::Low, text));
@@ -191,6 +194,8 @@ fn machines(view: &View<'_>, rows: &[MemberRow]) -> Vec<Finding> {
     let Some(hosts) = &view.facts.hosts else { return Vec::new() };
     let is_provisioning = hosts.iter().any(|host| host.node.is_none());
     let mut found = Vec::new();
+    // A member without a Node's name may be that of a
+    // Machine on its way, so only others are orphans.
     let listed = rows.iter().filter(|row| !matches!(row.role, Role::NotListed | Role::Unknown));
     for row in listed.filter(|row| row.machine.is_none() && !row.name.is_empty() && !is_provisioning) {
         let text = format!("member {} has no Machine", row.name);
@@ -233,6 +238,7 @@ fn alarms(view: &View<'_>, rows: &[MemberRow]) -> Vec<Finding> {
             ));
         }
     }
+    // Without quorum no answer can come, and that has a finding of its own.
     if let Some(Err(trouble)) = &view.facts.alarms
         && trouble.class != Class::NoQuorum
     {
@@ -255,6 +261,7 @@ fn amounts(row: &MemberRow) -> Vec<Finding> {
     let mut found = Vec::new();
     let name = row.shown_name();
     if let Some(raft) = row.raft {
+        // The numbers are read one after the other, so the second may be ahead.
         let lag = raft.index.saturating_sub(raft.applied);
         if let Some(grade) = graded(lag, APPLY_LAG_MAX, [Grade::Medium, Grade::High]) {
             found.push(finding("apply-lag", grade, format!("{name} has {lag} entries not applied yet")));
@@ -280,6 +287,7 @@ fn amounts(row: &MemberRow) -> Vec<Finding> {
 }
 
 fn graded(amount: u64, limits: [u64; 2], grades: [Grade; 2]) -> Option<Grade> {
+    // From the highest limit down: the gravest grade that applies.
     limits.into_iter().zip(grades).rfind(|(limit, _)| amount > *limit).map(|(_, grade)| grade)
 }
 
@@ -311,5 +319,6 @@ fn versions(view: &View<'_>) -> Vec<Finding> {
     if span.is_some_and(|(max, min)| max - min > 1) {
         return vec![finding("version-skew", Grade::High, text)];
     }
+    // A rollout to another version passes through this; more than one minor is wrong at any time.
     if view.is_changing() { Vec::new() } else { vec![finding("version-skew", Grade::Medium, text)] }
 }

@@ -182,9 +182,11 @@ impl<'a> View<'a> {
     /// Chooses the list and the leader that most answers support.
     pub fn of(facts: &'a Facts) -> Self {
         let statuses = || facts.answers.iter().filter_map(|asked| asked.outcome.as_ref().ok());
+        // By majority: a member that was cut off still names the leader it knew.
         let leader = most_common(statuses().filter_map(|status| status.leader));
         let of_leader = statuses().find(|status| Some(status.member_id) == leader);
         let lists = || statuses().filter_map(|status| status.list.as_ref().ok());
+        // The leader's list first: others may not have applied the last change yet.
         let list = of_leader.and_then(|status| status.list.as_ref().ok());
         let list = list.map(|list| sorted(list)).or_else(|| most_common(lists().map(|list| sorted(list))));
         Self { facts, list: list.unwrap_or_default(), leader }
@@ -228,6 +230,7 @@ impl<'a> View<'a> {
             answers.iter().find(|asked| {
                 asked.outcome.is_err()
                     && match &asked.node {
+                        // An empty name would join every member that has not started.
                         Some(node) => !node.is_empty() && *node == member.name,
                         None => member.client_urls.iter().any(|url| same_address(url, &asked.from)),
                     }
@@ -241,6 +244,7 @@ impl<'a> View<'a> {
         let leading = leading.and_then(|status| status.raft);
         let mut rows: Vec<MemberRow> =
             self.list.iter().map(|member| self.row(member, leading.as_ref())).collect();
+        // `false` sorts first, so the leader leads the table.
         rows.sort_by(|a, b| (a.role != Role::Leader, &a.name).cmp(&(b.role != Role::Leader, &b.name)));
         let shown: Vec<String> = rows.iter().filter_map(|row| row.asked.clone()).collect();
         let is_listed = |asked: &Asked| {
@@ -254,6 +258,7 @@ impl<'a> View<'a> {
 
     fn row(&self, member: &Listed, leading: Option<&Raft>) -> MemberRow {
         let asked = self.asked(member);
+        // In this order: a member without a name has not started, whatever else is said of it.
         let role = match () {
             () if member.name.is_empty() && member.is_learner => Role::UnstartedLearner,
             () if member.name.is_empty() => Role::Unstarted,
@@ -269,9 +274,12 @@ impl<'a> View<'a> {
         row.alarms = alarms.map(|alarm| alarm.kind.clone()).collect();
         if let Some(status) = asked.and_then(|asked| asked.outcome.as_ref().ok()) {
             let has_vote = role.is_voter() && role.is_started();
+            // A member of another cluster may be well and still have no vote here.
             let is_same = self.cluster_id() == Some(status.cluster_id);
             row.is_healthy = has_vote && is_same && status.leader.is_some();
             row.behind =
+                // Answers come at different moments, so a follower
+                // may show a higher index than its leader.
                 leading.zip(status.raft).map(|(leading, own)| leading.index.saturating_sub(own.index));
             row.list_agrees = status.list.as_ref().ok().map(|list| sorted(list) == self.list);
         }

@@ -98,8 +98,11 @@ impl Report {
         let findings = findings::findings(&view, &members, previous.map(View::of).as_ref());
         let state = state(&view, &findings);
         let holds = state != EtcdState::Unknown && !findings.iter().any(|f| f.rule == findings::QUORUM_LOST);
+        // Not by the numbers alone: an answer that proves a
+        // quorum outweighs members that were not reached.
         let can_lose = if holds { Some(healthy.saturating_sub(quorum(voters))) } else { None };
         let leader = members.iter().find(|row| row.role == Role::Leader).map(|row| row.name.clone());
+        // 0 comes from simulated members, which have no cluster ID.
         let cluster_id = view.cluster_id().filter(|id| *id != 0);
         let removals = removals(&view, &members);
         let summary = summary(state, voters, healthy, learners, can_lose);
@@ -166,10 +169,12 @@ fn summary(
 }
 
 fn removals(view: &View<'_>, rows: &[MemberRow]) -> Vec<Removal> {
+    // A member with an alarm votes, but must not be what the others rely on.
     let is_well = |row: &MemberRow| row.is_healthy && row.alarms.is_empty();
     let is_healthy = |name: &str| rows.iter().find(|row| row.name == name).map(is_well);
     let voters: Vec<&MemberRow> = rows.iter().filter(|row| row.role.is_voter()).collect();
     let without = |row: &&MemberRow| {
+        // Not below zero: `row` is one of them.
         let left = voters.len() - 1;
         let healthy = voters.iter().filter(|other| other.is_healthy && other.id != row.id).count();
         let can_lose = healthy.checked_sub(quorum(left));

@@ -39,6 +39,7 @@ pub fn config_owner(source: &impl Source, config: &KubeadmConfig) -> Option<Conf
 fn of_template(pool: &MachinePool, key: ObjectKey) -> Machine {
     let mut machine = Machine::new(&key.name, pool.spec.template.spec.clone());
     machine.metadata.namespace = Some(key.namespace);
+    // The template's own field may be empty; the pool's is required.
     machine.spec.cluster_name.clone_from(&pool.spec.cluster_name);
     machine
 }

@@ -40,12 +40,14 @@ pub fn control_plane(source: &impl Source, object: &KubeadmControlPlane, cluster
     for machine in source.control_plane_machines(&key) {
         sort(source, &machine, &mut observed);
     }
+    // Only a deletion waits for workers, and a large cluster has many.
     if object.metadata.deletion_timestamp.is_some() {
         let workers = source.machines().of_cluster(&key).into_iter().filter(|m| !is_control_plane(m));
         observed.worker_machines = workers.filter_map(|m| m.metadata.name.clone()).collect();
         let pools = source.machine_pools().of_cluster(&key);
         observed.machine_pools = pools.iter().filter_map(|p| p.metadata.name.clone()).collect();
     }
+    // A fixed order, so that plans and messages do not change with the cache.
     observed.machines.sort_by_key(|m| (m.created_at(), m.name().to_owned()));
     observed
 }
@@ -91,6 +93,7 @@ pub fn assumed_members(observed: &Observed) -> Membership {
     }
     let stored =
         |m: &OwnedMachine| find(m.conditions(), ETCD_MEMBER).map(|c| c.message.clone()).unwrap_or_default();
+    // A message that etcd could not be read says of no Machine whether it has a member.
     if observed.machines.iter().any(|m| stored(m).starts_with(NOT_READ)) {
         return Membership::NotAsked;
     }
@@ -100,6 +103,7 @@ pub fn assumed_members(observed: &Observed) -> Membership {
         let learner = stored(machine).starts_with(LEARNER);
         Some(Member { id, name, learner, alarms: Vec::new() })
     };
+    // IDs only tell members apart here; no request is made with them.
     let list = hosted.zip(1..).filter_map(member).collect();
     Membership::Assumed(Members { list, leader: None })
 }

@@ -45,6 +45,7 @@ fn node_of(machine: &Machine) -> Option<&str> {
 /// to be asked through its kubelet.
 pub fn simulated_members(dev_machines: &[DevMachine], machines: &[Machine]) -> Facts {
     let noted: Vec<Noted> = dev_machines.iter().filter_map(|dev| noted(dev, machines)).collect();
+    // Removed members count here: when the last leader is gone, no older one leads.
     let newest = noted.iter().filter(|member| member.leader_term > 0).max_by_key(|member| member.leader_term);
     let leader = newest.filter(|member| !member.is_removed).map(|member| member.listed.id);
     let present = || noted.iter().filter(|member| !member.is_removed);
@@ -86,6 +87,7 @@ fn noted(dev: &DevMachine, machines: &[Machine]) -> Option<Noted> {
     let number = |name: &str| annotation(dev, name)?.parse::<u64>().ok();
     let id = number(SIMULATED_MEMBER_ID)?;
     let own = dev.metadata.name.as_deref().unwrap_or_default();
+    // By reference: the Machine of a pool or a moved object may have another name than its host.
     let is_own = |machine: &&Machine| {
         let reference = &machine.spec.infrastructure_ref;
         reference.kind == "DevMachine" && reference.name == own

@@ -45,6 +45,7 @@ fn deployment_of(
     let namespace = namespace(machine);
     let owner = controller_of(machine).filter(|owner| owner.kind == "MachineSet")?;
     let set = source.machine_sets().get(&ObjectKey::new(namespace, &owner.name))?;
+    // By label, as upstream: the owner reference of an orphan is not set yet.
     let deployment = label_of(set.as_ref(), label::DEPLOYMENT_NAME)?;
     let deployment = source.machine_deployments().get(&ObjectKey::new(namespace, deployment))?;
     Some((set, deployment))
@@ -52,6 +53,8 @@ fn deployment_of(
 
 /// The Node with a provider ID, among those that have it.
 pub fn node_with(id: &str, mut nodes: Vec<Arc<Node>>) -> NodeReading {
+    // Two Nodes with one provider ID: upstream refuses
+    // to choose, for the wrong one could be drained.
     match (nodes.pop(), nodes.len()) {
         (None, _) => NodeReading::NotFound,
         (Some(node), 0) => NodeReading::Found(node),

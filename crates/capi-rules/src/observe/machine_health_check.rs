@@ -33,6 +33,7 @@ pub fn machine_health_check(
         let id = machine.spec.provider_id.as_deref().filter(|id| !id.is_empty());
         match machine.status.as_ref().and_then(|status| status.node_ref.as_ref()) {
             Some(named) => (nodes.by_name)(&named.name).map_or(TargetNode::Gone, TargetNode::Found),
+            // The Node is there and only its reference is late: such a Machine did start up.
             None if id.is_some_and(nodes.has_id) => TargetNode::Unrecorded,
             None => TargetNode::None,
         }

@@ -30,6 +30,7 @@ pub fn machine_pool(source: &impl Source, pool: &MachinePool, cluster: &Arc<Clus
 /// By label, unless another object controls it.
 pub fn is_of_pool(machine: &Machine, key: &ObjectKey, pool: &MachinePool) -> bool {
     let owner = controller_of(machine);
+    // Long names are hashed in the label, so the value is made the same way before it is compared.
     label_of(machine, label::POOL_NAME) == Some(label_value(&key.name).as_str())
         && cluster_label(machine) == Some(pool.spec.cluster_name.as_str())
         && (owner.is_none() || is_controlled(owner, pool))

@@ -42,6 +42,7 @@ impl<K: Resource> Objects<K> for BTreeMap<ObjectKey, Arc<K>> {
 
     fn select(&self, namespace: &str, wanted: impl Fn(&K) -> bool) -> Vec<Arc<K>> {
         let here =
+            // Keys sort by namespace first, so a namespace is one stretch of the map.
             self.range(ObjectKey::new(namespace, "")..).take_while(|(key, _)| key.namespace == namespace);
         here.map(|(_, object)| object).filter(|object| wanted(object)).cloned().collect()
     }
@@ -109,11 +110,14 @@ pub fn selected<K: Resource>(
     selector: &LabelSelector,
 ) -> Vec<Arc<K>> {
     let is_selected = |object: &K| matches(selector, object.meta().labels.as_ref());
+    // Sources keep an index by cluster: without this
+    // each owner would look through the whole namespace.
     let demanded = selector.match_labels.as_ref().and_then(|labels| labels.get(label::CLUSTER_NAME));
     let Some(cluster) = demanded.filter(|name| !name.is_empty()) else {
         return objects.select(namespace, is_selected);
     };
     let mut found = objects.of_cluster(&ObjectKey::new(namespace, cluster));
+    // The whole selector again: the label is only one of its demands.
     found.retain(|object| is_selected(object));
     found
 }

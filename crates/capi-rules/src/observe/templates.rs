@@ -54,6 +54,7 @@ impl Templates {
         namespace: &str,
         reference: Option<&ContractRef>,
     ) -> Option<Arc<Value>> {
+        // Upstream takes other kinds for objects that Machines share, and leaves them alone.
         let reference = reference.filter(|r| r.kind.ends_with("Template"))?;
         match source.template(namespace, Some(reference)) {
             External::Found(provided) => return Some(provided.shared_content()),

@@ -79,6 +79,7 @@ fn outdated(dump: &Dump, namespace: &str, class: &Value) -> Option<Vec<OutdatedR
     let mut outdated = Vec::new();
     for reference in references(class) {
         let [group, version, kind, name] = parts(reference);
+        // Several classes of workers may share a template, and it is named once.
         if !seen.insert((group, version, kind, name)) {
             continue;
         }
@@ -126,9 +127,11 @@ pub(super) fn class_status(dump: &Dump, key: &ObjectKey, class: &Value, now: Tim
             setter::set(&mut list, condition, generation, now);
         }
         if variables {
+            // Before the new ones: a class that lost its last variable has no list any more.
             status.remove("variables");
             status.extend(inline(class).map(|all| ("variables".to_owned(), all)));
         }
+        // An internal error ends the pass upstream, and leaves the generation unobserved.
         if generation.is_some() && list.iter().all(|c| c.reason != "InternalError") {
             status.insert("observedGeneration".to_owned(), generation.into());
         }

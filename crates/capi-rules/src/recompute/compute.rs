@@ -372,6 +372,7 @@ impl Passes {
         let found = decision.and_then(|d| d.pass.inspection.as_ref()?.machines.get(&key.name));
         let Some(found) = found else { return conditions };
         let patch = ConditionPatch::between(object.conditions(), found);
+        // A patch has conditions of the control plane's own only, so a conflict cannot come.
         patch.apply(&conditions, &control_plane::OWNED_ON_MACHINES).unwrap_or(conditions)
     }
 }

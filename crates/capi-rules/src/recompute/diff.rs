@@ -88,6 +88,7 @@ fn conditions(stored: &[Value], computed: &[Value]) -> Vec<Difference> {
             found.push(Difference::Condition { type_: type_.to_owned(), stored, computed });
         }
     }
+    // Only types that both lists have: a missing one is a difference of its own.
     let shared = |list: &[Value], other: &[Value]| -> Vec<String> {
         list.iter().map(type_of).filter(|t| find(other, t).is_some()).map(str::to_owned).collect()
     };
@@ -126,6 +127,7 @@ fn fields(path: &str, old: &Map<String, Value>, new: &Map<String, Value>, found:
 /// The field that names the items of both lists.
 fn key_of(old: &[Value], new: &[Value]) -> Option<&'static str> {
     let named = |key: &&str| old.iter().chain(new).all(|item| item[*key].is_string());
+    // Every item must have the key, or items without it would fall together.
     ["type", "version", "name"].into_iter().find(named)
 }
 

@@ -34,6 +34,7 @@ pub(super) fn control_plane_pass(
 ) -> Option<Decision> {
     let mut decision = decide(dump.control_plane(key, object)?, now);
     if dump.secrets(&key.namespace).is_empty() {
+        // Secrets were left out with good reason, so the stored condition is the better knowledge.
         decision.pass.conditions.retain(|c| c.type_ != "CertificatesAvailable");
     }
     Some(decision)
@@ -51,6 +52,7 @@ pub(super) fn machine_set(dump: &Dump, set: &MachineSet) -> Option<(machine_set:
     let mut observed = observe::machine_set(dump, &set, cluster, machines, &templates, Vec::new());
     let is_left_out = dump.left_out(cluster.spec.control_plane_ref.as_ref());
     if is_left_out {
+        // Without the control plane object nothing can be checked, and a failure would be invented.
         observed.preflight = Preflight::default();
     }
     let complete = planned::is_complete(&observed);

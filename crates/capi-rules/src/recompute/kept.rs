@@ -91,6 +91,7 @@ fn kept_of_class(dump: &Dump, class: &Value) -> Vec<Kept> {
 
 fn kept_of_cluster(dump: &Dump, key: &ObjectKey, cluster: &Cluster) -> Vec<Kept> {
     let mut kept = Vec::new();
+    // A probe that is known to have failed is judged by its time, not repeated.
     if last_seen(cluster).is_none() {
         kept.extend(without_nodes(dump, key).map(|why| keep(why, "RemoteConnectionProbe")));
     }
@@ -167,6 +168,7 @@ fn kept_by_owners(dump: &Dump, key: &ObjectKey, machine: &Machine) -> Vec<Kept> 
     if stored("HealthCheckSucceeded").is_some() && dump.checks.is_empty() {
         kept.push(keep(left_out(Kind::MachineHealthCheck.name()), "HealthCheckSucceeded"));
     }
+    // The first mark follows from the check; what the owner made of it afterwards is its own work.
     let stored_mark = stored("OwnerRemediated").filter(|c| c.reason != "WaitingForRemediation");
     kept.extend(stored_mark.map(|c| keep(REMEDIATION, c.type_.clone())));
     kept

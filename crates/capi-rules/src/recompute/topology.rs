@@ -45,6 +45,7 @@ pub fn topology_reconciled(dump: &Dump, key: &ObjectKey, cluster: &Cluster) -> O
     let failure = class_failure(class_of(dump, key, cluster)?);
     let status = cluster.status.clone().unwrap_or_default();
     let control_plane = dump.control_plane_of_cluster(cluster);
+    // The only trace that hooks leave in an object.
     let pending_hooks = annotation(cluster, names::annotation::PENDING_HOOKS).unwrap_or_default();
     let mut observed = ObservedTopology {
         cluster: cluster.clone(),
@@ -115,12 +116,14 @@ fn upgrade(control_plane: &Provided, wanted: &str, plan: Vec<String>) -> Control
     let desired = parse(&version);
     let reported = control_plane.reported_versions();
     let older = |text: &String| match (parse(text), &desired) {
+        // Other build metadata of the same number counts as older, as upstream has it.
         (Some(reported), Some(desired)) => compare(&reported, desired).is_none_or(std::cmp::Ordering::is_lt),
         _ => false,
     };
     ControlPlane {
         kind: control_plane.kind.clone(),
         pending: version != wanted,
+        // A start is a decision of the topology's own pass, and stands in no object.
         starting: false,
         upgrading: reported.iter().any(older),
         plan,

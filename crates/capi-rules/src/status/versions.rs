@@ -27,7 +27,7 @@ pub fn count<'a>(seen: impl IntoIterator<Item = (&'a str, i32)>) -> Vec<VersionC
     }
     insertion_sort(&mut counts);
     let counted = counts.into_iter().map(|(_, entry)| entry);
-    // A count of 0 is left out, as upstream's `omitempty` does.
+    // The schema allows no count of 0, so it is left out.
     counted.map(|e| VersionCount { replicas: e.replicas.filter(|n| *n > 0), ..e }).collect()
 }
 

@@ -31,6 +31,8 @@ impl Dump {
         content: impl FnOnce(&Condition) -> Value,
     ) -> External {
         match (reference, stored) {
+            // Only a kind that is wholly absent was left
+            // out; one missing among others does not exist.
             (Some(named), Some(stored)) if self.left_out(reference) => {
                 let mut content = content(stored);
                 content["kind"] = named.kind.clone().into();
@@ -93,6 +95,7 @@ impl Dump {
             let mut content = json!({"status": status.control_plane.clone().unwrap_or_default()});
             let reported = &mut content["status"];
             if let Some(map) = reported.as_object_mut() {
+                // The Cluster's own counter: control planes have it in their spec.
                 map.remove("desiredReplicas");
             }
             reported["initialization"] =

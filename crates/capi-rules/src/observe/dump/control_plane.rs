@@ -38,11 +38,13 @@ impl Dump {
     fn certificates(&self, ns: &str, cluster: &str, observed: &Observed) -> Certificates {
         let needed = Purpose::needed(!observed.etcd_is_managed());
         let secrets = self.secrets(ns);
+        // People leave Secrets out of dumps with good reason; that must not look like lost keys.
         let there = |p: &Purpose| secrets.is_empty() || secrets.contains(p.secret_name(cluster).as_str());
         Certificates::Found(needed.iter().copied().filter(there).collect())
     }
 
     fn remote(&self, key: &ObjectKey, cluster: &Cluster, observed: &Observed) -> Workload {
+        // Without system Pods in the dump each static Pod would count as missing.
         if let Some(remote) = self.workload(key).filter(|remote| remote.has_system_pods()) {
             return Workload::Reached(Box::new(reached(remote, observed)));
         }
@@ -60,6 +62,7 @@ impl Dump {
 fn reached(remote: &Remote, observed: &Observed) -> Reached {
     let referred =
         |node: &Node| observed.machines.iter().any(|m| m.node_name() == node.metadata.name.as_deref());
+    // A Node without the label is kept where a Machine names it: the missing label is a finding.
     let nodes = remote.nodes.values().filter(|node| is_control_plane_node(node) || referred(node));
     let system = |pod: &&Pod| pod.metadata.namespace.as_deref() == Some("kube-system");
     Reached {

@@ -74,6 +74,8 @@ impl Dump {
     fn tenants(&self, namespace: &str, workload: &Workload, node: &str) -> TenantsReading {
         let pods = workload.pods_on(node);
         let named = |name: &String| {
+            // The API server sets this label on every Namespace,
+            // so rules by name work without the objects.
             let labels = [("kubernetes.io/metadata.name".to_owned(), name.clone())];
             (name.clone(), BTreeMap::from(labels))
         };

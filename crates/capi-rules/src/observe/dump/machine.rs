@@ -17,6 +17,7 @@ use capstan_base::time::{Timestamp, parse_rfc3339};
 /// a failure.
 pub fn last_seen(cluster: &Cluster) -> Option<Option<Timestamp>> {
     let probe = find(cluster.conditions(), "RemoteConnectionProbe").filter(|c| c.status == "False")?;
+    // Another message means that no connection was ever established.
     let failed = probe.message.strip_prefix(PROBE_FAILED)?;
     Some(failed.strip_prefix(LAST_SUCCESS).and_then(parse_rfc3339))
 }
@@ -25,6 +26,7 @@ impl Dump {
     /// How the connection to a workload cluster is at `now`.
     pub fn probe(&self, key: &ObjectKey, cluster: &Cluster, now: Timestamp) -> Probe {
         match (self.workload(key), last_seen(cluster)) {
+            // Nodes in the dump were read from the cluster, so the connection worked.
             (Some(_), _) => Probe { last_success: Some(now), ..Probe::default() },
             (None, Some(last_success)) => Probe { last_success, failing: true, ..Probe::default() },
             (None, None) => Probe { not_established_yet: true, ..Probe::default() },

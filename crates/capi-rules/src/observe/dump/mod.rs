@@ -198,6 +198,7 @@ impl Dump {
         }
         let mut dump = Self::new(documents);
         for kind in kinds {
+            // An empty list is knowledge, too: what is referred to and of this kind does not exist.
             dump.raw.entry(kind).or_default();
         }
         dump.is_listed = true;
@@ -246,6 +247,7 @@ impl Dump {
             let taken = if version == VERSION {
                 self.decode(judged, &key, &value)
             } else {
+                // Other versions have fields of the same name with other meanings.
                 Err(format!("it is in version {version}; only {VERSION} is computed"))
             };
             if let Err(why) = taken {
@@ -253,6 +255,7 @@ impl Dump {
             }
         }
         let name = format!("{kind} {key}");
+        // Before `origin` moves into the entry.
         let again = origin.to_string();
         let of_kind = self.raw.entry((group, kind)).or_default();
         if let Some(former) = of_kind.insert(key, Entry { value, origin }) {
@@ -341,6 +344,7 @@ impl Dump {
                 External::Found(Provided::new(value.clone()).under(contract))
             }
             None if self.has_kind(group, &kind) => External::NotFound { kind },
+            // Nothing of the kind is here, so nothing is known of this one.
             None => External::Unreadable { error: format!("there is no {kind} among the objects"), kind },
         }
     }

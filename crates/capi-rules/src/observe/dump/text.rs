@@ -39,6 +39,7 @@ fn parse_json(text: &str) -> Result<Vec<(usize, Value)>, Wrong> {
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
     let (mut at, mut line) = (0, 1);
     loop {
+        // A value begins after its blanks, and its line is what remarks name.
         let blanks = text[at..].len() - text[at..].trim_start().len();
         line += newlines(&text[at..at + blanks]);
         match values.next() {
@@ -98,6 +99,7 @@ fn chunks(text: &str) -> Vec<(usize, &str)> {
         let marks = line
             .strip_prefix("---")
             .is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\r', '\n']));
+        // A mark at the very beginning opens the first document, and cuts off nothing.
         if marks && at > 0 {
             starts.push((index + 1, at));
         }
@@ -133,6 +135,7 @@ pub fn flatten(
     };
     let item_kind = kind.strip_suffix("List").filter(|k| !k.is_empty());
     for (index, mut item) in items.into_iter().enumerate() {
+        // Items of typed lists come without kind and version, as API servers send them.
         if let (Some(kind), true) = (item_kind, item.is_object() && item["kind"].is_null()) {
             item["kind"] = kind.into();
             item["apiVersion"] = value["apiVersion"].clone();

@@ -58,6 +58,7 @@ fn node_of(pod: &Pod) -> Option<&str> {
 pub fn sorted(documents: Vec<Document>) -> (BTreeMap<ObjectKey, Workload>, Vec<String>) {
     let mut workloads: BTreeMap<ObjectKey, Workload> = BTreeMap::new();
     let mut remarks = Vec::new();
+    // Nodes first: most Pods are placed by the Node that they run on.
     let (nodes, pods): (Vec<_>, Vec<_>) = documents.into_iter().partition(|d| d.value["kind"] == "Node");
     for Document { value, workload: stated, origin } in nodes {
         let name = value["metadata"]["name"].as_str().unwrap_or_default().to_owned();

@@ -177,10 +177,12 @@ pub fn stage(o: &Observed) -> Stage {
         status.and_then(|s| s.initialization.as_ref()).and_then(|i| i.data_secret_created) == Some(true);
     let known = status.and_then(|s| s.data_secret_name.as_ref()).is_some_and(|name| !name.is_empty());
     let control_plane = is_control_plane(&o.machine);
+    // First of all: the endpoint, which the data is made with, comes with the infrastructure.
     if !cluster_provisioned(&o.cluster) {
         return Stage::WaitingForInfrastructure;
     }
     match (named, created) {
+        // People may bring the data themselves, and so does a move to another management cluster.
         (Some(name), _) if !(created && known) => Stage::NamedByMachine(name.to_owned()),
         (_, true) => Stage::Created,
         _ if control_plane_initialized_since(&o.cluster).is_some() => {
@@ -201,6 +203,7 @@ pub fn has_nodes(o: &Observed) -> bool {
         None => o.machine.status.as_ref().is_some_and(|s| s.node_ref.is_some()),
         Some(pool) => {
             let found = pool.status.as_ref().map_or(0, |s| s.node_refs.len());
+            // Exactly: a pool that shrinks or grows still needs its token.
             usize::try_from(pool.spec.replicas.unwrap_or(1)) == Ok(found)
         }
     }
@@ -267,6 +270,7 @@ fn waiting(draft: &mut Draft, o: &Observed, stage: &Stage) {
         _ if !looks_for_certificates(o, stage) => {}
         Certificates::NotAsked => {}
         Certificates::Found(_) => draft.set(condition(CERTIFICATES, Status::True, "Available", "")),
+        // Certificates are made in this pass, so a doubt would last for a moment only.
         Certificates::Missing(_) if !made_here(o).is_empty() => {
             draft.set(condition(CERTIFICATES, Status::True, "Available", ""));
         }
@@ -284,6 +288,7 @@ fn waiting(draft: &mut Draft, o: &Observed, stage: &Stage) {
 
 /// The first Machine does so only with the lock in hand and a version that can be read.
 fn looks_for_certificates(o: &Observed, stage: &Stage) -> bool {
+    // Upstream returns before it looks, and leaves the condition as it is.
     let locked_out = matches!(o.lock, Lock::HeldBy { .. } | Lock::Unreadable(_));
     let version = o.machine.spec.version.as_deref().unwrap_or_default();
     *stage != Stage::Init || (!locked_out && version::parse(version).is_some())

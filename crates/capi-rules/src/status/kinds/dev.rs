@@ -89,6 +89,7 @@ pub fn status(o: &Observed, now: Timestamp) -> DevMachineStatus {
 fn part(type_: &str, part: Part, waiting: Option<&str>) -> Condition {
     match (part, waiting) {
         (Part::Up, _) => condition(type_, Status::True, "Provisioned", ""),
+        // What is waited for comes first: the part's own time begins only after that.
         (Part::Starting, Some(reason)) => condition(type_, Status::False, reason, ""),
         (Part::Starting, None) => condition(type_, Status::False, "WaitingForStartupTimeout", ""),
         (Part::Failed, _) => condition(type_, Status::False, "InternalError", CHECK_LOGS),

@@ -107,6 +107,7 @@ pub fn reconciled(o: &ObservedTopology) -> Condition {
         return no("ClusterClassNotReconciled", CLASS_IS_BEHIND.to_owned());
     }
     let spec = &o.cluster.spec;
+    // Nothing is made yet, so there is nothing that could be upgrading.
     if spec.infrastructure_ref.is_none() && spec.control_plane_ref.is_none() {
         if o.blocking_hooks.is_empty() {
             return condition(TYPE, Status::True, "ReconcileSucceeded", "");

@@ -15,6 +15,7 @@ pub fn is_complete(o: &Observed) -> bool {
 fn infrastructure_is_read(o: &Observed) -> bool {
     let was = initialization(&o.cluster).infrastructure_provisioned == Some(true);
     let is_sound = |i: &Provided| {
+        // Domains are read only of an infrastructure that is used, so only then can they be wrong.
         let used = !i.is_deleting() && (was || i.provisioned());
         !i.provisioned_is_malformed() && (!used || i.failure_domains().is_ok())
     };

@@ -36,6 +36,8 @@ pub(super) fn initialized(
     draft: &Draft,
 ) -> Option<NewCondition<'static>> {
     const TYPE: &str = "ControlPlaneInitialized";
+    // Timeouts of workers count from its transition, so
+    // a control plane that restarts must not turn it.
     if draft.find(TYPE).is_some_and(|c| c.status == "True") {
         return None;
     }
@@ -45,6 +47,8 @@ pub(super) fn initialized(
         External::NotSet if o.has_topology() => waiting_for_topology(TYPE, Status::Unknown, o.is_deleting()),
         External::NotSet => {
             let Some(census) = census else { return Some(internal_error(TYPE)) };
+            // Without an object that says so, the first Node
+            // is the proof of an API server that answers.
             let joined = |m: &Member<'_>| m.machine.status.as_ref().is_some_and(|s| s.node_ref.is_some());
             if census.control_plane.iter().any(joined) {
                 yes()

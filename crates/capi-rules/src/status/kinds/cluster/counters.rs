@@ -19,8 +19,11 @@ pub(super) fn fill(status: &mut ClusterStatus, o: &Observed, census: Option<&Cen
         (External::Found(control_plane), _) => reported(control_plane, &stored),
         (External::NotSet, Some(census)) if !o.has_topology() => stand_alone(&census.control_plane),
         (External::NotSet, None) if !o.has_topology() => stored.clone(),
+        // An object that is gone or unreadable: upstream
+        // clears the counters instead of keeping old ones.
         _ => ReplicaCounts::default(),
     };
+    // The plan of an upgrade belongs to the topology's controller.
     status.control_plane = Some(ReplicaCounts { upgrade_plan: stored.upgrade_plan, ..counted });
     let stored = status.workers.take().unwrap_or_default();
     let counted = census.map_or_else(|| stored.clone(), |census| workers(o, &census.workers));
@@ -71,6 +74,7 @@ fn workers(o: &Observed, machines: &[Member<'_>]) -> ReplicaCounts {
     add_reported!(sum, &o.descendants.machine_pools);
     add_reported!(sum, &o.descendants.machine_deployments);
     add_reported!(sum, o.descendants.machine_sets.iter().filter(|set| o.owns(Arc::as_ref(set))));
+    // Only Machines that stand alone: all others are in the counters of their owners already.
     let own: Vec<Member<'_>> = machines.iter().copied().filter(|m| o.owns(m.machine)).collect();
     sum.add_machines(&own);
     sum.finish()

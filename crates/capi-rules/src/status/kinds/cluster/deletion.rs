@@ -44,6 +44,7 @@ pub fn stage(o: &Observed) -> Stage {
     if o.asks_hooks && o.has_topology() && annotation(&o.cluster, OK_TO_DELETE).is_none() {
         return Stage::BeforeDeleteHook;
     }
+    // Not known is not none: a control plane deleted too early leaves workers that cannot drain.
     let Some(descendants) = o.known_descendants() else { return Stage::CannotTell };
     let left = descendants_left(o, descendants);
     if !left.is_empty() {
@@ -51,6 +52,8 @@ pub fn stage(o: &Observed) -> Stage {
     }
     match &o.control_plane {
         External::Found(found) => return Stage::ControlPlane(Some(found.kind.clone())),
+        // An object that cannot be read may still be there,
+        // and its infrastructure must not go before it.
         External::Unreadable { .. } => return Stage::ControlPlane(None),
         External::NotFound { .. } | External::NotSet => {}
     }

@@ -97,9 +97,11 @@ fn moving(
     rule: &Aggregate<'static>,
     with_sets: bool,
 ) -> NewCondition<'static> {
+    // Without it a control plane that rolls out could be reported as one that does not.
     if matches!(o.control_plane, External::Unreadable { .. }) {
         return internal_error(rule.target);
     }
+    // The contract does not ask control planes for these conditions, so a missing one is no doubt.
     let reports = |c: &Reporter<'_>| find(c.conditions, rule.source_type).is_some();
     let mut sources: Vec<Reporter<'_>> = control_plane.filter(reports).into_iter().collect();
     sources.extend(deployments(o));

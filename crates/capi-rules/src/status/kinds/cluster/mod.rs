@@ -138,6 +138,7 @@ impl<'a> Census<'a> {
         for machine in machines {
             if is_control_plane(machine) {
                 census.control_plane.push(Member::of(machine));
+            // Machines of a pool are left out: the pool reports for them, and it alone scales them.
             } else if !is_pool_machine(machine) {
                 census.workers.push(Member::of(machine));
             }
@@ -247,11 +248,13 @@ pub fn status(o: &Observed, now: Timestamp) -> ClusterStatus {
 fn learn(status: &mut ClusterStatus, o: &Observed) {
     let mut flags = initialization(&o.cluster);
     match &o.infrastructure {
+        // Nothing has to be provisioned; with a topology the reference is only late.
         External::NotSet if !o.is_deleting() && !o.has_topology() => {
             flags.infrastructure_provisioned = Some(true);
         }
         External::Found(infrastructure) if !infrastructure.is_deleting() => {
             let was = flags.infrastructure_provisioned == Some(true);
+            // Provisioned once is provisioned, unless the field is not even readable.
             let is = infrastructure.provisioned() || (was && !infrastructure.provisioned_is_malformed());
             // Nothing is copied from an object that is not as its contract demands.
             if let (true, Ok(domains)) = (is, infrastructure.failure_domains()) {
@@ -286,6 +289,7 @@ fn phase<'a>(o: &Observed, flags: &ClusterInitialization, stored: Option<&'a str
 fn remote_connection_probe(o: &Observed, draft: &Draft, now: Timestamp) -> Option<NewCondition<'static>> {
     const TYPE: &str = "RemoteConnectionProbe";
     if o.probe.not_established_yet {
+        // A process that starts anew has no connection yet; what is stored is the better knowledge.
         let first = draft.find(TYPE).is_none();
         return first.then(|| {
             NewCondition::new(TYPE, Status::False, "ProbeFailed", "Remote connection not established yet")

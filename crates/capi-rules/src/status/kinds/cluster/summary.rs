@@ -40,6 +40,7 @@ fn excused(c: &Condition, deleting: bool) -> Option<Priority> {
         }
         "TopologyReconciled" if c.status == "False" => match c.reason.as_str() {
             "ReconcileFailed" | "ClusterClassNotReconciled" => Some(Priority::Issue),
+            // A topology that upgrades or waits is not a Cluster in trouble.
             _ => Some(Priority::Info),
         },
         _ => None,

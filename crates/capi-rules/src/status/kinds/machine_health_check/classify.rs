@@ -91,10 +91,12 @@ pub fn classify(o: &Observed, target: &Target, now: Timestamp) -> TargetHealth {
     if let Some(unhealthy) = unhealthy(&findings) {
         return unhealthy;
     }
+    // Neither healthy nor unhealthy: the stored condition stays until the timeout decides.
     if let Some(next_check) = findings.next_check {
         return TargetHealth::Pending { next_check };
     }
     let deleting = target.machine.metadata.deletion_timestamp.is_some();
+    // Healthy needs a Node: a Machine that only starts must not let others be remediated.
     if !deleting && matches!(target.node, TargetNode::Found(_)) {
         TargetHealth::Healthy
     } else {
@@ -169,6 +171,8 @@ fn node_checks(o: &Observed, target: &Target, now: Timestamp, findings: &mut Fin
             type_: &check.type_,
             status: &found.status,
             reason: found.reason.as_deref().unwrap_or_default(),
+            // A condition without a time counts as lasting
+            // for ever, as the zero time does upstream.
             since: found.last_transition_time.as_ref().map(from_k8s).unwrap_or_default(),
         };
         match state.judged(&check.status, check.timeout_seconds, now) {
@@ -183,6 +187,7 @@ fn node_checks(o: &Observed, target: &Target, now: Timestamp, findings: &mut Fin
 fn startup(o: &Observed, target: &Target, now: Timestamp, findings: &mut Findings) {
     let seconds = o.check.spec.checks.as_ref().and_then(|c| c.node_startup_timeout_seconds);
     let timeout = TimeDelta::seconds(i64::from(seconds.unwrap_or(NODE_STARTUP_S)));
+    // 0 turns the check off.
     if timeout.is_zero() {
         return;
     }

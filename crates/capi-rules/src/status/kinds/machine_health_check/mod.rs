@@ -165,6 +165,7 @@ pub fn judge(o: &Observed, now: Timestamp) -> Outcome {
     let mut draft = Draft::new(std::mem::take(&mut status.conditions), o.check.metadata.generation, now);
     draft.set(not_paused());
     let initialized = find(o.cluster.conditions(), "ControlPlaneInitialized");
+    // Without Nodes every Machine would look as if its Node were gone.
     if initialized.is_some_and(|c| c.status == "True") && !o.connected {
         status.conditions = draft.finish();
         let failure = Some(PassFailure::NotConnected);
@@ -175,6 +176,7 @@ pub fn judge(o: &Observed, now: Timestamp) -> Outcome {
         .iter()
         .map(|target| Judged { machine: &target.machine, health: classify(o, target, now) })
         .collect();
+    // With a template the pass stops at the first request: the order decides which Machine that is.
     judged.sort_by_key(|j| machines::name(j.machine));
     let count = |wanted: fn(&TargetHealth) -> bool| judged.iter().filter(|j| wanted(&j.health)).count();
     let healthy = count(|v| *v == TargetHealth::Healthy);
@@ -322,6 +324,8 @@ fn marks(o: &Observed, judged: &[Judged<'_>], allowed: bool) -> Vec<Mark> {
             (Some(_), true) if stopped => None,
             (Some(external), true) => {
                 let mark = requested(external, j, result);
+                // Upstream returns from its loop here, and the
+                // Machines after it are not written in this pass.
                 stopped = !mark.persisted;
                 Some(mark)
             }

@@ -60,6 +60,7 @@ pub fn status(o: &Observed, now: Timestamp) -> MachinePoolStatus {
             let ids = follow(&mut status, o, infrastructure);
             see_nodes(&mut status, o, &ids, nodes, now);
         }
+        // Also of one on its way out: its counters are the last that are known.
         if let Some(infrastructure) = o.infrastructure.found() {
             count(&mut status, o, infrastructure);
         }
@@ -89,6 +90,7 @@ pub fn is_complete(o: &Observed) -> bool {
             config.is_deleting() || !config.data_secret_created() || names_data_secret(config)
         }
     };
+    // Upstream ends the pass with an error only where it goes on to Nodes.
     let awaits_ids = o.pool.spec.provider_id_list.is_empty() && o.pool.spec.replicas != Some(0);
     let infrastructure = o.infrastructure.found().is_some_and(|i| !i.is_deleting() || awaits_ids);
     bootstrap && infrastructure && o.nodes.is_some()
@@ -145,6 +147,7 @@ fn initialize(status: &mut MachinePoolStatus, o: &Observed) {
     match o.bootstrap.found().filter(|config| !config.is_deleting()) {
         Some(config) if !config.data_secret_created() => flags.bootstrap_data_secret_created = Some(false),
         Some(config) if names_data_secret(config) => flags.bootstrap_data_secret_created = Some(true),
+        // People may bring the data themselves.
         None if bootstrap.config_ref.is_none() && bootstrap.data_secret_name.is_some() => {
             flags.bootstrap_data_secret_created = Some(true);
         }
@@ -177,6 +180,7 @@ fn follow(status: &mut MachinePoolStatus, o: &Observed, infrastructure: &Provide
     }
     if differs {
         let legacy = status.deprecated.get_or_insert_default().v1beta1.get_or_insert_default();
+        // A changed list of hosts makes the old counts worthless; the phase follows them.
         legacy.ready_replicas = Some(0);
         legacy.available_replicas = Some(0);
         legacy.unavailable_replicas = Some(replicas);
@@ -190,8 +194,10 @@ fn see_nodes(status: &mut MachinePoolStatus, o: &Observed, ids: &[String], nodes
     if is_settled(status, nodes) || ids.is_empty() && o.pool.spec.replicas != Some(0) {
         return;
     }
+    // Upstream fills a map by ID, where the last Node wins.
     let with_id = |id: &String| nodes.iter().rfind(|node| id_of(node) == Some(id));
     let mine: Vec<&Node> = ids.iter().filter(|id| !id.is_empty()).filter_map(with_id).collect();
+    // An error upstream, which keeps what is stored: the Nodes may only not be listed yet.
     if mine.is_empty() && !ids.is_empty() {
         return;
     }
@@ -260,6 +266,7 @@ fn count(status: &mut MachinePoolStatus, o: &Observed, infrastructure: &Provided
         status.versions = machines::versions(&o.machines);
         return;
     }
+    // Without Machines of its own a pool has no better numbers than those of the infrastructure.
     status.ready_replicas = status.replicas;
     status.available_replicas = status.replicas;
     status.up_to_date_replicas = o.pool.spec.replicas;
