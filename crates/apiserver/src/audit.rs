@@ -88,6 +88,7 @@ impl AuditLog {
     /// Waits a moment until what was sent is written.
     pub fn finish(&self) {
         let (done, written) = sync_channel(1);
+        // A queue that is full belongs to a disk that hangs, and is not waited for.
         if self.queue.try_send(Message::Finish(done)).is_ok() {
             // A disk that hangs does not keep the process.
             let _ = written.recv_timeout(FINISH_TIMEOUT);

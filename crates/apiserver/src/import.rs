@@ -93,6 +93,7 @@ impl Restore {
         rng: Rng,
         floor: Revision,
     ) -> Result<Self, store::Error> {
+        // The floor comes first, so that no object gets a revision that clients know.
         store.raise(floor).await?;
         let registry = Registry::new(store, clock, rng);
         Ok(Self { registry, writes: Vec::new(), keys: HashSet::new(), undefined: false })

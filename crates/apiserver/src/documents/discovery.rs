@@ -66,6 +66,7 @@ pub fn resource_list(catalog: &Catalog, group: &str, version: &str) -> Option<Va
         return None;
     }
     let mut list = json!({ "kind": "APIResourceList", "groupVersion": group_version, "resources": entries });
+    // As upstream, the list of the core group has no `apiVersion`.
     if !group.is_empty() {
         list["apiVersion"] = "v1".into();
     }

@@ -67,6 +67,7 @@ pub async fn answer(site: Site<'_>, path: &str, parts: &Parts, query: &Query) ->
     let header = |name| parts.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let aggregated = negotiate::wants_aggregated(header(header::ACCEPT));
     let known = header(header::IF_NONE_MATCH);
+    // One catalogue serves the whole answer, also over awaits.
     let catalog = &registry.catalog.load_full();
     let steps: Vec<&str> = path.split('/').collect();
     let mut vary = false;
@@ -99,6 +100,7 @@ pub async fn answer(site: Site<'_>, path: &str, parts: &Parts, query: &Query) ->
         ["openapi", "v3"] => {
             let of = catalog.clone();
             let made = site.made(catalog, path, move || openapi_index(&of)).await?;
+            // Upstream announces the index as text, too.
             return Ok(made.map_or_else(not_found, |document| kept(document, "text/plain; charset=utf-8")));
         }
         ["openapi", "v3", "api", version] => {

@@ -101,6 +101,7 @@ impl Served<'_> {
                 GVK: self.gvk(""),
             })
         };
+        // By these parameters kubectl knows that the server checks fields and runs dry.
         const WRITE: [&str; 3] = ["dryRun", "fieldManager", "fieldValidation"];
         let with_body = |action: &str| {
             let mut operation = operation(action, &WRITE);
@@ -132,6 +133,7 @@ impl Served<'_> {
             "application/merge-patch+json",
             "application/strategic-merge-patch+json",
         ];
+        // kubectl merges strategically only where this type is listed.
         if self.schema.is_some() { ALL.split_at(3).0 } else { &ALL }
     }
 

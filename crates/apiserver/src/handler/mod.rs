@@ -189,6 +189,7 @@ impl Call {
             (proxied, Verb::Get) if matches!(resource.strategy, Strategy::Node) => {
                 self.ask_kubelet(proxied).await
             }
+            // As upstream, the object is named although only its subresource is missing.
             _ => Err(self.subject().not_found()),
         }
     }
@@ -205,6 +206,7 @@ impl Call {
 
     async fn evict(&self) -> Result<Reply, Failure> {
         let Some(kubelets) = &self.registry.kubelets else { return Err(self.subject().not_found()) };
+        // A pod that is not there is 404, whatever its kubelet would say.
         self.registry.entry(self.subject()).await?;
         let grace_period_s = self.draft()?.object["deleteOptions"]["gracePeriodSeconds"].as_u64();
         let grace_period_s = grace_period_s.and_then(|seconds| u32::try_from(seconds).ok());
@@ -358,6 +360,7 @@ impl Call {
                 let sees_managed_fields = patch.touches_managed_fields();
                 let options = WriteOptions { sees_managed_fields, ..self.write_options(WriteKind::Patch)? };
                 let change = |old: &Value| {
+                    // Each attempt applies the patch anew, to what the faster writer has left.
                     let object = patch.apply(&resource.kind, old.clone())?;
                     Ok(Draft { object, duplicates: Vec::new(), is_patch: true })
                 };

@@ -87,6 +87,7 @@ async fn allowed(spec: &Value, who: &Identity, registry: &Registry) -> Result<bo
         }
         (Value::Null, path) if !path.is_null() => {
             let (verb, path) = (text(path, "verb"), text(path, "path"));
+            // A request's path is judged without the slashes at its ends, so this one is, too.
             Ok(who.may(Attributes::Path { verb: &verb, path: path.trim_matches('/') }))
         }
         _ => {

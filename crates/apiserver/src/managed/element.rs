@@ -37,6 +37,7 @@ pub struct Numeric(Number);
 
 impl Ord for Numeric {
     fn cmp(&self, other: &Self) -> Ordering {
+        // Integers are compared as such: as floats, large ones would be equal.
         match (self.0.as_i64(), other.0.as_i64()) {
             (Some(a), Some(b)) => a.cmp(&b),
             _ => {

@@ -100,6 +100,7 @@ impl<'a> Author<'a> {
 impl Rules<'_> {
     /// Entries of versions that are gone go; sets from another schema are fitted to this one.
     fn renew(&self, entries: &mut Entries<'_>) -> Result<(), Undecodable> {
+        // Upstream forgets these, too: it could not convert what they own.
         entries.0.retain(|entry| (self.serves)(&entry.who.api_version));
         if self.reconcile {
             for entry in &mut entries.0 {

@@ -83,6 +83,7 @@ pub fn finalizer_warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
     let before: BTreeSet<String> =
         old.map(|old| object::strings(old, "finalizers")).unwrap_or_default().into_iter().collect();
     let added: BTreeSet<String> = object::strings(new, "finalizers").into_iter().collect();
+    // Finalizers that were there before are not brought up again with each update.
     let unqualified = |name: &&String| {
         !before.contains(*name) && !name.contains('/') && !STANDARD_FINALIZERS.contains(&name.as_str())
     };

@@ -226,6 +226,7 @@ fn conflict(conflicts: &[Conflict]) -> Failure {
         [one] => format!("Apply failed with 1 conflict: conflict with {}: {}", one.manager, one.path),
         many => {
             let groups: Vec<String> = many
+                // The disputes come sorted by manager, so that those of one are neighbours.
                 .chunk_by(|a, b| a.manager == b.manager)
                 .map(|group| {
                     let paths: Vec<String> = group.iter().map(|c| format!("- {}", c.path)).collect();

@@ -48,6 +48,7 @@ impl Registry {
             return Err(Failure::forbidden(&resource.group, &resource.plural, object::name(&object), why));
         }
         set_namespace(subject, &mut object)?;
+        // As upstream, a POST to a name creates the object of that name.
         if !subject.name.is_empty() && object::name(&object).is_empty() {
             object::set(&mut object, "name", subject.name.into());
         }
@@ -55,6 +56,7 @@ impl Registry {
         warnings.extend(metadata::dedupe_owners(&mut object));
         object::set(&mut object, "creationTimestamp", self.now().into());
         object::set(&mut object, "uid", self.rng.uuid().to_string().into());
+        // The list leaves the object here: from now on it is compared and stored apart.
         let claim = ownership::claim(&mut object);
         resource.to_stored(&mut object);
         resource.prepare_create(&mut object);
@@ -79,6 +81,7 @@ impl Registry {
     ) -> Result<Value, Failure> {
         let resource = subject.resource;
         let prefix = object::text(&object, "generateName").to_owned();
+        // A name that is given wins; `generateName` stays in the object all the same.
         let generated = object::name(&object).is_empty() && !prefix.is_empty();
         // Whoever creates in a missing namespace hears of that first, whatever else is wrong.
         let mut namespace = self.open_namespace(Subject { name: object::name(&object), ..subject }).await?;
@@ -132,6 +135,7 @@ impl Registry {
         for _ in 0..RACES_MAX {
             let mut expect = vec![(key.clone(), 0)];
             expect.extend(namespace.clone());
+            // Nothing is going to be written, so the name has to be looked for.
             if options.dry_run {
                 return match self.store.get(&key).await? {
                     Some(taken) => Ok(Inserted::Taken(already_exists(subject, &taken)?)),

@@ -174,10 +174,12 @@ fn read(entry: &Entry) -> Result<Value, Failure> {
 async fn serve(registry: &Registry, entry: &Entry, before: Option<&Entry>, at: Revision) {
     let definition = match read(entry) {
         Ok(definition) => definition,
+        // One definition that cannot be read must not end the watch for all others.
         Err(failure) => return tracing::warn!(%failure, "a definition cannot be read"),
     };
     registry.serve_definition(&definition, at);
     let before = before.and_then(|before| read(before).ok());
+    // Only names that are given back can help others.
     if before.is_some_and(|before| crds::held_names(&before) != crds::held_names(&definition)) {
         reconsider_group(registry, &definition).await;
     }

@@ -214,6 +214,7 @@ impl Registry {
         let mut object = old.clone();
         let mut finalizers = object::strings(&object, "finalizers");
         if let Some(propagation) = options.propagation {
+            // This policy takes the place of the one that an earlier deletion left.
             finalizers.retain(|name| name != FOREGROUND && name != ORPHAN);
             match propagation {
                 Propagation::Background => {}

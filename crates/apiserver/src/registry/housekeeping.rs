@@ -34,6 +34,7 @@ pub async fn run(registry: Arc<Registry>) {
 }
 
 async fn round(registry: &Arc<Registry>, noted: &mut VecDeque<Revision>) -> Result<(), Failure> {
+    // Revisions carry no time, so one is noted each round, and the age is counted in rounds.
     noted.push_back(registry.store.revision().await?);
     if noted.len() > ROUNDS_KEPT
         && let Some(oldest) = noted.pop_front()

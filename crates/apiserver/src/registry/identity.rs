@@ -27,6 +27,8 @@ pub(super) fn check_type(resource: &Resource, object: &Value) -> Result<(), Fail
     if text("kind") == resource.kind {
         return Ok(());
     }
+    // A custom kind is judged with its fields (422), a built-in one while it is decoded (400), as
+    // upstream.
     if resource.is_custom() {
         let detail = format!("must be {}", resource.kind);
         let cause = Cause::invalid("kind", &object["kind"], &detail);
@@ -45,6 +47,7 @@ pub(super) fn set_namespace(subject: Subject<'_>, object: &mut Value) -> Result<
     let given = object::text(object, "namespace");
     if !subject.resource.namespaced {
         if !given.is_empty() {
+            // As upstream, which clears it where there can be none.
             object::unset(object, "namespace");
         }
         return Ok(());

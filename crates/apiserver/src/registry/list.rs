@@ -91,6 +91,7 @@ impl Selection {
         if !self.labels.matches(|key| metadata.labels.get(key).map(String::as_str)) {
             return Ok(false);
         }
+        // Most selectors name labels or names only, which saves reading the object.
         if self.fields.needs_object() {
             let object = present(resource, record)?;
             return Ok(self.fields.matches(|field| field_value(&object, field)));

@@ -190,6 +190,7 @@ pub(super) fn schema_tag(resource: &Resource) -> u32 {
 pub(super) fn shows_as_stored(resource: &Resource, record: &Record) -> bool {
     resource.version == resource.storage_version
         && record.schema_tag == schema_tag(resource)
+        // In `events.k8s.io` an event has other field names than those it is kept under.
         && !(matches!(resource.strategy, Strategy::Event) && !resource.group.is_empty())
 }
 
@@ -199,6 +200,8 @@ pub(super) fn present(resource: &Resource, record: &Record) -> Result<Value, Fai
     if !shows_as_stored(resource, record) {
         resource.read_stored(&mut object);
         if resource.is_custom() {
+            // It was stored under another schema: what that one let through goes, what is new is
+            // filled in.
             schema(resource)?.decode(&mut object)?;
         }
     }
@@ -253,6 +256,7 @@ impl Registry {
         if options.field_validation == FieldValidation::Warn {
             return Ok((object, findings.warnings()));
         }
+        // As upstream, a patch is refused with 422 and a whole object with 400.
         Err(if draft.is_patch {
             findings.refuse_patch(&resource.group, &resource.kind, subject.name, &object)
         } else {
@@ -274,6 +278,7 @@ impl Registry {
             causes.extend(metadata::validate_update(object, old));
         }
         causes.extend(match (part, old) {
+            // As upstream, a write of the status is held against the schema of the status alone.
             (Part::Status, Some(old)) => schema(resource)?.validate_status(object, old),
             _ => schema(resource)?.validate(object, old),
         });
@@ -281,6 +286,7 @@ impl Registry {
         if causes.is_empty() {
             Ok(())
         } else {
+            // A generated name is known to the object only.
             Err(Subject { name: object::name(object), ..subject }.invalid(causes))
         }
     }

@@ -98,6 +98,8 @@ impl Registry {
                 metadata::carry_over(&mut object, shown);
             }
             Part::Status => {
+                // As upstream, labels and finalizers that come with a status are ignored like the
+                // spec.
                 let mut whole = shown.clone();
                 copy_field(&mut whole, &object, "status");
                 object = whole;

@@ -184,6 +184,7 @@ impl Identity {
                 is_of_oneself(group, resource) && verb == "create"
             }
             (Role::ReadOnly, Attributes::Path { verb, .. }) => verb == "get",
+            // As upstream's discovery role, which has no `/metrics`.
             (Role::Guest, Attributes::Path { verb, path }) => verb == "get" && path != "metrics",
             (Role::Anonymous, Attributes::Resource { .. }) => false,
             (Role::Anonymous, Attributes::Path { verb, path }) => verb == "get" && is_open(path),

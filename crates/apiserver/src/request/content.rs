@@ -34,6 +34,7 @@ pub fn decode(content_type: &str, body: &[u8]) -> Result<(Value, Vec<String>), F
 /// # Errors
 /// 400 when it is neither.
 pub fn yaml(body: &[u8]) -> Result<(Value, Vec<String>), Failure> {
+    // JSON comes first: its reader notes keys that occur twice, which the one of YAML does not.
     if body.trim_ascii_start().starts_with(b"{")
         && let Ok(json) = decode::json(body)
     {

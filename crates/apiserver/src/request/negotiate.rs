@@ -28,6 +28,8 @@ pub fn form(accept: &str, query: &Query, list: bool) -> Result<Form, Failure> {
         return Ok(Form::Object);
     }
     for clause in clauses(accept) {
+        // Clients list protobuf first and JSON behind it: the first clause that can be served
+        // counts.
         if !clause.is_json() && !clause.is_yaml() {
             continue;
         }
@@ -61,6 +63,7 @@ fn include(query: &Query) -> Result<Include, Failure> {
 
 /// True when the first clause this server can serve asks for aggregated discovery v2.
 pub fn wants_aggregated(accept: &str) -> bool {
+    // A client that knows only v2beta1 gets the classic document.
     clauses(accept)
         .into_iter()
         .find(|clause| clause.is_json() && (clause.parameter("as").is_none() || clause.is_aggregated()))

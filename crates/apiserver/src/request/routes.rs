@@ -95,6 +95,7 @@ pub fn route(method: &Method, uri: &Uri, query: &Query) -> Result<Route, Failure
 fn verb(method: &Method, target: &Target, watched: bool) -> Result<Verb, Failure> {
     let named = !target.name.is_empty();
     Ok(match (method, named) {
+        // A name wins over `watch`: the one object is answered.
         (&Method::GET | &Method::HEAD, true) => Verb::Get,
         (&Method::GET | &Method::HEAD, false) if watched => Verb::Watch,
         (&Method::GET | &Method::HEAD, false) => Verb::List,

@@ -112,6 +112,7 @@ fn entries<'a>(object: &'a Value, field: &str) -> impl Iterator<Item = (&'a str,
 
 fn decoded_bytes(value: &Value) -> usize {
     let text = value.as_str().unwrap_or_default();
+    // Exact, as text that is not base64 was refused before.
     text.trim_end_matches('=').len() * 3 / 4
 }
 

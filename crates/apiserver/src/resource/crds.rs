@@ -89,6 +89,7 @@ pub fn establish(definition: &mut Value, catalog: &Catalog, now: &str) {
             several => conflict = Some((reason, format!("[{}]", several.join(", ")))),
         }
     }
+    // Categories may be shared, so they are never in conflict.
     take(&mut accepted, "categories", &wanted["categories"]);
     definition["status"]["acceptedNames"] = Value::Object(accepted);
     let names = match &conflict {

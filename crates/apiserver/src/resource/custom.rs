@@ -38,6 +38,7 @@ pub fn same(a: &Resource, b: &Resource) -> bool {
 
 fn resource(definition: &Value, version: &Value, storage: &str) -> Resource {
     let spec = &definition["spec"];
+    // The accepted names count: those in the spec may be another definition's.
     let names = &definition["status"]["acceptedNames"];
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (group, plural) = (text(&spec["group"]), text(&names["plural"]));

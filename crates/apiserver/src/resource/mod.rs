@@ -170,6 +170,7 @@ impl Catalog {
     pub fn insert(&mut self, mut versions: Vec<Arc<Resource>>) {
         versions.sort_by(|a, b| compare_versions(&a.version, &b.version));
         let Some(first) = versions.first() else { return };
+        // The storage version need not be served; the best one that is stands for it then.
         let stored = versions.iter().find(|r| r.version == r.storage_version).unwrap_or(first).clone();
         let key = (first.group.clone(), first.plural.clone());
         // Events are one storage under two groups, named by the first. Reviews are stored nowhere.
@@ -185,6 +186,7 @@ impl Catalog {
         let key = (group.to_owned(), plural.to_owned());
         let defined = |r: &Arc<Resource>| matches!(&r.strategy, Strategy::Custom(custom) if custom.definition == definition);
         if !self.resources.get(&key).is_some_and(|versions| versions.iter().all(defined)) {
+            // Another definition may have these names by now.
             return;
         }
         for resource in self.resources.remove(&key).into_iter().flatten() {

@@ -36,6 +36,7 @@ pub fn view(paths: &ScalePaths, object: &Value) -> Value {
 /// The Scale that a patch changes.
 pub fn patched_view(paths: &ScalePaths, object: &Value) -> Value {
     let mut view = view(paths, object);
+    // A patch that leaves replicas alone must be told from one that sets 0.
     if object.pointer(&paths.spec_replicas).is_none() {
         view["spec"]["replicas"] = UNSET.into();
     }

@@ -253,6 +253,7 @@ impl Watcher {
         let mut out = Vec::new();
         while let Some(change) = self.pending.pop_front() {
             let Some(line) = self.write_change(&change)? else { continue };
+            // A line alone is handed on as it is, shared with every other watcher.
             if out.is_empty() && (self.pending.is_empty() || line.len() >= CHUNK_BYTES) {
                 return Ok(line);
             }
@@ -271,6 +272,7 @@ impl Watcher {
         }
         let shown = self.lines.of(&self.resource, change)?;
         let Some((type_, record)) = shown.event(&self.resource, &self.selection)? else { return Ok(None) };
+        // Tables are not shared: ages and the first columns differ from watcher to watcher.
         if !matches!(self.form, Form::Table(_)) {
             return shown.line(&self.resource, self.form, type_, record).map(Some);
         }

@@ -68,6 +68,7 @@ struct Compiler {
 
 impl Compiler {
     fn node(&mut self, schema: &Value, depth: usize) -> Node {
+        // A definition's schema must not have references, which `keywords` reports.
         if let Some(target) = schema.get("$ref").and_then(Value::as_str).filter(|_| !self.strict) {
             return self.referenced(target, depth);
         }

@@ -91,6 +91,7 @@ impl Catalog {
         collector.add::<ClusterRole>(RBAC, "v1", "ClusterRole");
         collector.add::<ClusterRoleBinding>(RBAC, "v1", "ClusterRoleBinding");
         collector.add::<DeleteOptions>("", "v1", "DeleteOptions");
+        // Lists in the documents refer to it, and no kind does.
         collector.generator.subschema_for::<ListMeta>();
         collector.finish()
     }

@@ -81,6 +81,7 @@ pub(super) fn is_set(map: &Map<String, Value>, key: &str) -> bool {
     match map.get(key) {
         None | Some(Value::Null | Value::Bool(false)) => false,
         Some(Value::String(text)) => !text.is_empty(),
+        // An empty schema for all other keys allows anything, which is more than none.
         Some(Value::Object(fields)) => !fields.is_empty() || key == "additionalProperties",
         Some(Value::Array(items)) => !items.is_empty(),
         Some(_) => true,

@@ -231,6 +231,7 @@ impl Checks {
 
     fn string(&self, path: Path<'_>, text: &str, out: &mut Vec<Cause>) {
         let value = || Value::from(text);
+        // Upstream counts characters here, although its message speaks of bytes.
         let length = || text.chars().count() as u64;
         if let Some(max) = self.length_max.filter(|max| length() > *max) {
             out.push(Cause::too_long(path.or_nil(), max));

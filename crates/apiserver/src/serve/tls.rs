@@ -99,6 +99,7 @@ impl Authority {
         let failed = |source| IdentityError::Generate { what: "a certificate authority", source };
         let key = KeyPair::generate().map_err(failed)?;
         let mut params = params("capstan", now, CA_DAYS);
+        // It signs servers and clients, and no further authority.
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
         let certificate_pem = params.self_signed(&key).map_err(failed)?.pem();
@@ -185,6 +186,7 @@ impl Authority {
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         params.subject_alt_names = names;
         let certificate = params.signed_by(&key, &issuer).map_err(failed)?;
+        // Clients trust the authority itself, so the chain ends with the certificate it signed.
         let chain = vec![CertificateDer::from(certificate.der().to_vec())];
         let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
         let provider = Arc::new(default_provider());
@@ -257,6 +259,7 @@ fn alternative_names(address: SocketAddr) -> Result<Vec<SanType>, rcgen::Error> 
     for name in frontend::NAMES {
         names.push(SanType::DnsName(name.try_into()?));
     }
+    // No client connects to the unspecified address, so it is not in the certificate.
     if !address.ip().is_loopback() && !address.ip().is_unspecified() {
         names.push(SanType::IpAddress(address.ip()));
     }

@@ -73,6 +73,7 @@ impl JsonPath {
     /// [`TooMany`] values would have to be looked at.
     pub fn first<'a>(&self, root: &'a Value, visits: &mut Visits) -> Result<Option<&'a Value>, TooMany> {
         match results(&self.0, root, visits) {
+            // Upstream takes the first result, too, however many a path has.
             Ok(found) => Ok(found.into_iter().next()),
             Err(Stop::Unfit) => Ok(None),
             Err(Stop::TooMany) => Err(TooMany),
@@ -157,6 +158,7 @@ impl Step {
             }
             Self::Filter(left, test) => {
                 let mut kept = Vec::new();
+                // Upstream ends the whole path with an error here, and leaves the cell empty.
                 for item in at.as_array().ok_or(Stop::Unfit)? {
                     if passes(item, left, test.as_ref(), visits)? {
                         kept.push(item);

@@ -85,12 +85,15 @@ impl Found {
         };
         let mut leaf = false;
         if !same_kind {
+            // Where the kind changed, both forms are gone through: one finds what goes, the other
+            // what comes.
             leaf |= self.enter(of_old, old, new)?;
         }
         let form =
             if new.is_none() || (same_kind && new.is_some_and(Value::is_null)) { of_old } else { of_new };
         leaf |= self.enter(form, old, new)?;
         if !leaf && (old.is_none() || new.is_none()) {
+            // A container that comes or goes is a change of its own, beside what is in it.
             self.own = Change::of(old, new);
         }
         Ok(())

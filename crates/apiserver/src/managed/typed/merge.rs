@@ -13,6 +13,7 @@ use crate::managed::topology::{Form, ListForm, MapForm, Shape};
 /// # Errors
 /// Items of a list cannot be told apart.
 pub fn merge(shape: Shape<'_>, under: &Value, over: &Value) -> Result<Value, String> {
+    // Where both are empty, the way in which `over` is empty counts.
     let hollow = is_hollow(under) && is_hollow(over);
     match shape.form(Some(if over.is_null() { under } else { over })) {
         Form::Map(map) if !hollow => match (under.as_object(), over.as_object()) {

@@ -186,6 +186,7 @@ impl<'n> Checker<'_, 'n> {
             let what = format!("undefined field '{name}'");
             return Err(complain(self.source, &format!(".{name}"), &what));
         };
+        // What is read from a value keeps its declared size; what is computed has none.
         let typed =
             if operand.is_path || node.is_some() { Typed::of_node(kind, node) } else { Typed::new(kind) };
         Ok((typed, cost + cost::ONE))
@@ -409,6 +410,7 @@ fn operators_result<'n>(name: &str, kinds: &[Kind<'n>]) -> Option<Option<Kind<'n
     Some(match name {
         operators::CONDITIONAL => is(0, &Kind::Bool).then(|| {
             let (then, other) = (kinds[1].clone(), &kinds[2]);
+            // `null` compares with everything, so the other branch may be of any type.
             if then.compares_with(other) && !matches!(then, Kind::Null) { then } else { Kind::Dyn }
         }),
         operators::LOGICAL_AND | operators::LOGICAL_OR | operators::LOGICAL_NOT => {

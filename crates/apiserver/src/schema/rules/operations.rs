@@ -115,6 +115,7 @@ pub(super) fn pairs(range: &Value) -> Result<Vec<(Value, Option<Value>)>, Fault>
         }
         Value::Map(map) => {
             let mut entries: Vec<_> = map.map.iter().collect();
+            // In order of keys, so that the same rule has the same result and message each time.
             entries.sort_by(|a, b| a.0.cmp(b.0));
             Ok(entries.into_iter().map(|(key, value)| (Value::from(key), Some(value.clone()))).collect())
         }
@@ -227,6 +228,7 @@ pub(super) fn library(
 ) -> Result<Value, Fault> {
     let ident = |name: String| IdedExpr { id: 0, expr: Expr::Ident(name) };
     ENGINE.with(|engine| {
+        // Arguments are variables of an inner scope, so that none stays in the shared engine.
         let mut context = engine.new_inner_scope();
         let mut names = Vec::with_capacity(values.len());
         for (at, value) in values.into_iter().enumerate() {
