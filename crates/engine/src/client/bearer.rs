@@ -51,6 +51,7 @@ impl TokenFile {
             Some((header, read_at)) if read_at.elapsed() < KEPT => return Ok(header.clone()),
             _ => {}
         }
+        // Read under the lock: of many requests at once one reads the file.
         match (self.read(), kept.as_ref()) {
             (Ok(header), _) => {
                 *kept = Some((header.clone(), Instant::now()));
@@ -118,10 +119,12 @@ where
         Box::pin(async move {
             let header = file.header()?;
             request.headers_mut().insert(AUTHORIZATION, header.clone());
+            // Copied before it leaves: nothing of it is left afterwards.
             let again = copy(&request);
             let response = send(&inner, request).await?;
             let refused = response.status() == StatusCode::UNAUTHORIZED;
             let Some(mut request) = again.filter(|_| refused) else { return Ok(response) };
+            // The same token once more would be refused again.
             let Some(header) = file.renewed(&header) else { return Ok(response) };
             request.headers_mut().insert(AUTHORIZATION, header);
             send(&inner, request).await

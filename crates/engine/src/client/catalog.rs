@@ -46,6 +46,7 @@ impl Catalog {
     /// # Errors
     /// [`Missing`].
     pub async fn resolve(&self, group: &str, kind: &str) -> Result<Gvk, Missing> {
+        // Held over the requests: of many look-ups at once one sends them.
         let mut known = self.known.lock().await;
         let found = self.look(&mut known, group, kind).await;
         if matches!(found, Err(Missing::NotServed(_))) {
@@ -125,6 +126,7 @@ impl Catalog {
         kind: &str,
     ) -> Result<Option<Gvk>, Missing> {
         let resources = self.resources(known, group, version).await?;
+        // Subresources carry the kind of their resource, too.
         let resource = resources.iter().find(|r| r.kind == kind && !r.name.contains('/'));
         Ok(resource.map(|resource| gvk_of(group, version, resource)))
     }

@@ -68,6 +68,8 @@ pub async fn list_clusters(
     cluster: Option<&str>,
 ) -> Result<Lists, ListsError> {
     let mut reader = Reader::of(connection, namespace, cluster);
+    // Before anything is listed: with Clusters of an old
+    // version only, every other list would be in vain.
     if let Ok(gvk) = reader.catalog.resolve(CORE_GROUP, "Cluster").await
         && reader.is_too_old(&gvk)
     {
@@ -80,6 +82,7 @@ pub async fn list_clusters(
     let Some(clusters) = reader.lists.kinds.iter().find(|(gvk, _)| gvk.kind == "Cluster") else {
         return Err(ListsError::Clusters(reader.lists.gaps.join("\n")));
     };
+    // The bound counts for each Cluster, since each may name provider kinds of its own.
     let clusters = if cluster.is_some() { 1 } else { clusters.1.len().max(1) };
     reader.list_extensions().await;
     let lists_max = LISTS_MAX * clusters;
@@ -203,6 +206,7 @@ impl<'a> Reader<'a> {
         match list_values(&self.connection.client, &gvk, namespace, selector).await {
             Ok(mut objects) => {
                 for object in &mut objects {
+                    // Items of a list come without both.
                     object["apiVersion"] = gvk.api_version().into();
                     object["kind"] = kind.clone().into();
                 }
@@ -249,7 +253,10 @@ fn referred(lists: &Lists, cluster: Option<&str>) -> Vec<((String, String), bool
                 if path == CONTROL_PLANE {
                     control_planes.insert((group.clone(), kind.clone()));
                 }
+                // A Cluster refers to its infrastructure by
+                // the same path, and that carries no label.
                 let labelled = labelled && object["kind"] == "Machine";
+                // One reference to an object without the label is enough to list the kind whole.
                 found.entry((group, kind)).and_modify(|all| *all &= labelled).or_insert(labelled);
             }
         }

@@ -120,6 +120,7 @@ async fn finish(
     read_only: bool,
 ) -> Result<Connection, ConnectError> {
     config.connect_timeout = Some(CONNECT_TIMEOUT);
+    // `retry` takes the place of kube's own, which repeats each 503 for minutes.
     config.default_retry = false;
     if let Some(namespace) = namespace {
         namespace.clone_into(&mut config.default_namespace);
@@ -203,6 +204,7 @@ async fn hello(connection: &Connection) -> Result<(), ConnectError> {
 async fn load(options: &ConnectOptions) -> Result<(Config, String), ConnectError> {
     let merged = match Merged::read(options.kubeconfig.as_deref()) {
         Ok(merged) => merged,
+        // As kubectl: a kubeconfig that is there comes before the service account of the pod.
         Err(missing @ ConnectError::Missing { .. }) => return in_cluster().ok_or(missing),
         Err(error) => return Err(error),
     };
@@ -268,6 +270,7 @@ async fn build(
     let layer = PulseLayer(pulse.clone());
     let runtime = tokio::runtime::Handle::current();
     let built = tokio::task::spawn_blocking(move || {
+        // Layers with a buffer start a task, and this thread has no runtime of its own.
         let _inside = runtime.enter();
         let bearer = token_file(&mut config.auth_info).map(|file| BearerLayer(Arc::new(file)));
         let again = retry::when_asked().map_err(|error| kube::Error::Service(error.into()))?;

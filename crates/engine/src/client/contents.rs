@@ -79,6 +79,7 @@ impl<K: Live> Contents<K> {
         let Some(index) = &mut self.by_cluster else { return };
         let from = old.and_then(|old| cluster_of(key, old.as_ref()));
         let to = new.as_ref().and_then(|new| cluster_of(key, new.as_ref()));
+        // With the same Cluster the insertion below replaces the entry.
         if let Some(from) = from.filter(|from| to.as_ref() != Some(from))
             && let Some(objects) = index.get_mut(&from)
         {

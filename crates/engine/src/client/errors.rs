@@ -55,6 +55,8 @@ pub fn classify(error: &Error) -> Cause {
 }
 
 fn classify_text(text: &str) -> Cause {
+    // The first row that matches counts: rustls puts names and dates
+    // into "invalid peer certificate", which alone means the authority.
     let table: [(&[&str], Cause); 7] = [
         (&["UnknownIssuer", "unknown issuer", "BadSignature"], Cause::WrongAuthority),
         (

@@ -64,6 +64,8 @@ impl Lines {
             b'{' | b'[' => self.depth += 1,
             b'}' | b']' => {
                 self.depth = self.depth.saturating_sub(1);
+                // A value ends only here: events of a watch
+                // are objects, never bare texts or numbers.
                 return self.depth == 0;
             }
             _ => {}

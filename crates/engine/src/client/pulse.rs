@@ -106,6 +106,7 @@ pub async fn guard(
         let asked_at = Instant::now();
         let Err(failure) = probe(&client, &server).await else { continue };
         let heard_at = pulse.heard_at();
+        // A watch brought bytes meanwhile: the probe alone is late, and the server is there.
         if failure.is_silent && heard_at > asked_at {
             continue;
         }
@@ -123,6 +124,7 @@ pub async fn guard(
 async fn recovery(pulse: &Pulse, client: &kube::Client, server: &str, heard_at: Instant, is_silent: bool) {
     loop {
         sleep(PROBE_AGAIN).await;
+        // A server that answers 5xx is heard all the time, so for it only a good probe counts.
         let is_heard = is_silent && pulse.heard_at() > heard_at;
         if is_heard || probe(client, server).await.is_ok() {
             return;
@@ -208,11 +210,13 @@ where
     asked.is_answered = true;
     match answer {
         Ok(answer) => {
+            // An answer of a proxy in front of a dead server is a 5xx, too.
             if answer.status().is_server_error() {
                 pulse.doubt();
             } else {
                 pulse.note_answer();
             }
+            // Each chunk counts, since a watch is one answer that goes on for minutes.
             let heard = pulse.clone();
             let hearing: Hearing = Box::new(move |frame| {
                 heard.note_answer();
@@ -221,6 +225,7 @@ where
             Ok(answer.map(|body| body.map_frame(hearing)))
         }
         Err(error) => {
+            // What this process refuses itself shows nothing about the server.
             if !error.is::<Refused>() {
                 pulse.doubt();
             }
@@ -238,6 +243,7 @@ struct Asked<'a> {
 
 impl Drop for Asked<'_> {
     fn drop(&mut self) {
+        // Screens drop requests when a person moves on; only one that had waited casts doubt.
         if !self.is_answered && self.at.elapsed() >= GIVEN_UP_MIN {
             self.pulse.doubt();
         }

@@ -82,6 +82,7 @@ pub async fn read_table(
             None => Request::new(path.clone()).list(&params),
         };
         let mut request = request.map_err(kube::Error::BuildRequest)?;
+        // With JSON as a second choice, for servers without tables.
         request.headers_mut().insert(http::header::ACCEPT, http::HeaderValue::from_static(TABLE));
         let mut page: Value = client.request(request).await?;
         let token = page["metadata"]["continue"].as_str().filter(|t| !t.is_empty()).map(str::to_owned);

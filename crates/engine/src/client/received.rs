@@ -30,10 +30,14 @@ struct Named {
 impl<'de, K: DeserializeOwned> Deserialize<'de> for Received<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = Box::<RawValue>::deserialize(deserializer)?;
+        // Cut before decoding: the owners of fields are
+        // most of an object, and few of them are read.
         let text = managed_fields::cut_down(text.get());
         match serde_json::from_str(&text) {
             Ok(object) => Ok(Self(Ok(object))),
             Err(error) => {
+                // Without a name the whole list or event is unreadable:
+                // nobody could say which object it is.
                 let Named { metadata } = serde_json::from_str(&text).map_err(D::Error::custom)?;
                 Ok(Self(Err(Undecodable { metadata, error: error.to_string() })))
             }

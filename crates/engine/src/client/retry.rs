@@ -45,6 +45,7 @@ impl<B> Policy<Request<Body>, Response<B>, BoxError> for WhenAsked {
         request: &mut Request<Body>,
         result: &mut Result<Response<B>, BoxError>,
     ) -> Option<Self::Future> {
+        // Without an answer nothing is repeated: a write may have been taken.
         let is_asked = result.as_ref().is_ok_and(|answer| answer.headers().contains_key(RETRY_AFTER));
         is_asked.then(|| self.0.retry(request, result)).flatten()
     }

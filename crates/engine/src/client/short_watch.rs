@@ -27,6 +27,7 @@ pub(super) fn refusing_short_watches(client: kube::Client) -> kube::Client {
         async move {
             let is_watch = is_watch(&request);
             let answer = client.send(request).await?;
+            // A refused watch ends at once, too, but with an error of its own.
             let is_long_enough = !(is_watch && answer.status().is_success());
             Ok::<_, BoxError>(answer.map(|body| Watched { body, began: Instant::now(), is_long_enough }))
         }
@@ -51,6 +52,7 @@ impl http_body::Body for Watched {
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
         let is_short = !self.is_long_enough && self.began.elapsed() < WATCH_MIN;
+        // After the first frame any end is a usual one.
         self.is_long_enough = true;
         Poll::Ready(match frame {
             None if is_short => {

@@ -41,6 +41,7 @@ impl Snapshot {
         let mut resources = discover(client).await?;
         let rank = |plural: &str| FIRST.iter().position(|first| *first == plural).unwrap_or(FIRST.len());
         resources.sort_by_key(|listed| rank(&listed.plural));
+        // Only the list's own revision is wanted, of a kind that every server has.
         let one = ListParams::default().limit(1);
         let request = Request::new("/api/v1/namespaces").list(&one).map_err(kube::Error::BuildRequest)?;
         let page: Value = client.request(request).await?;
@@ -56,6 +57,7 @@ impl Snapshot {
         while let Some(listed) = self.resources.first() {
             let mut params = ListParams::default().limit(PAGE);
             params = match token.take() {
+                // The token names its revision; a server refuses both together.
                 Some(token) => params.continue_token(&token),
                 None => params.at(&self.revision).matching(VersionMatch::Exact),
             };
@@ -96,6 +98,7 @@ async fn discover(client: &Client) -> Result<Vec<Listed>, kube::Error> {
             let base = format!("/apis/{version}");
             let served = client.list_api_group_resources(version).await?;
             let listed = served.resources.iter().filter_map(|resource| listed(&base, version, resource));
+            // Other versions of a group may have resources that the preferred one lacks.
             found.extend(listed.filter(|listed| seen.insert(listed.plural.clone())));
         }
     }
@@ -108,6 +111,7 @@ fn listed(
     resource: &k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResource,
 ) -> Option<Listed> {
     let can = |verb: &str| resource.verbs.iter().any(|known| known == verb);
+    // What cannot be created could not be restored, such as componentstatuses or metrics.
     let whole = !resource.name.contains('/') && can("list") && can("create");
     whole.then(|| Listed {
         plural: resource.name.clone(),

@@ -125,6 +125,8 @@ impl<K: Live> Cache<K> {
         if let Some(found) = self.0.objects.read().of_cluster(cluster) {
             return found;
         }
+        // Two first questions at once may both make the
+        // index; the second one is only work done twice.
         let mut contents = self.0.objects.write();
         contents.index_clusters();
         contents.of_cluster(cluster).unwrap_or_default()
@@ -175,6 +177,8 @@ impl<K: Live> Cache<K> {
     /// Calls `listener` after every change, in order, on the task that feeds the copy: it must be quick
     /// and must not block. Objects that are already here are reported first.
     pub fn on_change(&self, listener: impl Fn(&Change<'_, K>) + Send + Sync + 'static) {
+        // Held over the reports: a change that comes meanwhile
+        // waits, so that none is missed or heard twice.
         let mut listeners = self.0.listeners.lock();
         for object in self.list() {
             listener(&Change { old: None, new: Some(&object) });
@@ -187,6 +191,8 @@ impl<K: Live> Cache<K> {
         managed_fields::keep(object.meta_mut());
         let key = ObjectKey::of(&object);
         let new = Arc::new(object);
+        // Taken before the contents, so that changes are
+        // reported in the order in which they are made.
         let listeners = self.0.listeners.lock();
         let old = {
             let mut contents = self.0.objects.write();
@@ -209,6 +215,7 @@ impl<K: Live> Cache<K> {
     }
 
     fn report(&self, listeners: &[Listener<K>], old: Option<&K>, new: Option<&K>) {
+        // A new list names every object again; those that did not change concern nobody.
         let same = old.zip(new).is_some_and(|(o, n)| {
             o.meta().resource_version.is_some() && o.meta().resource_version == n.meta().resource_version
         });
@@ -217,6 +224,8 @@ impl<K: Live> Cache<K> {
                 listener(&Change { old, new });
             }
         }
+        // After the listeners: whoever sees this progress
+        // finds the keys of the change in the queues.
         self.0.progress.send_modify(|p| {
             p.changes += 1;
             p.seen = p.seen.max(new.or(old).map_or(0, version_of));
@@ -274,6 +283,7 @@ impl<K: Live> Cache<K> {
     {
         let mut pace = Pace { backoff: Backoff::new(rng), has_lost: false };
         loop {
+            // Read before the list begins: what is asked for from now on needs another list.
             let asked = self.0.progress.borrow().renewals.0;
             self.follow_watch(kind, asked, Box::pin(watch()), &mut pace).await;
         }
@@ -293,6 +303,7 @@ impl<K: Live> Cache<K> {
                         pace.note_success(&event);
                     }
                     self.apply(kind, event, answers, &mut relist);
+                    // After the contents: without trouble the copy counts as current.
                     if is_success {
                         self.0.progress.send_if_modified(|p| p.trouble.take().is_some());
                     }
@@ -314,6 +325,7 @@ impl<K: Live> Cache<K> {
             tokio::select! {
                 biased;
                 () = self.0.renewal.notified() => {
+                    // A permit may be left of a renewal that the list under way answers already.
                     if self.0.progress.borrow().renewals.0 > answers {
                         return None;
                     }
@@ -349,6 +361,7 @@ impl<K: Live> Cache<K> {
             }
             Event::Apply(object) => self.put(kind, object),
             Event::Delete(object) => {
+                // A deletion has a version of its own, newer than the last one of the object.
                 let seen = kube::Resource::meta(&object).resource_version.as_deref().map_or(0, parse_version);
                 self.remove(&ObjectKey::of(&object));
                 self.0.progress.send_modify(|p| p.seen = p.seen.max(seen));
@@ -373,6 +386,7 @@ impl<K: Live> Cache<K> {
 
     fn remove_all_but(&self, mut kept: Vec<ObjectKey>) {
         kept.sort_unstable();
+        // Collected first, since each removal takes the lock for itself.
         let gone: Vec<ObjectKey> = {
             let contents = self.0.objects.read();
             contents.keys().filter(|key| kept.binary_search(key).is_err()).cloned().collect()
@@ -490,6 +504,7 @@ impl Iterator for Backoff {
     fn next(&mut self) -> Option<Duration> {
         let base = self.next;
         self.next = (base * 2).min(BACKOFF_MAX);
+        // Without chance all watches that a server dropped would come back at the same moment.
         Some(base.mul_f64(1.0 + self.rng.unit() / 2.0))
     }
 }

@@ -280,6 +280,7 @@ impl Writer {
         if !is_empty(&main) {
             guard(&mut main, &precondition);
             current = self.patch_part::<K>(&ObjectKey::of(before), Part::Main, &main, mode).await?;
+            // The first patch moved the version; the second one is guarded by the new one.
             precondition.resource_version =
                 precondition.resource_version.and_then(|_| current.meta().resource_version.clone());
         }
@@ -438,6 +439,7 @@ impl Writer {
                 record_value(&target.gvk, &target.key, &answer, mode);
                 Ok(())
             }
+            // A deletion that is repeated has reached its goal.
             Err(error) if error.is_not_found() => Ok(()),
             Err(error) => Err(error),
         }
@@ -564,6 +566,7 @@ fn record<K: Object>(object: &K, mode: Mode) {
 /// A deletion answers with the object while finalizers hold it, else with a `Status`.
 fn record_value(gvk: &Gvk, key: &ObjectKey, answer: &Value, mode: Mode) {
     let text = |value: &Value| value.as_str().map(str::to_owned);
+    // The `Status` names the uid, too, by which an echo tells a successor of the same name apart.
     let gone = answer["kind"] == "Status" && gvk.kind != "Status";
     push(mode, || Written {
         group: gvk.group.clone(),

@@ -38,6 +38,7 @@ impl<K: Live> CacheProgress for Cache<K> {
     fn has(&self, written: &Written, seen: u64) -> bool {
         let Some(version) = &written.resource_version else {
             let object = self.get(&written.key);
+            // Another uid is an object of the same name that was made after the deletion.
             return object.is_none_or(|o| o.meta().uid.as_deref() != Some(written.uid.as_str()));
         };
         seen >= parse_version(version)
@@ -73,9 +74,11 @@ impl Echoes {
     pub async fn seen_by_watches(&self, writes: Vec<Written>) {
         for written in writes {
             let kind = (written.group.clone(), written.kind.clone());
+            // Copied, so that no lock is held over the wait below.
             let caches = self.0.read().get(&kind).cloned().unwrap_or_default();
             for cache in caches {
                 let mut progress = cache.subscribe();
+                // One write after the other: all echoes are needed, so their order does not matter.
                 let wait = progress.wait_for(|p| !p.ready || cache.has(&written, p.seen));
                 if tokio::time::timeout(PATIENCE, wait).await.is_err() {
                     tracing::warn!(kind = written.kind, key = %written.key, "the watch did not show our own write in time");

@@ -111,6 +111,8 @@ impl Engine {
         let sharing = options.lease.as_ref().zip(options.sharing.clone());
         let locks = sharing.map(|(lease, sharing)| Locks::new(sharing, lease, &writer, &clock, &leadership));
         Self {
+            // The electors above have the writer without a
+            // permit: with one a Lease could never be won.
             writer: writer.with_permit(leadership.permit()).with_fences(leadership.fences()),
             client,
             clock,
@@ -144,6 +146,7 @@ impl Engine {
         let (client, rng) = (self.client.clone(), self.rng.stream(&format!("watch/{}", gvk.kind)));
         let installed = is_of_provider(&gvk).then(|| Installed::new(self.definitions(), &gvk));
         let (feed, namespace) = (cache.clone(), self.options.namespace.clone());
+        // A watch of a kind without a definition would fail with 404 again and again.
         self.feeds.push(match installed.clone() {
             Some(installed) => Box::pin(installed.follow(feed, client, namespace, rng)),
             None => Box::pin(async move { feed.follow_in(client, &namespace, rng).await }),
@@ -242,12 +245,15 @@ impl Engine {
     /// Runs until `stop`: fills the caches, then starts the controllers. Returns when the runs that had
     /// started have ended and the lease is given back.
     pub async fn run(self, stop: CancellationToken) {
+        // Dropped, and so stopped, at the very end: runs
+        // that end wait for the echoes of their writes.
         let mut feeds = JoinSet::new();
         for feed in self.feeds.into_iter().chain(self.background) {
             feeds.spawn(feed);
         }
         let mut workers = JoinSet::new();
         let (elector_stop, lock_stop) = (CancellationToken::new(), CancellationToken::new());
+        // The Lease is competed for while the caches fill: a takeover need not wait for the lists.
         let elector = self.elector.map(|elector| tokio::spawn(elector.run(elector_stop.clone())));
         let upstream = self.upstream.map(|upstream| tokio::spawn(upstream.run(elector_stop.clone())));
         let mut locks = self.locks;
@@ -264,6 +270,8 @@ impl Engine {
                     let Some(leadership) = right else { continue };
                     preparation.add(Arc::clone(&controller), leadership.clone());
                     for trigger in controller.triggers() {
+                        // A trigger on a cache reports what is there
+                        // already: the first run of every object.
                         (trigger.0)(queue.enqueue());
                     }
                     runners.push(Runner {
@@ -283,6 +291,8 @@ impl Engine {
                 stop.cancelled().await;
             }
         }
+        // Leases are given back last, the primary one after those below it: a run
+        // that has not ended may still write, and others must not begin before.
         while workers.join_next().await.is_some() {}
         lock_stop.cancel();
         while lock_electors.join_next().await.is_some() {}
@@ -295,6 +305,8 @@ impl Engine {
 }
 
 fn scaled(interval: Duration, time_scale: f64) -> Duration {
+    // An infinite scale gives no interval at all; zero
+    // gives no duration, and then upstream's counts.
     Duration::try_from_secs_f64(interval.as_secs_f64() / time_scale).unwrap_or(interval)
 }
 

@@ -33,6 +33,7 @@ impl Preparation {
         let mut all = self.0.lock();
         for prepared in all.iter_mut() {
             let is_due = prepared.last.as_deref() != Some(term.tokens());
+            // Controllers under another lock are prepared when that one is won.
             if is_due && prepared.leadership.tokens() == term.tokens() {
                 prepared.controller.prepare();
                 prepared.last = Some(term.tokens().to_vec());

@@ -31,6 +31,7 @@ impl Pace {
 
     /// `interval + backoff × 2^failures`, at most `backoff_max`.
     pub fn wait_after(&self, failures: u32) -> Duration {
+        // More bits than 31 would overflow; the bound below is reached long before.
         let factor = 1_u32.checked_shl(failures.min(31)).unwrap_or(u32::MAX);
         (self.interval + self.backoff.saturating_mul(factor)).min(self.backoff_max)
     }
@@ -80,6 +81,8 @@ impl Queue {
             return;
         }
         item.triggered = true;
+        // A failure moves only its place, not `earliest`:
+        // a trigger runs it again at once, as upstream.
         let start = now.max(item.earliest);
         self.wait_until(key, start);
     }
@@ -95,6 +98,7 @@ impl Queue {
         item.slot = None;
         item.triggered = false;
         item.running = true;
+        // Counted from the start: a run that takes long need not wait again after its end.
         item.earliest = now + self.pace.interval;
         self.running += 1;
         Some(key)
@@ -121,8 +125,11 @@ impl Queue {
                 item.failures = 0;
                 match outcome {
                     Outcome::Done => None,
+                    // A wait shorter than the interval must not
+                    // run the key more often than a trigger could.
                     Outcome::RequeueAfter(wait) => Some((now + wait).max(item.earliest)),
                     Outcome::NotBefore(wait) => {
+                        // Unlike a requeue this also holds back triggers that fire meanwhile.
                         item.earliest = item.earliest.max(now + wait);
                         Some(item.earliest)
                     }
@@ -156,6 +163,7 @@ impl Queue {
             }
             self.waiting.remove(&(at, arrival, key.clone()));
         }
+        // The number of arrival keeps keys of one moment in their order, so that none starves.
         self.arrivals += 1;
         item.slot = Some((start, self.arrivals));
         self.waiting.insert((start, self.arrivals, key.clone()));

@@ -91,11 +91,14 @@ impl Runner {
         let mut active = 0_usize;
         loop {
             if self.leadership.leads() {
+                // One term for all keys started here: a right that
+                // is lost and won again makes their writes fail.
                 let term = Term::begin(&self.leadership);
                 self.preparation.begin(&term);
                 self.start_due(&term, &mut tasks, &mut active);
             }
             let next_start = self.next_start();
+            // A trigger since the look at the queue is not lost: `Notify` keeps one permit.
             let woken = self.queue.0.wake.notified();
             tokio::select! {
                 biased;
@@ -103,6 +106,7 @@ impl Runner {
                 Some(report) = tasks.join_next() => self.take(report, &mut tasks, &mut active),
                 () = woken => {}
                 () = self.leadership.changed() => {}
+                // With every place taken a due key would end this sleep at once, over and over.
                 () = sleep_until(next_start), if active < self.controller.concurrency() => {}
             }
         }
@@ -134,6 +138,8 @@ impl Runner {
     ) {
         match report {
             Ok(Report::Ran { key, outcome, writes }) => {
+                // A place is for a run; waiting for echoes
+                // costs nothing, and only the key stays held.
                 *active -= 1;
                 if writes.is_empty() {
                     self.finish(&key, outcome);
@@ -168,6 +174,7 @@ async fn run_once(controller: Arc<dyn Controller>, key: ObjectKey, trace: Trace,
     let (at, began) = (clock.now(), Instant::now());
     let log = WriteLog::default();
     let run = AssertUnwindSafe(log.record(controller.reconcile(&key))).catch_unwind().await;
+    // Also of a run that failed: it may have written before, and must not run again on old data.
     let writes = log.take();
     let (outcome, ending) = judge(run);
     report_trouble(controller.name(), &key, &ending);

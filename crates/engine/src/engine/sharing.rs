@@ -44,6 +44,8 @@ pub enum Share {
 impl Sharing {
     pub fn of(&self, controller: &str) -> Share {
         let placed = self.locks.iter().map(|lock| place(controller, &self.component, lock));
+        // `check` lets no two locks list one controller,
+        // so the first lock that does is the only one.
         let listed = (0..).zip(placed).find(|(_, placement)| *placement != Placement::Main);
         match listed {
             None => Share::Primary,

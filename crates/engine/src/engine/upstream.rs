@@ -93,10 +93,13 @@ impl Upstream {
             self.give_back().await;
             return;
         }
+        // From before the request: a Lease may be won by somebody right after it was read.
         let asked = Moment::now(&self.clock);
         let deadline = self.options.renew_deadline;
         let end = Moment { steady: asked.steady + deadline, wall: asked.wall + deadline };
         let until = Right::Until { end, tokens: Vec::new() };
+        // Half of it, so that after a look that hangs there
+        // is time for another before the right ends.
         let limit: Duration = self.options.renew_deadline / 2;
         let found = tokio::time::timeout(limit, find(self.writer.client(), &self.leases.leases)).await;
         match found.unwrap_or_else(|_| Err("no answer in time".to_owned())) {
@@ -149,6 +152,7 @@ impl Upstream {
         let options = LeaseOptions {
             namespace: key.namespace.clone(),
             name: key.name.clone(),
+            // These Leases are upstream's: they get no marks of this engine.
             labels: BTreeMap::new(),
             annotations: BTreeMap::new(),
             ..self.options.clone()
@@ -160,6 +164,7 @@ impl Upstream {
 
     async fn give_back(&mut self) {
         let taken = std::mem::take(&mut self.taken);
+        // All are stopped before one is waited for: each needs requests of its own.
         taken.values().for_each(|taken| taken.stop.cancel());
         for (key, taken) in taken {
             match taken.task.await {
@@ -174,6 +179,7 @@ impl Upstream {
 async fn find(client: &Client, leases: &[(&'static str, &'static str)]) -> Result<Vec<Lease>, String> {
     let mut found = Vec::new();
     for (namespace, name) in leases {
+        // A manager's namespace is a choice of who installed it, so the name alone decides.
         let params = ListParams::default().fields(&format!("metadata.name={name}"));
         match Api::<Lease>::all(client.clone()).list(&params).await {
             Ok(list) => found.extend(list.items),

@@ -98,6 +98,8 @@ impl Installed {
         loop {
             self.until(true).await;
             tokio::select! {
+                // Dropping the watch when the definition goes
+                // ends its requests, which all would be 404.
                 () = cache.clone().follow_in(client.clone(), &namespace, rng.clone()) => {}
                 () = self.until(false) => {}
             }

@@ -84,9 +84,12 @@ impl AsyncRead for Forwarded {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        // The kubelet reports a port that nobody listens on here; the stream
+        // itself would just end, which a reader takes for an empty answer.
         if let Some(error) = &mut self.error
             && let Poll::Ready(reported) = error.poll_unpin(context)
         {
+            // A future that has ended must not be polled again.
             self.error = None;
             if let Some(words) = reported {
                 let text = format!("port-forward to pod {NAMESPACE}/{}: {}", self.pod, words.trim());

@@ -77,6 +77,7 @@ impl KubeWorkloads {
         dial: Dial,
         judged_after: JudgedAfter,
     ) -> Self {
+        // Readers that fall further behind get `Missed`, which wakes everything instead.
         let (slots, changes) = (Mutex::new(BTreeMap::new()), broadcast::Sender::new(1024));
         Self(Arc::new(Inner { slots, changes, management, clock, rng, dial, judged_after }))
     }
@@ -99,6 +100,7 @@ impl KubeWorkloads {
 
     fn live(&self, cluster: &ObjectKey) -> Result<Live, WorkloadError> {
         let slots = self.0.slots.lock();
+        // Both locks are held for a moment only, the map before the slot, here as everywhere.
         let kept = slots.get(cluster).ok_or(WorkloadError::NotConnected)?;
         kept.slot.lock().live.clone().ok_or(WorkloadError::NotConnected)
     }
@@ -109,6 +111,7 @@ impl KubeWorkloads {
         if let Some(term) = self.0.management.term() {
             live.nodes.renew_in(term);
         }
+        // Late or not, callers look at what the copy says of itself.
         let _ = tokio::time::timeout(LIST_MAX, live.nodes.cache.settled()).await;
         Ok(live)
     }
@@ -129,6 +132,7 @@ impl KubeWorkloads {
         let nodes = nodes.map(|node| node.name).collect();
         match access(self.0.management.client(), cluster, self.0.clock.now()).await {
             Ok(Access::Stacked(tls)) => Ok(StackedEtcd { workload, tls, nodes }),
+            // Members elsewhere need not run on Nodes, so there is no pod to forward to.
             Ok(Access::External(_)) => Err(WorkloadError::Unsupported("external etcd")),
             Err(words) => Err(WorkloadError::Unreachable(words)),
         }
@@ -193,6 +197,7 @@ impl Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         for kept in self.slots.get_mut().values() {
+            // A task goes on when its handle is dropped.
             kept.prober.abort();
         }
     }
@@ -237,6 +242,7 @@ impl AddonObject {
 #[allow(clippy::needless_pass_by_value, reason = "it is the argument of map_err")]
 fn of_read(error: kube::Error) -> WorkloadError {
     match &error {
+        // 429 and 5xx come from a server in trouble: they refuse nothing for good.
         kube::Error::Api(status) if status.code < 500 && status.code != 429 => {
             WorkloadError::Refused(status.message.clone())
         }
@@ -315,6 +321,7 @@ impl Workload for KubeWorkloads {
         provider_id: &str,
     ) -> Result<Vec<Arc<Node>>, WorkloadError> {
         let nodes = self.followed(cluster).await?.nodes;
+        // A Node that is known keeps its ID for good, so an old copy is right about it.
         let known = nodes.with_provider_id(provider_id);
         if nodes.cache.is_current() || !known.is_empty() {
             return Ok(known);
@@ -385,6 +392,7 @@ impl Workload for KubeWorkloads {
         grace_period_s: Option<u32>,
     ) -> Result<Eviction, WorkloadError> {
         let live = self.live(cluster)?;
+        // The request below does not pass through the writer, which checks this otherwise.
         if !live.writer.permitted() {
             return Err(WorkloadError::Refused("this process does not lead".to_owned()));
         }
@@ -424,6 +432,7 @@ impl Workload for KubeWorkloads {
         let key = ObjectKey::of(&wanted);
         match get::<Secret>(live.writer.client(), &key).await.map_err(of_read)? {
             Some(before) => {
+                // Only the data: labels and annotations of others stay.
                 let after = Secret { data: wanted.data, ..before.clone() };
                 write(&live.writer, &before, &after).await
             }
@@ -519,6 +528,7 @@ async fn write<K: crate::client::Object>(
     before: &K,
     after: &K,
 ) -> Result<(), WorkloadError> {
+    // A merge patch replaces lists as a whole: containers that changed meanwhile would be lost.
     let unchanged = Precondition::unchanged(before);
     writer.patch(before, after, &unchanged, Mode::Real).await.map_err(of_write)?;
     Ok(())

@@ -108,7 +108,9 @@ impl Prober {
             let _ = changes.send(Announcement::Node { cluster: cluster.clone(), node });
         });
         let mut feed = JoinSet::new();
+        // Dropped with this function, and so stopped: a lost connection must not go on listing.
         feed.spawn(nodes.cache.clone().follow(client.clone(), self.rng.clone()));
+        // In place before the announcement: those that it wakes read at once.
         self.slot.lock().live = Some(Live { writer: self.management.on(client.clone()), nodes });
         self.succeeded();
         self.announce();
@@ -152,6 +154,8 @@ impl Prober {
             let before = slot.connection.last_probe;
             slot.connection.last_probe = Some(now);
             slot.connection.consecutive_failures += 1;
+            // Only the probe that passes the end of a grace period
+            // wakes: each later one would wake everything.
             let crossed = |grace: TimeDelta| {
                 let since = slot.connection.last_probe_success?;
                 Some(before? - since < grace && now - since >= grace)
@@ -159,6 +163,7 @@ impl Prober {
             let graced = self.judged_after.wakes().into_iter().any(|grace| crossed(grace).unwrap_or(false));
             (slot.connection.consecutive_failures, graced)
         };
+        // With so many failures a cluster that was never reached stops counting as "not yet".
         if graced || failures == FAILURES_MAX {
             self.announce();
         }
@@ -184,6 +189,7 @@ pub async fn connect_to(management: &Client, cluster: &ObjectKey, read_only: boo
     let text = text.ok_or_else(|| format!("Secret {key} holds no kubeconfig under `value`"))?;
     let connection = connect::from_secret(&text, &format!("Secret {key}"), read_only).await;
     let client = connection.map_err(|error| error.to_string())?.client;
+    // A server behind a dead load balancer takes requests and never answers them.
     Ok(deadline::within(client, REQUEST_TIMEOUT))
 }
 

@@ -88,6 +88,7 @@ async fn shaken_hands<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(Onlooker))
         .with_no_client_auth();
+    // Sent as the name that is asked for; kubeadm puts it into every certificate of an API server.
     let name = ServerName::try_from("kubernetes").map_err(|error| broken(&error))?;
     TlsConnector::from(Arc::new(config)).connect(name, stream).await.map_err(|error| broken(&error))
 }
@@ -135,6 +136,7 @@ async fn page_of(
     stream.write_all(request.as_bytes()).await.map_err(broken)?;
     stream.flush().await.map_err(broken)?;
     let mut answer = Vec::new();
+    // Bounded: what runs in the workload cluster decides how much comes.
     match stream.take(PAGE_BYTES_MAX).read_to_end(&mut answer).await {
         // A connection that ends without a goodbye of TLS has still said what it had to say.
         Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof && !answer.is_empty() => {}

@@ -32,9 +32,11 @@ pub(super) fn decode(text: &str) -> Result<Kubeconfig, String> {
     if document.is_null() {
         return Ok(Kubeconfig::default());
     }
+    // Go leaves a null as the zero value, where the typed reading would fail.
     without_nulls(&mut document);
     let Value::Object(fields) = &mut document else { return Err("it is not a map".to_owned()) };
     is_config(fields)?;
+    // Checked as kubectl decodes them, and dropped: nothing here reads them.
     if fields.remove("preferences").is_some_and(|preferences| !preferences.is_object()) {
         return Err("preferences is not a map".to_owned());
     }
@@ -115,6 +117,8 @@ fn named(entry: &mut Value, list: &str, wrapped: &str) -> Result<(), String> {
 
 /// Base64 as Go reads it, in the form that every reader takes.
 fn bytes(text: &str) -> Option<String> {
+    // Go ignores line breaks and stray bits at the end;
+    // the library that reads this text next does not.
     let lenient = GeneralPurposeConfig::new()
         .with_decode_allow_trailing_bits(true)
         .with_decode_padding_mode(DecodePaddingMode::RequireCanonical);
@@ -150,6 +154,7 @@ pub(super) fn resolve(config: &mut Kubeconfig, folder: &Path) {
         absolute(&mut user.client_key);
         absolute(&mut user.token_file);
         if let Some(exec) = &mut user.exec
+            // A bare name is looked for in PATH, not in the file's folder.
             && exec.command.as_ref().is_some_and(|command| command.contains(std::path::MAIN_SEPARATOR))
         {
             absolute(&mut exec.command);

@@ -45,6 +45,7 @@ impl Merged {
             return Ok(Self { config, origin: path.display().to_string() });
         }
         let default = etcetera::home_dir().unwrap_or_default().join(".kube").join("config");
+        // An empty variable counts as none, as kubectl has it.
         let list = std::env::var_os("KUBECONFIG").filter(|list| !list.is_empty());
         let (paths, origin) = match &list {
             Some(list) => (files(list), "$KUBECONFIG".to_owned()),
@@ -57,6 +58,8 @@ impl Merged {
     fn of_files(paths: &[PathBuf], origin: String) -> Result<Option<Self>, ConnectError> {
         let mut merged: Option<Kubeconfig> = None;
         for path in paths {
+            // kubectl passes over files of the list that are
+            // not there, but not over those it cannot read.
             let Some(next) = load(path)? else { continue };
             merged = Some(match merged {
                 Some(before) => merge(before, next),
@@ -139,6 +142,7 @@ impl Chosen {
         for named in &mut self.config.auth_infos {
             let user = named.auth_info.get_or_insert_default();
             usable::user(&named.name, user)?;
+            // A person in between would read a token or a password that goes over plain http.
             if !encrypted {
                 *user = usable::without_credentials(user);
             }

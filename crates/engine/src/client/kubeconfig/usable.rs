@@ -27,6 +27,7 @@ pub(super) fn cluster(name: &str, cluster: &mut Cluster) -> Result<(), String> {
             "cluster {name:?} has an authority and insecure-skip-tls-verify: one is allowed"
         ));
     }
+    // Opened here already, so that the message names the field and not only a path.
     if let Some(file) = &cluster.certificate_authority {
         readable(file, "certificate-authority")?;
     }
@@ -90,6 +91,7 @@ pub(super) fn user(name: &str, user: &mut AuthInfo) -> Result<(), String> {
         return Err(format!("user {name:?} has a token and a password: one is allowed"));
     }
     if is_basic {
+        // kube sends a name and a password only where both are set, client-go also one alone.
         user.username.get_or_insert_default();
         user.password.get_or_insert_with(|| String::new().into());
     }
@@ -153,6 +155,7 @@ fn plugin(name: &str, exec: &mut ExecConfig) -> Result<(), String> {
         if !MODELESS.contains(&version) {
             return Err(format!("the exec plugin of user {name:?} has no interactiveMode"));
         }
+        // client-go's default for the versions that came before the field.
         exec.interactive_mode = Some(ExecInteractiveMode::IfAvailable);
     }
     Ok(())

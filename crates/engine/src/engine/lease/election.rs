@@ -95,6 +95,8 @@ impl Election {
 
     /// Begins an attempt.
     pub fn begin(&mut self, now: Moment) -> LeaseRequest {
+        // A renewal needs no read while the right holds: nobody else
+        // may have taken the Lease. After a pause somebody may.
         match self.held.clone().filter(|_| self.right.holds(now)) {
             Some(held) => self.update(held, now, true),
             None => LeaseRequest::Read,
@@ -113,11 +115,15 @@ impl Election {
             LeaseReply::Overtaken => {
                 self.held = None;
                 let was_blind = writing.is_some_and(|(_, blind)| blind);
+                // Something beside the election may have written the Lease,
+                // such as a label: a read shows whether it is still ours.
                 if was_blind { Next::Send(LeaseRequest::Read) } else { Next::Rest(Standing::Waits) }
             }
             LeaseReply::Forbidden(why) => Next::Rest(Standing::Forbidden(why)),
             LeaseReply::Failed(why) => Next::Rest(Standing::Unknown(why)),
         };
+        // A renewal that failed leaves the right until
+        // its end: others wait for the record to run out.
         let is_lost = matches!(next, Next::Rest(Standing::Waits | Standing::Coordinated));
         if is_lost || !self.right.holds(now) {
             self.right = Right::No;
@@ -130,6 +136,8 @@ impl Election {
             // Whoever held it when it vanished goes on until it notices.
             let vanished = self.observed.runs_out().filter(|_| !self.right.holds(now));
             self.seizing.former_stops = self.seizing.former_stops.max(vanished);
+            // While the right holds, the record that vanished
+            // is our own, and there is nobody to wait for.
             let record = self.record(None, now);
             self.remember(&record);
             self.writing = Some((now, false));
@@ -165,6 +173,8 @@ impl Election {
             transitions: seen.record.transitions,
         };
         self.held = Some(seen);
+        // Counted from the sending: others count from when they saw the record, which is
+        // later. While a former holder may write, the Lease is held without the right.
         if let Some((sent, _)) = writing.filter(|_| !self.has_former_holder(now.steady)) {
             let wall = sent.wall + self.options.renew_deadline;
             let end = Moment { steady: sent.steady + self.options.renew_deadline, wall };
@@ -182,6 +192,7 @@ impl Election {
             let (holder, wait_s) = (&record.holder, record.duration_s);
             tracing::warn!("taking Lease {namespace}/{name} from {holder}, which may go on for {wait_s} s");
         }
+        // Anew with each read: the holder may have renewed since the last one.
         self.seizing.former_stops = Some(now + record.duration());
         true
     }
@@ -204,6 +215,8 @@ impl Election {
 
     fn record(&self, before: Option<&Record>, now: Moment) -> Record {
         let now_us = Some(now.wall.timestamp_micros());
+        // With each change of hands the number grows,
+        // by which a server compares fences of holdings.
         let same = before.filter(|record| !record.is_free() && self.is_ours(record));
         let changes_hands = before.is_some() && same.is_none();
         let transitions = before.map_or(0, |record| record.transitions);
@@ -233,6 +246,7 @@ impl Election {
         let now_us = Some(now.wall.timestamp_micros());
         let record = Record {
             holder: String::new(),
+            // As client-go releases: the API refuses a Lease whose duration is not positive.
             duration_s: 1,
             acquired_us: now_us,
             renewed_us: now_us,

@@ -126,6 +126,8 @@ impl Elector {
     }
 
     async fn send(&mut self, request: LeaseRequest) -> LeaseReply {
+        // Half of it, so that after a request that hangs
+        // there is time for another before the right ends.
         let limit = (self.options.renew_deadline / 2).max(Duration::from_secs(1));
         let answered = match request {
             LeaseRequest::Read => tokio::time::timeout(limit, self.read()).await,
@@ -168,6 +170,8 @@ impl Elector {
     /// A merge patch on the resourceVersion that was seen: as exclusive as an update, and fields that this version
     /// does not know stay.
     async fn update(&mut self, of: &Seen, record: &Record) -> LeaseReply {
+        // The patch is a difference to what was read: with
+        // another base it would undo others' fields.
         let Some(before) = self.lease.clone().filter(|lease| Seen::of(lease) == *of) else {
             return LeaseReply::Overtaken;
         };
@@ -195,6 +199,7 @@ impl Elector {
                 self.lease = Some(lease);
                 LeaseReply::Stored(seen)
             }
+            // All three mean that the Lease is not what was read; only a new read shows what it is.
             Err(error) if error.is_conflict() || error.already_exists() || error.is_not_found() => {
                 LeaseReply::Overtaken
             }
@@ -204,10 +209,14 @@ impl Elector {
     }
 
     async fn resign(&mut self) {
+        // The right ends before the first request, so that
+        // no write can leave while the Lease is given back.
         let begun = self.election.resign();
         self.publish();
         let Some(read) = begun else { return };
         let given_back = match self.send(read).await {
+            // Read first: a renewal without an answer may
+            // have been stored, and its version is needed.
             LeaseReply::Found(found) => match self.election.give_back(found, Moment::now(&self.clock)) {
                 Some(update) => self.send(update).await,
                 None => return,

@@ -87,6 +87,8 @@ impl LeaseOptions {
                 s(MARGIN)
             ));
         }
+        // client-go's condition, with its factor for jitter:
+        // at least one retry fits into the deadline.
         if self.renew_deadline <= self.retry.mul_f64(1.2) || self.retry.is_zero() {
             return Err(format!(
                 "the renew deadline is {} s: expected more than 1.2 times the retry period, which is {} s",

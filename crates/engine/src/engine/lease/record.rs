@@ -63,6 +63,8 @@ fn record_of(spec: &LeaseSpec) -> Record {
     let us = |at: Timestamp| at.timestamp_micros();
     Record {
         holder: spec.holder_identity.clone().unwrap_or_default(),
+        // As in client-go a Lease without a duration is
+        // vacant with the second look at the same record.
         duration_s: u32::try_from(spec.lease_duration_seconds.unwrap_or(0)).unwrap_or(0),
         acquired_us: spec.acquire_time.as_ref().map(|time| us(from_k8s_micro(time))),
         renewed_us: spec.renew_time.as_ref().map(|time| us(from_k8s_micro(time))),

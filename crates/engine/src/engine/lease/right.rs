@@ -38,6 +38,8 @@ pub struct Moment {
 
 impl Moment {
     pub fn now(clock: &Clock) -> Self {
+        // The runtime's clock stands still while the machine
+        // sleeps, and others' records run out then.
         Self { steady: Instant::now() + clock.suspended(), wall: clock.now() }
     }
 }
@@ -211,6 +213,7 @@ async fn ran_out(right: Right, clock: &Clock) {
         Right::Until { end, .. } if end.steady > now.steady => {
             tokio::time::sleep(end.steady - now.steady).await;
         }
+        // A right that has run out, or never does, changes by what is sent alone.
         _ => std::future::pending().await,
     }
 }

@@ -33,6 +33,7 @@ pub fn client_certificate(authority: &str, key: &str, now: Timestamp) -> Result<
     let unusable = |error: rcgen::Error| CredentialError::Certificate(error.to_string());
     let issuer = Issuer::from_ca_cert_pem(authority, signing_key(key)?).map_err(unusable)?;
     let mut params = CertificateParams::default();
+    // The library's default has a common name of its own.
     params.distinguished_name = rcgen::DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, COMMON_NAME);
     params.key_usages = vec![KeyUsagePurpose::KeyEncipherment, KeyUsagePurpose::DigitalSignature];

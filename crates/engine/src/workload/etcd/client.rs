@@ -106,6 +106,7 @@ impl MemberClient {
             cluster_id: head.map_or(0, etcd_client::ResponseHeader::cluster_id),
             member_id: head.map_or(0, etcd_client::ResponseHeader::member_id),
             version: status.version().to_owned(),
+            // raft writes 0 where a member sees no leader.
             leader: Some(status.leader()).filter(|id| *id != 0),
             is_learner: status.is_learner(),
             raft: Some(Raft {
@@ -116,10 +117,12 @@ impl MemberClient {
             database: Some(Database {
                 size_bytes: bytes(status.db_size()),
                 in_use_bytes: bytes(status.raft_used_db_size()),
+                // Members before 3.6 do not state it.
                 quota_bytes: Some(bytes(status.db_size_quota())).filter(|quota| *quota > 0),
             }),
             errors: status.errors().to_vec(),
             took_ms: u64::try_from(began.elapsed().as_millis()).ok(),
+            // The list of a voter is asked for next and takes the place of this.
             list: Err(Trouble { class: Class::Learner, text }),
         })
     }

@@ -10,6 +10,7 @@ use capi_rules::etcd::facts::{Class, Trouble};
 /// `is_known`: the server has accepted our certificate before, or there is none.
 pub fn trouble(error: &etcd_client::Error, is_by_tls: bool, is_known: bool) -> Trouble {
     if let etcd_client::Error::GRpcStatus(status) = error
+        // A status with a source was made on this side, of what the transport reported.
         && status.source().is_none()
     {
         return answered(status.message());

@@ -82,11 +82,13 @@ pub async fn facts(answers: Vec<Answered>) -> Facts {
 async fn alarms(answers: &[Answered]) -> Option<Result<Vec<Alarm>, Trouble>> {
     let voters = answers.iter().filter_map(|a| Some((a.asked.outcome.as_ref().ok()?, a.client.as_ref()?)));
     let mut voters: Vec<_> = voters.filter(|(status, _)| !status.is_learner).collect();
+    // A proposal of another member would have to reach the leader first.
     voters.sort_by_key(|(status, _)| status.leader != Some(status.member_id));
     let with_leader = voters.iter().find(|(status, _)| status.leader.is_some());
     Some(match with_leader {
         Some((_, client)) => client.alarms().await,
         None if voters.is_empty() => return None,
+        // Without a leader the question would only run into its deadline.
         None => Err(Trouble { class: Class::NoQuorum, text: "no member sees a leader".to_owned() }),
     })
 }

@@ -83,11 +83,13 @@ impl StackedEtcd {
     /// # Errors
     /// No other member answers, it is the last one, or etcd refuses.
     pub async fn remove(&self, member: u64) -> Result<(), WorkloadError> {
+        // A member that removes itself may stop before it has answered.
         let open = self.first(Some(member)).await?;
         let list = list(&open).await?;
         if !list.iter().any(|listed| listed.id == member) {
             return Ok(());
         }
+        // Without a member all data of the cluster would be gone.
         if list.len() == 1 {
             return Err(WorkloadError::Refused("etcd: the last member cannot be removed".to_owned()));
         }
@@ -104,10 +106,12 @@ impl StackedEtcd {
         if leader == to {
             return Ok(());
         }
+        // etcd forwards many requests to the leader, but not this one.
         if open.status.member_id == leader {
             return open.client.move_leader(to).await.map_err(|t| refused(&t));
         }
         let list = list(&open).await?;
+        // kubeadm names a member after its Node.
         let name = list.iter().find(|listed| listed.id == leader).map(|listed| listed.name.as_str());
         let name = name.ok_or_else(|| WorkloadError::NotFound(format!("etcd member {leader:x}")))?;
         let leading = self.open(name).await.map_err(|t| WorkloadError::Unreachable(words(&t)))?;
