@@ -55,6 +55,8 @@ impl<'a> Ahead<'a> {
     /// What follows in a Cluster.
     pub(super) fn of(&self, cluster: &ObjectKey, assumed: AssumedAnswers) -> Rc<Following> {
         let key = (cluster.clone(), assumed);
+        // A run costs far more than all plans that read
+        // it, and each owner in a Cluster asks for it.
         if let Some(found) = self.runs.borrow().get(&key) {
             return Rc::clone(found);
         }
@@ -129,6 +131,7 @@ fn answered(about: impl Iterator<Item = Whom>, answer: &InPlaceAnswer) -> InPlac
 
 /// What is done after the next steps.
 pub(super) fn after(next: &[NextStep], all: Vec<NextStep>) -> Vec<NextStep> {
+    // The run begins with the steps that are due now, which the plan has already.
     all.into_iter().skip_while(|step| next.iter().any(|due| is_same(&due.does, &step.does))).collect()
 }
 

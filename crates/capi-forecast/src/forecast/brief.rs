@@ -115,6 +115,7 @@ fn part_of(step: &NextStep) -> Part {
 
 /// In words, with a part that comes again and again only once.
 fn words_of(parts: &[Part]) -> String {
+    // A rollout often begins with a step or two of its own before it repeats.
     for start in 0..parts.len().min(3) {
         let (head, rest) = parts.split_at(start);
         let Some(period) = period_of(rest) else { continue };

@@ -47,6 +47,8 @@ pub(super) fn plan(
     if let Some(paused) = paused(about, object.as_ref(), of.map(AsRef::as_ref), &plan) {
         return paused;
     }
+    // The controller waits for the owner reference, so
+    // a plan made without it would promise too much.
     if stated.is_none() && of.is_some() {
         return not_owned(plan, &about);
     }
@@ -158,6 +160,7 @@ impl Outlook<'_> {
         in_place.extend(ahead::after(&in_place, all));
         let mut in_place = in_place.into_iter();
         let mut is_common = |step: &NextStep| in_place.next().is_some_and(|other| other.does == step.does);
+        // Only the common beginning is certain; from the first difference on both ways stay open.
         let next = plan.next.iter().take_while(|step| is_common(step)).count();
         let is_all = next == plan.next.len();
         let then = if is_all { plan.then.iter().take_while(|step| is_common(step)).count() } else { 0 };

@@ -88,6 +88,7 @@ pub fn mark_unhealthy(dump: &mut Dump, key: &ObjectKey, now: Timestamp) {
         let observed = Observed {
             check: alone,
             cluster: cluster.as_ref().clone(),
+            // Without a Node: the annotation alone decides, and no Node need be known for it.
             targets: vec![Target { machine: Arc::clone(&machine), node: TargetNode::None }],
             connected: true,
             external: None,

@@ -178,6 +178,7 @@ impl Known {
             asked.answers.get(&whom).map(|answer| (name.clone(), answer.clone()))
         };
         let answers: Option<BTreeMap<String, InPlaceAnswer>> = names.iter().map(answer).collect();
+        // Half an answer would make the planner wait for the other half.
         answers.filter(|answers| !answers.is_empty()).map_or(InPlace::Off, InPlace::On)
     }
 

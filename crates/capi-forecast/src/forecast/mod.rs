@@ -132,6 +132,7 @@ pub struct Look {
 impl Look {
     fn of<S>(plan: &capi_rules::plan::Plan<S>, now: Timestamp) -> Option<Self> {
         let (delay, not_before) = match (plan.hold, plan.recheck) {
+            // A hold outweighs a recheck: until it is over no look is taken.
             (Some(hold), _) => (hold, true),
             (None, Some(recheck)) => (recheck, false),
             (None, None) => return None,

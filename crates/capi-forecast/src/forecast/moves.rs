@@ -34,6 +34,7 @@ pub(super) fn fill(
     if (handlers.is_empty() && !observed.in_place.is_on()) || is_held {
         return;
     }
+    // As if the gate were open: what could be asked must show before anybody asks.
     let on = Observed { in_place: InPlace::On(BTreeMap::new()), ..observed.clone() };
     let candidates: Vec<String> = planned::in_place::questions(&on, now)
         .into_iter()

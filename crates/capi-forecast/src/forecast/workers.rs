@@ -55,6 +55,7 @@ pub(super) fn deployment(
     let deleting = object.metadata.deletion_timestamp.is_some();
     let goes_on = match plan.state {
         State::Acting | State::Waiting => true,
+        // Two MachineSets with replicas: a rollout waits for its Machines, and goes on by itself.
         State::Settled => observed.sets.iter().filter(|set| set.spec.replicas.unwrap_or(0) > 0).count() > 1,
         State::Blocked | State::Paused | State::Unknown => false,
     };

@@ -76,10 +76,12 @@ impl Agenda {
     pub(super) fn next(&mut self, order: &Order) -> Option<Actor> {
         match order {
             Order::Fixed => {
+                // An actor that ran meanwhile is due no more, and its place at the front is void.
                 let first = self.first.pop_first().filter(|actor| self.due.remove(actor));
                 first.or_else(|| self.due.pop_first())
             }
             Order::Random(rng) => {
+                // Nobody due: the draw is 0 and finds nobody.
                 let at = usize::try_from(rng.below(self.due.len() as u64)).unwrap_or(0);
                 let actor = self.due.iter().nth(at).cloned()?;
                 self.due.take(&actor)
@@ -114,6 +116,8 @@ impl Agenda {
 
     fn put(&mut self, at: Timestamp, timer: Timer) {
         self.set += 1;
+        // Numbered, so that what was set for the same
+        // moment happens in the order in which it was set.
         self.timers.insert((at, self.set), timer);
     }
 
@@ -122,6 +126,8 @@ impl Agenda {
         while let Some(entry) = self.timers.first_entry() {
             let ((at, _), timer) = (*entry.key(), entry.get());
             match timer {
+                // Looks that were moved stay in the list until
+                // their old moment; only the last one counts.
                 Timer::Look(actor) if self.looks.get(actor) != Some(&at) => {
                     entry.remove();
                 }

@@ -60,6 +60,7 @@ pub fn too_large(dump: &Dump, key: &ObjectKey) -> Option<String> {
     let deployments: i64 = deployments.map(|(_, deployment)| wanted(deployment.spec.replicas)).sum();
     let sets = dump.machine_sets.iter().filter(|(k, o)| here(&k.namespace, Some(&o.spec.cluster_name)));
     let sets: i64 = sets.map(|(_, set)| wanted(set.spec.replicas)).sum();
+    // MachineSets are mostly those of MachineDeployments: the larger number covers both.
     let all = planes + deployments.max(sets);
     (all > MACHINES_MAX).then(|| {
         format!("Cluster {key} is not simulated: it wants {all} Machines, and {MACHINES_MAX} are the most")
@@ -92,6 +93,7 @@ pub(super) fn world_of(dump: &Dump, key: &ObjectKey, now: Timestamp) -> Option<B
         let what = "extensions say the same to those that are left of their control plane or MachineSet";
         begun.assumptions.push(format!("Machines of Cluster {} are updated in place: {what}", key.name));
     }
+    // After everything is there: lows and highs count from the state as it was found.
     begun.world.census.begin();
     // Everybody runs at first, so nobody has to hear of it.
     let _ = begun.world.take_changes();
@@ -239,6 +241,7 @@ fn take_machines(dump: &Dump, begun: &mut Beginning, now: Timestamp) {
         let usual = Timing::usual(&machine.spec.infrastructure_ref.kind);
         let is_late =
             |stage: &BootStage| waits > TimeDelta::seconds(i64::from(usual.of(*stage).long_s)) * STUCK_AFTER;
+        // A simulation would otherwise promise what has failed to come for long.
         let late = next.filter(is_late);
         if let Some(stage) = late {
             let what = match stage {
@@ -311,6 +314,7 @@ fn take_workload(dump: &Dump, cluster: &Cluster, begun: &mut Beginning, now: Tim
     let key = begun.world.key.clone();
     let remote = dump.workload(&key);
     let with_pods = remote.filter(|remote| !remote.pods.is_empty());
+    // No Node is invented: a Cluster that is out of reach stays so, and its plans wait.
     if remote.is_none() && last_seen(cluster).is_some() {
         let what = "nothing is known of its Nodes, and it stays out of reach";
         begun.assumptions.push(format!("Cluster {} cannot be reached: {what}", key.name));
@@ -350,6 +354,8 @@ fn take_workload(dump: &Dump, cluster: &Cluster, begun: &mut Beginning, now: Tim
     }
     let initialized = cluster.status.as_ref().and_then(|s| s.initialization.as_ref());
     let is_initialized = initialized.and_then(|i| i.control_plane_initialized) == Some(true);
+    // An initialized Cluster without control plane Machines
+    // has its API server elsewhere, and that answers.
     begun.world.workload.is_managed_outside = is_initialized && !has_control_plane;
     if is_initialized && let Some(plane) = begun.world.control_planes.values().next() {
         let version = plane.status.as_ref().and_then(|s| s.version.clone()).unwrap_or_default();
@@ -385,6 +391,8 @@ fn take_components(machine: &Machine, node: &str, world: &mut World) {
     let is_missing = member.is_some_and(|c| c.message.starts_with(NO_MEMBER));
     let is_left = machine.metadata.deletion_timestamp.is_some();
     if !is_missing {
+        // A Machine on its way out reports `Deleting` instead
+        // of its member's health, and has its vote still.
         let is_healthy = member.is_none() || is_left || is_true(machine.conditions(), "EtcdMemberHealthy");
         world.workload.join_etcd(node, is_healthy);
     }

@@ -26,6 +26,7 @@ pub struct Counts {
 impl Counts {
     fn of(machine: &Machine) -> Self {
         let is_leaving = machine.metadata.deletion_timestamp.is_some();
+        // A Machine on its way out is still available, but nobody can count on it.
         let holds = |type_: &str| usize::from(!is_leaving && is_true(machine.conditions(), type_));
         Self {
             machines: 1,
@@ -97,6 +98,7 @@ impl Census {
             let top = self.top(owner);
             self.tops.entry(top).or_default().counts.add(*counts);
         }
+        // After both: a Machine that moves between two MachineSets must not count twice in between.
         for (owner, _) in [old, new].into_iter().flatten() {
             let top = self.top(&owner);
             let top = self.tops.entry(top).or_default();

@@ -158,6 +158,7 @@ impl Chronicle {
 
     fn push(&mut self, world: &World, who: (&str, &str), does: Occurrence, (rule, why): (&str, &str)) {
         self.acted_at = world.now;
+        // After the moment is noted, by which the duration is measured.
         if self.detail == Detail::Counters {
             return;
         }
@@ -184,6 +185,7 @@ impl Chronicle {
         let mut told = false;
         for step in next_steps(steps, &|name| replicas.get(name).copied()) {
             told |= !step.is_bookkeeping;
+            // Before the event, which says whether its Machine is simulated.
             self.made.extend(step.does.created_machine().map(str::to_owned));
             if step.does.is_of_rollout() || (self.detail == Detail::Trace && !step.is_bookkeeping) {
                 let who = (actor.kind.name(), actor.name.as_ref());
@@ -234,6 +236,7 @@ impl Chronicle {
                 self.acted_at = world.now;
             }
             match self.samples.last_mut() {
+                // Of several samples in one second only the last is seen.
                 Some(last) if last.at_s == at_s && last.owner == owner => last.counts = top.counts,
                 _ => self.samples.push(Sample { at_s, owner: owner.to_owned(), counts: top.counts }),
             }

@@ -82,6 +82,7 @@ impl Course {
     pub(super) fn new(begun: Beginning, way: Way, timing: Timings, chronicle: Chronicle) -> Self {
         let mut world = begun.world;
         let now = world.now;
+        // Read before anything runs: marks of updates under way go as they end.
         let agreed = under_way::agreed(&world);
         world.updates = Updates::new(way.in_place.clone(), agreed);
         let mut course = Self {
@@ -138,11 +139,13 @@ impl Course {
         for (kind, name, body) in patches {
             self.world.want(*kind, name, body);
         }
+        // Everybody is woken below, so no change has to be routed.
         let _ = self.world.take_changes();
         self.world.census.begin();
         self.chronicle.begin_stage(now);
         self.changed_at = now;
         self.fruitless.clear();
+        // Counters that come again after another wish are no circle.
         self.seen.clear();
         for actor in self.everybody() {
             self.agenda.wake(actor, now);
@@ -205,6 +208,8 @@ impl Course {
         }
         let mut acted = 0;
         let runs_max = match self.way.until {
+            // The first run of each controller shows nothing
+            // of what follows, and is not one of these.
             Until::Runs(more) => self.everybody().len() as u64 + more,
             Until::Settled | Until::Steps(_) => {
                 RUNS_MAX + RUNS_PER_MACHINE_MAX * self.world.machines.len() as u64
@@ -237,6 +242,7 @@ impl Course {
     /// One run of a controller. Did it do something that people see?
     pub(super) fn run(&mut self, actor: &Actor) -> bool {
         self.runs += 1;
+        // Before the run, which says anew when it is to look again.
         self.agenda.begun(actor);
         self.looked.remove(actor);
         let begun = self.turns;
@@ -321,6 +327,7 @@ impl Course {
             }
             Effect::PodLeaves { node, pod, grace_s } => {
                 let usual = self.drain_of(&node).at(&self.way.tempo);
+                // The kubelet kills a pod when its grace period is over.
                 let longest = grace_s.map_or(usual, |s| usual.min(TimeDelta::seconds(s)));
                 let at = self.world.now + longest;
                 self.agenda.at(at, Timer::PodGone { node, pod });
@@ -356,6 +363,7 @@ impl Course {
             return;
         }
         let span = self.span(&machine, |t| t.of(next));
+        // Times of a dump may lie ahead of the clock that reads it.
         let passed = (self.world.now - begun).max(TimeDelta::zero());
         let left = (span.at(&self.way.tempo) - passed).max(TimeDelta::zero());
         self.agenda.at(self.world.now + left, Timer::HostState(name.to_owned()));
@@ -400,6 +408,8 @@ impl Course {
     fn look(&mut self, actor: Actor) {
         let now = self.world.now;
         match self.looked.get(&actor) {
+            // A run would do what the last one did; without
+            // this a large fleet is looked through each second.
             Some((turns, delay)) if *turns == self.turns => {
                 *self.fruitless.entry(actor.clone()).or_default() += 1;
                 self.agenda.look(actor, later(now, *delay));
@@ -462,6 +472,7 @@ impl Course {
                 if change.is_gone {
                     self.hosts.remove(&change.name);
                 }
+                // A control plane in deletion waits for workers, which it does not own.
                 if change.is_gone && is_deleting {
                     self.wake_all(|kind| kind == ActorKind::KubeadmControlPlane, now);
                 }
@@ -483,6 +494,7 @@ impl Course {
 
     /// A Cluster's milestones let others go on.
     fn cluster_turned(&mut self, is_spec: bool, now: Timestamp) {
+        // Taken first: one that still waits puts itself back.
         for name in std::mem::take(&mut self.waiting) {
             self.expect_host(&name, now);
         }
@@ -519,6 +531,8 @@ impl Course {
     /// The next moment at which something may change; `None` at the end.
     fn next_moment(&mut self) -> Option<Timestamp> {
         let at = self.agenda.next_moment()?;
+        // Something that is sure to happen is worth waiting
+        // for; a look is only while looks bear fruit.
         if self.agenda.has_events() {
             return Some(at);
         }
@@ -543,6 +557,8 @@ impl Course {
             state.push(usize::try_from(set.spec.replicas.unwrap_or(0)).unwrap_or(0));
         }
         let (made, now) = (self.made as u64, self.world.now);
+        // Counted only where Machines were made in between:
+        // a pause that waits has equal counters, too.
         let (times, made_then, since) = self.seen.entry(state).or_insert((0, made, now));
         if *times == 0 || made > *made_then {
             *times += 1;

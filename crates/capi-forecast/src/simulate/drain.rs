@@ -93,6 +93,7 @@ impl Tenancy {
                 let evicted = Evicted::Refused(eviction::no_room(node, 1, 1));
                 return EvictionResult { evicted, grace_s: None };
             }
+            // A second eviction must not move the deletion time of a pod that goes already.
             self.leaving.entry(node.to_owned()).or_insert(now);
             return EvictionResult { evicted: Evicted::Started, grace_s: None };
         };
@@ -119,6 +120,7 @@ impl Tenancy {
         let Some(at) = here.iter().position(|pod| ObjectKey::of(pod) == *key) else { return };
         let mut pod = here.remove(at);
         let Some(elsewhere) = elsewhere else { return };
+        // The same pod stands for its successor: a controller would make it anew.
         pod.metadata.deletion_timestamp = None;
         if let Some(spec) = &mut pod.spec {
             spec.node_name = Some(elsewhere.to_owned());

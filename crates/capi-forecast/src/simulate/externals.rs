@@ -83,6 +83,7 @@ impl Externals {
     pub(super) fn put(&mut self, group: &str, content: Value) {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let (kind, name) = (text(&content["kind"]), text(&content["metadata"]["name"]));
+        // As the first object of the kind was read: new ones carry no definition along.
         let contract = self.of(group, &kind).map(|of| of.contract).unwrap_or_default();
         self.of_mut(group, &kind, contract).insert(name, Provided::new(content).under(contract));
     }

@@ -90,6 +90,7 @@ pub fn following(
     let scenario = Scenario { until, in_place, ..Scenario::default() };
     let chronicle = Chronicle::new(Detail::Sequence, begun.world.now);
     let mut course = Course::new(begun, scenario.way(Tempo::Usual), Timings::none(), chronicle);
+    // How it ends does not matter here: the steps up to there are what is asked for.
     course.go();
     let lowest =
         course.world.census.tops().map(|(owner, top)| (owner.to_owned(), top.available_min)).collect();

@@ -86,6 +86,7 @@ impl World {
             }
             BootStage::Host => {
                 let reference = &machine.spec.infrastructure_ref;
+                // A Machine that was met before keeps its ID, or its Node could not be found by it.
                 let id = machine.spec.provider_id.clone().unwrap_or_else(|| format!("simulated://{name}"));
                 let domain = machine.spec.failure_domain.as_ref();
                 let mut body = json!({"spec": {"providerID": id}, "status": provisioned(&at)});
@@ -99,6 +100,8 @@ impl World {
             BootStage::ApiServer => {
                 self.workload.run_components(name, &[]);
                 let version = machine.spec.version.clone().unwrap_or_default();
+                // Only the first API server brings the map: later
+                // ones must not undo what the control plane set.
                 self.workload.configuration.get_or_insert_with(|| json!({ "kubernetesVersion": version }));
             }
         }
@@ -150,6 +153,7 @@ impl World {
     /// The host behind an infrastructure object is gone, and with it what ran there.
     pub(super) fn end_host(&mut self, reference: &ContractRef) {
         let is_its = |m: &&std::sync::Arc<Machine>| m.spec.infrastructure_ref == *reference;
+        // By name first: hosts have the name of their Machine nearly always, and a fleet has many.
         let found = self.get::<Machine>(&reference.name).filter(|m| is_its(&m));
         let machine = found.or_else(|| self.all::<Machine>().find(is_its).cloned());
         self.externals.remove(&reference.api_group, &reference.kind, &reference.name);

@@ -64,6 +64,7 @@ pub fn hunt(
 ) -> Option<Hunt> {
     let begun = world_of(dump, key, now)?;
     let now = begun.world.now;
+    // From the state as it was found: what is broken already is not blamed on a run.
     let bounds = Bounds::of(&begun.world);
     let mut hunt =
         Hunt { namespace: key.namespace.clone(), cluster: key.name.clone(), seeds, ..Hunt::default() };
@@ -110,6 +111,7 @@ fn live(
 ) -> (Course, Ending) {
     let rng = Rng::seeded(seed);
     let way = Way {
+        // A stream for each question: one draw more in one of them leaves the others as they were.
         order: Order::Random(rng.stream("order")),
         actors: scenario.actors,
         tempo: Tempo::Drawn(rng.stream("tempo")),
@@ -181,6 +183,7 @@ impl Bounds {
         let mut found = Vec::new();
         for (id, top) in course.world.census.tops() {
             let Some((fewest, most)) = self.pools.get(id).copied() else { continue };
+            // Failures that are made to happen may cost one Machine each.
             let fewest = fewest.saturating_sub(failing);
             if top.available_min < fewest {
                 found.push(format!(
@@ -196,6 +199,7 @@ impl Bounds {
         let failed = i64::try_from(failing).unwrap_or(i64::MAX);
         if let (Some(at_first), Some(lowest)) = (self.margin, course.chronicle.margin_min)
             && lowest < 0
+            // Otherwise the failures themselves take the quorum, and no rule is to blame.
             && at_first >= failed
         {
             found.push(format!("etcd lost its quorum, although it can do without {failing} of its members"));

@@ -129,12 +129,14 @@ impl Seen {
         let created = machine.metadata.creation_timestamp.as_ref().map(from_k8s);
         let bootstrap = turned("BootstrapConfigReady");
         let host = turned("InfrastructureReady");
+        // The earlier one: either may have turned again since.
         let node = turned("NodeReady").into_iter().chain(turned("NodeHealthy")).min();
         let took = |from: Option<Timestamp>, to: Option<Timestamp>| {
             let passed = to? - from?;
             let is_sane = passed >= TimeDelta::zero() && passed <= LONGEST;
             is_sane.then(|| u32::try_from(passed.num_seconds()).ok()).flatten()
         };
+        // Data of others waits for the control plane, and that wait is not part of the step.
         self.bootstrap.extend(took(created.max(begun), bootstrap));
         self.infrastructure.extend(took(bootstrap, host));
         self.node.extend(took(host, node));
@@ -167,6 +169,7 @@ fn span(samples: &[u32], usual: Span) -> Span {
     sorted.sort_unstable();
     let at = |tenths: usize| sorted[(sorted.len() - 1) * tenths / 10];
     let median = at(5);
+    // Without the outer tenths: one host that was repaired must not make the range.
     let mut own = Span::new(at(1), median, sorted[((sorted.len() - 1) * 9).div_ceil(10)]);
     if sorted.len() < ENOUGH_FOR_ENDS {
         own = Span::new(own.short_s.min(median - median / 3), median, own.long_s.max(median + median / 2));

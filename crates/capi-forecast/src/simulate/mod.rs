@@ -97,6 +97,7 @@ pub fn simulate(dump: &Dump, wanted: Option<&ObjectKey>, scenario: &Scenario, no
     let mine: Vec<&ObjectKey> =
         clusters.iter().filter(|key| wanted.is_none_or(|wanted| wanted == *key)).collect();
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
+    // With Clusters enough for all cores, more threads for each would only get in their way.
     let is_apart = mine.len() >= cores;
     let forecasts = in_threads(&mine, cores, |key| forecast_apart(dump, key, scenario, now, is_apart));
     Simulation::new(now, forecasts.into_iter().flatten().collect(), remarks)
@@ -106,6 +107,7 @@ pub fn simulate(dump: &Dump, wanted: Option<&ObjectKey>, scenario: &Scenario, no
 fn in_threads<T: Sync, O: Send>(items: &[T], cores: usize, work: impl Fn(&T) -> O + Sync) -> Vec<O> {
     let (next, work) = (AtomicUsize::new(0), &work);
     let done_next = || {
+        // The counter only hands out numbers: results are passed on by joining the threads.
         let at = next.fetch_add(1, Ordering::Relaxed);
         Some((at, work(items.get(at)?)))
     };
@@ -147,6 +149,8 @@ fn forecast_apart(
             go(tempo.clone(), Detail::Counters)
         });
         let [short, long] = runs.as_slice() else { return Some(usual) };
+        // A run of short steps may go another way and take
+        // longer; the range holds the usual one all the same.
         usual.duration.short_s = short.duration.usual_s.min(usual.duration.usual_s);
         usual.duration.long_s = long.duration.usual_s.max(usual.duration.usual_s);
     }
@@ -154,5 +158,6 @@ fn forecast_apart(
 }
 
 fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
+    // A panic goes on in the caller, as if the work had been done there.
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }

@@ -115,6 +115,8 @@ impl Forecast {
     /// What a course came to that goes on later; its events stay where they are.
     pub(super) fn at_rest(course: &Course, ending: &Ending, began: Timestamp) -> Self {
         let seconds = |at: Timestamp| (at - began).num_seconds();
+        // To the last change and not to the end: a run
+        // waits on for a while to see that nothing follows.
         let took_s = seconds(course.chronicle.acted_at).max(0);
         let ending = match ending {
             Ending::Settled => End::Settled,
@@ -193,6 +195,7 @@ fn held(course: &Course) -> Vec<Held> {
             found.push((false, Held { object, rule: "disruption-budget".to_owned(), sentence }));
         }
     }
+    // A stable sort, so that each half keeps the order of its objects.
     found.sort_by_key(|(is_under_way, _)| *is_under_way);
     found.into_iter().map(|(_, held)| held).collect()
 }

@@ -54,6 +54,8 @@ impl World {
     pub(super) fn perform(&mut self, write: &Write, outcome: &mut Performed) {
         match write {
             Write::Create { object, content, .. } => self.create(object, content, outcome),
+            // The merge patch that an apply amounts to stands
+            // in the plan; only what leaves the intent is left.
             Write::Apply { object, intent, body, .. } => {
                 self.patch(object, body);
                 self.let_go(object, intent);
@@ -92,12 +94,14 @@ impl World {
         content["kind"] = json!(object.gvk.kind);
         let metadata = &mut content["metadata"];
         metadata["uid"] = json!(format!("simulated-{}", self.made));
+        // Never raised later: no write here is guarded, and marks of what is in step are not used.
         metadata["resourceVersion"] = json!(self.made.to_string());
         metadata["creationTimestamp"] = json!(rfc3339(self.now));
         metadata["generation"] = json!(1);
         let owners = metadata["ownerReferences"].as_array();
         let controller = owners.and_then(|all| all.iter().find(|owner| owner["controller"] == true));
         let controller = controller.and_then(|owner| owner["name"].as_str()).map(str::to_owned);
+        // Names are numbered by owner, so that a plan and its simulation call new objects the same.
         if let (Some(owner), Some(ActorKind::Machine | ActorKind::MachineSet)) = (controller, kind_of(object))
         {
             self.count_made(&owner);
@@ -238,6 +242,7 @@ impl World {
             Some(ActorKind::KubeadmControlPlane) => self.mark_deleted::<KubeadmControlPlane>(name),
             Some(ActorKind::MachineHealthCheck) => self.mark_deleted::<MachineHealthCheck>(name),
             Some(ActorKind::Cluster) => self.mark_deleted::<Cluster>(name),
+            // Nothing holds a configuration, so it is gone at once; a host takes its time.
             None if object.gvk.group == BOOTSTRAP_GROUP => {
                 self.externals.remove(&object.gvk.group, &object.gvk.kind, name);
                 let key = self.named(name);
@@ -303,6 +308,7 @@ impl World {
     }
 
     pub(super) fn patch_node(&mut self, name: &str, body: &Value) {
+        // A patch of a Node that went meanwhile changes nothing: a server would answer "not found".
         let Some(node) = self.workload.nodes.get(name) else { return };
         if let Some(node) = patched_node(node, body).or_else(|| merged(node.as_ref(), body)) {
             self.workload.put_node(node);
@@ -318,6 +324,7 @@ impl World {
             },
             _ => keys.kubeconfig = Kubeconfig::Found { ours: true, controlled: true, expires: None },
         }
+        // Secrets are no objects of this world, and their owner must look again all the same.
         self.note_change(ObjectChange::beside(ActorKind::KubeadmControlPlane, control_plane));
     }
 }

@@ -24,7 +24,9 @@ impl Course {
         let mut acted = 0;
         for _ in 0..ROUNDS_MAX {
             let turns = self.world.census.turns();
+            // A second apart, so that objects of different rounds differ in age.
             self.world.now += TimeDelta::seconds(1);
+            // Before the turns: MachineSets made in this round have theirs at its end.
             let known: BTreeSet<String> = self.sets().collect();
             let mut did = false;
             for turn in self.turns() {
@@ -112,6 +114,7 @@ impl Course {
                 }
             }
             match self.agenda.next_moment() {
+                // Only what is due at this very moment: nothing takes time here.
                 Some(at) if at <= self.world.now => self.pass_to(at),
                 _ => return,
             }

@@ -78,6 +78,8 @@ pub fn staged(
     for (at, stage) in usual.iter_mut().enumerate() {
         let took = |run: &[StageForecast]| run.get(at).map_or(stage.duration.usual_s, |s| s.duration.usual_s);
         let usual_s = stage.duration.usual_s;
+        // Shorter steps may lead another way, and that one
+        // may take longer: the range still holds the usual.
         let (short_s, long_s) = (took(&short).min(usual_s), took(&long).max(usual_s));
         stage.duration = Duration { short_s, usual_s, long_s };
     }

@@ -77,6 +77,7 @@ impl Updates {
                 true => Verdict::InPlace { covered: Vec::new() },
                 false => Verdict::Replace(Replace::NoExtension),
             };
+            // What extensions said before outweighs what the marks of objects let one expect.
             (name, asked.unwrap_or(Ok(unasked)))
         };
         InPlace::On(keys.into_iter().map(answer).collect())

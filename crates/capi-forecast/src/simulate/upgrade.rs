@@ -80,6 +80,7 @@ impl Window {
         let is_inside = if self.from <= self.to {
             (self.from..self.to).contains(&time)
         } else {
+            // Over midnight the window has two parts.
             time >= self.from || time < self.to
         };
         if is_inside {
@@ -107,6 +108,7 @@ pub fn upgrade(dump: &Dump, plan: &UpgradePlan, scenario: &Scenario, now: Timest
             wave.clusters.push(ClusterUpgrade { namespace, cluster, stages: told });
         }
         let is_stopped = wave.clusters.iter().any(ClusterUpgrade::is_stopped);
+        // A wave that stands still has no end, and the waves after it no beginning.
         wave.ends_by = ends_by.filter(|_| !is_stopped).map(rfc3339);
         next = ends_by.filter(|_| !is_stopped).map(|at| at + plan.rest);
         upgrade.waves.push(wave);
@@ -130,6 +132,7 @@ fn stages_of(
     }
     let mut stages = Vec::new();
     let mut push = |name: String, kind: ActorKind, object: &str, spec: serde_json::Value| {
+        // Pools after the control plane: kubelets must not be newer than their API server.
         let begin = if stages.is_empty() { Begin::At(begins) } else { Begin::Then };
         stages.push(PlannedStage {
             name,

@@ -35,6 +35,7 @@ impl Run<'_> {
             status.observed_generation = observed.cluster.metadata.generation;
         }
         self.world.put(Cluster { status: Some(status), ..observed.cluster });
+        // After the status: the last one is written before the object is let go.
         self.carry_out(release)?;
         Ok(())
     }

@@ -16,6 +16,7 @@ impl Run<'_> {
         let found = self.world.get::<KubeadmControlPlane>(name);
         let (Some(object), Some(cluster)) = (found, self.world.cluster()) else { return Ok(()) };
         let owners = object.metadata.owner_references.iter().flatten();
+        // Upstream stops without an error until the Cluster has made itself an owner.
         if !owners.into_iter().any(|owner| refers_to(owner, CORE_GROUP, "Cluster")) {
             return Ok(());
         }

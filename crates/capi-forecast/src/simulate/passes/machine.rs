@@ -32,6 +32,8 @@ impl Run<'_> {
         let plan = planned::plan(&observed, self.world.now);
         self.note(&plan);
         self.carry_out(plan.steps)?;
+        // After the marks are taken away: a run that is cut
+        // before asks once more, and gets the same answer.
         if observed.update == Some(Update::Done) {
             self.world.updates.forget(name);
         }

@@ -25,6 +25,7 @@ impl Run<'_> {
         let generation = object.metadata.generation;
         if self.world.in_step.get(name) != Some(&generation) || *object != followed {
             self.carry_out(opening::steps((object.as_ref(), &followed), &cluster, &templates.all()))?;
+            // Only after the steps: a run that is cut compares again.
             self.world.in_step.insert(name.to_owned(), generation);
         }
         let sets = self.sets_of(&followed)?;

@@ -46,6 +46,7 @@ impl Run<'_> {
         let release = plan.take_release();
         self.note(&plan);
         self.carry_out(plan.steps)?;
+        // Only after the steps: a run that is cut compares again.
         self.world.sets_in_step.insert(name.clone(), intent);
         observed.machines = planned::remediate::marked(&observed, now);
         let is_complete = planned::is_complete(&observed);
@@ -72,6 +73,7 @@ impl Run<'_> {
         let orphans: Vec<Step> =
             members.iter().filter_map(Member::orphan).map(|o| opening::adoption(set, o.as_ref())).collect();
         if !orphans.is_empty() {
+            // An orphan was never compared with the template.
             self.world.sets_in_step.remove(name);
         }
         self.carry_out(orphans)?;

@@ -125,6 +125,7 @@ impl Run<'_> {
             if ended.is_err() {
                 break;
             }
+            // A step that was cut is not told: not all of it happened.
             self.acts.steps.push(step);
         }
         self.acts.effects.append(&mut outcome.effects);
