@@ -87,6 +87,7 @@ impl Later {
             rfc3339(self.at)
         )?;
         out.flush()?;
+        // A moment that has passed gives a negative span, which is no wait.
         let wait = (self.at - self.clock.now()).to_std().unwrap_or_default();
         tokio::time::sleep(wait).await;
         let preview = previewed(executor, &confirmed.request, out).await?;

@@ -28,6 +28,8 @@ pub fn texts(path: &Path, is_wanted: impl Fn(&str) -> bool) -> anyhow::Result<Ve
     let file = std::fs::File::open(path)?;
     let is_packed = !path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("tar"));
     if is_packed {
+        // A gzip file may have several members, as parallel packers write them; a plain decoder
+        // ends behind the first.
         entries(flate2::read::MultiGzDecoder::new(file).take(UNPACKED_MAX_BYTES), is_wanted)
     } else {
         entries(file.take(UNPACKED_MAX_BYTES), is_wanted)
@@ -44,6 +46,7 @@ fn entries(mut from: impl Read, is_wanted: impl Fn(&str) -> bool) -> anyhow::Res
             // A name for the next entry: of GNU's form, of pax's.
             b'L' => long_name = Some(text_of(&body(&mut from, length, &mut room)?)),
             b'x' => long_name = pax_path(&body(&mut from, length, &mut room)?).or(long_name),
+            // Archives from before POSIX have a zero for a regular file.
             b'0' | 0 => {
                 let name = long_name.take().unwrap_or_else(|| name(&header));
                 if is_wanted(&name) {
@@ -55,6 +58,7 @@ fn entries(mut from: impl Read, is_wanted: impl Fn(&str) -> bool) -> anyhow::Res
                 }
             }
             _ => {
+                // The long name belongs to this entry, which is not a file.
                 long_name = None;
                 skip(&mut from, length.next_multiple_of(BLOCK))?;
             }
@@ -81,6 +85,7 @@ fn header(from: &mut impl Read) -> anyhow::Result<Option<[u8; BLOCK]>> {
     let sum = block
         .iter()
         .enumerate()
+        // The sum was made with blanks in its own field.
         .map(|(at, byte)| if (148..156).contains(&at) { 32 } else { u64::from(*byte) });
     if own != sum.sum::<u64>() {
         bail!("it is not a tar archive");
@@ -111,17 +116,20 @@ fn name(header: &[u8; BLOCK]) -> String {
 fn pax_path(body: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(body);
     let values = text.lines().filter_map(|line| line.split_once(' ')?.1.split_once('='));
+    // Of a key that stands twice the last one counts.
     values.filter(|(key, _)| *key == "path").map(|(_, value)| value.to_owned()).next_back()
 }
 
 /// A file's bytes, for which there is room; what fills its last block is dropped.
 fn body(from: &mut impl Read, length: usize, room: &mut usize) -> anyhow::Result<Vec<u8>> {
+    // Before anything is read: the length is the archive's own claim.
     let Some(left) = room.checked_sub(length) else {
         bail!("it holds more than {} MiB of objects", KEPT_MAX_BYTES >> 20)
     };
     *room = left;
     let mut bytes = Vec::new();
     from.by_ref().take(length as u64).read_to_end(&mut bytes)?;
+    // `take` ends without an error where the file ends.
     if bytes.len() < length {
         bail!("it is cut off");
     }

@@ -167,6 +167,7 @@ async fn document(queries: &[Query<'_>]) -> anyhow::Result<Value> {
         objects.extend(query.objects().await?);
     }
     let is_one = matches!(queries, [query] if query.names.len() == 1);
+    // kubectl prints one named object bare, and a list even of one.
     if let Some(object) = objects.pop_if(|_| is_one) {
         return Ok(object);
     }
@@ -336,6 +337,7 @@ impl Query<'_> {
 
 /// Position and name of the columns to show: those of priority 0, or all.
 fn columns(tables: &[Value], wide: bool) -> Vec<(usize, String)> {
+    // Each named object has a table of its own with the same columns: the first one's count.
     let definitions = tables.iter().find_map(|t| t["columnDefinitions"].as_array());
     definitions
         .into_iter()
@@ -364,6 +366,7 @@ fn text_of(cell: &Value) -> String {
 fn lay_out(lines: &[Vec<String>]) -> String {
     let count = lines.iter().map(Vec::len).max().unwrap_or(0);
     let width = |at: usize| {
+        // Go's tabwriter counts characters and not cells, and columns shall be where kubectl has them.
         let widest = lines.iter().filter_map(|line| line.get(at)).map(|cell| cell.chars().count()).max();
         (widest.unwrap_or(0) + PADDING).max(COLUMN_MIN)
     };

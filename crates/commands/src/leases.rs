@@ -54,6 +54,7 @@ pub async fn look(
         // The command prints no history, so that the moment of a change does not matter.
         watch.look(&found, began.elapsed(), Timestamp::default());
         let leases = watch.leases(began.elapsed());
+        // Judged before the first pause: what needs no second look is printed at once.
         if is_enough(&leases) {
             return Ok(leases);
         }

@@ -74,6 +74,7 @@ impl Page {
 
     fn field(&self, stored: &str, computed: &str, out: &mut String) {
         if text::width(stored) + text::width(computed) > VALUES_CELLS_MAX {
+            // The name was written with blanks behind it for a value on the same line.
             out.truncate(out.trim_end_matches(' ').len());
             out.push('\n');
             self.message(stored, computed, out);
@@ -221,6 +222,7 @@ fn lines_between<'a>(old: &'a str, new: &'a str) -> Vec<(char, &'a str)> {
         if i < old.len() && j < new.len() && old[i] == new[j] {
             lines.push((' ', old[i]));
             (i, j) = (i + 1, j + 1);
+        // Where both ways share as much, the stored line comes first, as in every diff.
         } else if j == new.len() || (i < old.len() && common[i + 1][j] >= common[i][j + 1]) {
             lines.push(('-', old[i]));
             i += 1;

@@ -130,6 +130,7 @@ async fn subject(
     let (mut remark, mut failed) = (None, None);
     let waiting = async {
         while let Some(subject) = news.recv().await {
+            // News after a failure show that it has passed.
             failed = None;
             match subject {
                 ObjectNews::Object(object) => match until {
@@ -151,6 +152,7 @@ async fn subject(
     };
     match tokio::time::timeout(timeout, waiting).await {
         Ok(()) => Ok(Waited::Reached { remark }),
+        // A failure that lasts says more than what was seen before it.
         Err(_) => Ok(Waited::TimedOut { last: failed.unwrap_or(last), verdict: Verdict::Unknown }),
     }
 }
@@ -159,6 +161,7 @@ async fn subject(
 fn has_condition(object: &Value, type_: &str, status: &str) -> bool {
     let generation = object["metadata"]["generation"].as_i64().unwrap_or(0);
     find(object, type_).is_some_and(|(c, _)| {
+        // Conditions of the older kind have no generation of their own, and count as they are.
         c["status"] == status && c["observedGeneration"].as_i64().is_none_or(|seen| seen >= generation)
     })
 }
@@ -207,6 +210,7 @@ async fn until_verdict(
                 // A verdict may turn by time alone.
                 () = tokio::time::sleep(until_due(&fleet, &clock)) => {}
             }
+            // The clock first: a verdict of this moment must not be that of the last event.
             fleet.advance(clock.now());
             if is_complete(&fleet, &source) && verdict(&fleet, target) == Some(wanted) {
                 return;

@@ -71,6 +71,8 @@ impl<'d, O: Write + Send, A: BufRead + Send> Doing<'d, O, A> {
     ) -> anyhow::Result<ChangeAnswer> {
         let live = self.writable(&found)?;
         if let Some(open) = found.reading.record.clone().filter(ChangeRecord::is_open) {
+            // Behind its first write a change is stored: the same request differs in nothing then,
+            // and goes on.
             if !changes(&wanted).is_empty() {
                 let words = format!(
                     "change {} of {} is not over: go on with it by `capstan change apply` without a request, or take it back by `capstan change rollback`\n",
@@ -222,6 +224,8 @@ impl<'d, O: Write + Send, A: BufRead + Send> Doing<'d, O, A> {
         open: ChangeRecord,
         action: &str,
     ) -> anyhow::Result<ChangeAnswer> {
+        // Whoever may write the record must not choose a folder that root reads: it is named again
+        // by who goes on.
         if open.patches != self.args.patch_folder {
             let given = open
                 .patches
@@ -245,6 +249,7 @@ impl<'d, O: Write + Send, A: BufRead + Send> Doing<'d, O, A> {
         let write = judged.write(&self.session.guard).map_err(anyhow::Error::msg)?;
         let guard = self.session.guard.over(judged.live.read_only);
         let ssh = offline::ssh_of(self.args);
+        // Hosts are part of what is looked at: what they lack is named before anything is written.
         let hands = self.hands(&judged.live, &ssh).await?;
         let looked = guard.look(&mut ProposedChange::new(judged, hands.clone())).await?;
         let mut document = self.document(judged);
@@ -261,11 +266,14 @@ impl<'d, O: Write + Send, A: BufRead + Send> Doing<'d, O, A> {
         self.print(&forecast)?;
         self.confirm(judged, &write)?;
         let record = write.record().cloned();
+        // Opened before the first write: a log that cannot be made ends the command while nothing
+        // has happened.
         let log = match &record {
             Some(record) if self.is_by_ssh() => Some(self.log(&record.id)?),
             Some(_) | None => None,
         };
         let written = self.write(judged, (action, write, hands), &looked.findings, log).await;
+        // With the addresses as they were read: when no API server answers, nobody can ask for them.
         let offline = record.as_ref().map(|record| offline::command(record, &judged.found.reading.running));
         self.report(record.as_ref(), written, offline.filter(|_| self.is_by_ssh()).as_deref())
     }
@@ -313,6 +321,7 @@ impl<'d, O: Write + Send, A: BufRead + Send> Doing<'d, O, A> {
                 }
                 if !matches!(event, ChangeEvent::Applied(ApplyEvent::Output { .. })) {
                     let line = if is_terminal { text::sanitize_line(&line) } else { line };
+                    // A reader of the output that has gone must not end a change between two steps.
                     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
                 }
             }
@@ -365,6 +374,7 @@ impl<'d, O: Write + Send, A: BufRead + Send> Doing<'d, O, A> {
     fn log(&self, id: &ChangeId) -> anyhow::Result<File> {
         let path = match &self.args.log {
             Some(path) => path.clone(),
+            // Beside the journal, which has a line of the same change.
             None => self.session.guard.journal.path().with_file_name(format!("change-{id}.log")),
         };
         private_file::make_folder_of(&path)?;

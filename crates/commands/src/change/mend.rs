@@ -32,6 +32,7 @@ pub(super) async fn find(
     };
     let live = source::of_server(&args.source, &session.reach).await?;
     let maps = broken(&live.client, &live.server).await?;
+    // The last change left nothing that could take the place of what cannot be read.
     if maps.is_empty() {
         return Err(error);
     }

@@ -195,6 +195,7 @@ fn stored_texts(target: &WantedDocuments) -> anyhow::Result<Vec<StoredTexts>> {
 
 fn target(inputs: &Inputs, args: &RequestArgs) -> anyhow::Result<WantedDocuments> {
     let mut parts = Vec::new();
+    // Whole documents first, then patches, then single values: each is laid over those before.
     for path in &args.to {
         parts.push(RequestPart::Replace(path.display().to_string(), file(path)?));
     }

@@ -119,10 +119,12 @@ impl Confirmed for WayBack<'_> {
 
 /// The command for a change, with the hosts as they were known.
 pub(super) fn command(record: &ChangeRecord, running: &Running) -> String {
+    // A change that takes another one back keeps nothing of its own on hosts.
     let kept = record.takes_back.as_ref().map_or(&record.id, |taken| &taken.id);
     let address = |name: &str| running.nodes.get(name).and_then(|node| node.address.clone());
     let names = running.control_plane.iter().map(|node| node.host.name.as_str());
     let nodes =
+        // A name may be one that ssh knows, where no address was read.
         names.map(|name| format!(" --node {name}={}", address(name).unwrap_or_else(|| name.to_owned())));
     format!("capstan change rollback --offline --change {kept}{}", nodes.collect::<String>())
 }

@@ -31,6 +31,7 @@ use kubeadm_change::{convert, yaml};
 /// [`WrongUsage`].
 pub(super) fn check_names(acknowledged: &Acknowledged, plan: &ChangePlan) -> Result<(), WrongUsage> {
     let unknown = acknowledged.unknown(plan);
+    // A plan that is blocked has no steps, and so not all of its conditions.
     if unknown.is_empty() || !matches!(plan.state, PlanState::Ready | PlanState::NeedsAcknowledgement) {
         return Ok(());
     }
@@ -58,6 +59,7 @@ pub(super) async fn run(
     };
     let mut plan = planned(found, &mut target, options).await?;
     check_names(&acknowledged, &plan)?;
+    // What an open change has not reached yet looks like drift: its name stands there as the reason.
     if let Some(open) = found.reading.record.as_ref().filter(|record| record.is_open()) {
         name_open_change(&mut plan.drift, open, &ClusterFacts::read(inputs))?;
         plan.notes.push(format!(
@@ -116,6 +118,7 @@ fn write_files(
         let version = inputs.versions.get(map).filter(|version| !version.is_empty());
         let mut patch = json!({"data": {key: text}});
         if let Some(version) = version {
+            // The server refuses the patch when the ConfigMap has changed since it was read.
             patch["metadata"] = json!({"resourceVersion": version});
         }
         write(&format!("{}-{map}.json", plan.id), &output::json(&patch)?)?;

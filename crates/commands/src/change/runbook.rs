@@ -48,6 +48,7 @@ fn is_passed(steps: &[PlannedStep], items: &[ProgressItem]) -> bool {
     let state = |step: &PlannedStep| state_of(items_of(step, items)).0;
     let [this, after @ ..] = steps else { return false };
     let shows = |step: &&PlannedStep| !step.nodes.is_empty() && state(step) == ItemState::Done;
+    // Lines are done in their order: something later that shows is the proof of this one.
     state(this) == ItemState::Manual && after.iter().any(|step| shows(&step))
 }
 
@@ -65,6 +66,7 @@ fn block(at: usize, step: &PlannedStep, texts: &BTreeMap<String, String>) -> Str
 /// Writes the file, and goes on with what follows. The delimiter is quoted, so that the shell takes every line as it is.
 fn here_document(file: &NodeFile, content: &str) -> String {
     let mut end = "CAPSTAN_FILE".to_owned();
+    // A line of the file that equals the delimiter would end it early, and the rest would be run.
     while content.lines().any(|line| line == end) {
         end.push('_');
     }

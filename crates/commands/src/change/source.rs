@@ -76,8 +76,10 @@ fn files(folder: &Path) -> anyhow::Result<ClusterReading> {
     let entries = std::fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))?;
     let mut paths: Vec<_> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
     paths.retain(|path| {
+        // `config.conf` is the key of kube-proxy's ConfigMap.
         matches!(path.extension().and_then(|e| e.to_str()), Some("yaml" | "yml" | "json" | "conf"))
     });
+    // The order of a folder is that of its file system: errors and documents shall not depend on it.
     paths.sort();
     let mut files = Vec::new();
     for path in paths {

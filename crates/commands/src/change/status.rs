@@ -34,12 +34,14 @@ pub(super) async fn status(
     let open = record.as_ref().filter(|record| record.is_open());
     let items = match (open, &live) {
         (Some(open), Some(live)) => {
+            // Nothing is written, so that a plan without its acknowledgements is looked at as well.
             let judged = judge(&live.client, &mut reading, open, Consent::ALL).await?;
             permitted(&judged.plan)?;
             judged.items
         }
         _ => Vec::new(),
     };
+    // While a change is open, nodes that it has not reached differ from what is stored.
     let drift = if open.is_some() { Vec::new() } else { drift(&reading.inputs)? };
     let stored = reading.inputs.document(DocumentKind::Kubelet).map(|kubelet| kubelet.value.clone());
     let kubelets = match (&live, stored) {
@@ -156,6 +158,7 @@ pub(super) fn table(items: &[ProgressItem]) -> String {
     }
     let mut nodes: Vec<_> = nodes.into_iter().collect();
     let is_left = |items: &[&ProgressItem]| items.iter().any(|item| item.state > ItemState::Manual);
+    // The sort is stable: within both parts nodes stay in the order of their names.
     nodes.sort_by_key(|(_, items)| !is_left(items));
     let hidden = nodes.len().saturating_sub(NODES_MAX);
     let mut rows = vec![["NODE", "STEP", "WHAT", "STATE", "SEEN"].map(str::to_owned).to_vec()];

@@ -101,6 +101,8 @@ impl Builder<'_> {
         let mut entries = Vec::new();
         for plane in planes {
             let mut machines = self.machines_of(&[*plane]);
+            // `append` empties the list: only the first control plane gets them, and no heading of
+            // their own follows.
             machines.append(&mut labelled);
             entries.extend(self.fleet.row(*plane).map(|row| self.entry(row, self.grouped(&machines))));
         }
@@ -179,6 +181,7 @@ impl Builder<'_> {
         let mut groups: Vec<Vec<RowId>> = Vec::new();
         for id in machines {
             let same = |group: &&mut Vec<RowId>| {
+                // A group begins with its first Machine and is never empty.
                 let (Some(a), Some(b)) = (self.fleet.row(group[0]), self.fleet.row(*id)) else {
                     return false;
                 };
@@ -255,6 +258,7 @@ impl Builder<'_> {
             Kind::Machine | Kind::Other => row.condition("Ready"),
             Kind::MachineSet | Kind::MachinePool => None,
             Kind::Cluster | Kind::MachineDeployment => row.condition("Available"),
+            // Control planes of other providers may have only Ready.
             Kind::ControlPlane => row.condition("Available").or_else(|| row.condition("Ready")),
         };
         let counters = match row.kind {

@@ -119,6 +119,7 @@ impl<'a> Reader<'a> {
         for kind in ["MachineDeployment", "MachineSet", "MachinePool", "Machine"] {
             self.list(CORE_GROUP, kind, name).await;
         }
+        // What the objects refer to is known only when they are decoded: two more rounds follow.
         let rows = rows_of(&self.objects, now);
         for (group, kind, name) in single_references(&rows) {
             self.one(&group, &kind, &name).await;

@@ -26,6 +26,7 @@ pub fn text(report: &Report) -> String {
     let mut lines = vec![HEADINGS.map(str::to_owned).to_vec()];
     lines.extend(report.members.iter().map(cells));
     if !has_machines {
+        // Column 1 is MACHINE: members at addresses that were given belong to none that is known.
         lines.iter_mut().for_each(|line| drop(line.remove(1)));
     }
     let mut out = format!("{}\n\n{}", report.summary, table(&lines));

@@ -99,6 +99,7 @@ impl<'a> Gathering<'a> {
         let objects: Result<Vec<Value>, _> = serde_saphyr::from_multiple(&text);
         let is_object = |object: &Value| object["metadata"].is_object() || object["items"].is_array();
         match objects {
+            // Objects first: a ConfigMap with such a file in it would pass for the file by its text.
             Ok(objects) if objects.iter().any(is_object) => {
                 self.inventory.objects(&name, &objects);
                 self.objects.extend(objects);
@@ -124,6 +125,7 @@ impl<'a> Gathering<'a> {
             let is_found = processes.iter().any(|process| process.manager == kind);
             match (release, flags) {
                 (Some(release), Some(flags)) => processes.push(self.flagged(kind, release, flags.clone())),
+                // In a running cluster a program without pods does not run: nothing is assumed of it.
                 (Some(release), None) if !is_found && !self.is_running => {
                     for process in self.assumed(kind, release)? {
                         remarks.push(format!(
@@ -164,6 +166,7 @@ impl<'a> Gathering<'a> {
             is_release_assumed: false,
             flags,
             file,
+            // Flags alone say nothing of mounts, so the check of mounts has to pass.
             mounts: None,
             started_at: None,
             trouble: None,

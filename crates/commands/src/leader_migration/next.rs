@@ -85,6 +85,7 @@ impl<O: Write + Send, A: BufRead + Send> Next<'_, O, A> {
         if let EditAct::Configuration(_) = edit.act {
             self.say_before(before)?;
             let CarryOutArgs { yes, acknowledge, .. } = &self.args.carry_out;
+            // --yes answers the question of the change; that files are on the hosts nobody has said yet.
             if !before.is_empty() && *yes && acknowledge.is_empty() {
                 let text = "nothing was written: add --acknowledge when this is done\n".to_owned();
                 return Ok(Some(answer(text, ExitCode::NeedsAcknowledgement)));
@@ -97,6 +98,7 @@ impl<O: Write + Send, A: BufRead + Send> Next<'_, O, A> {
         let Some(step) = MigrationStep::read((client, server), ACTION, &edit.act).await? else {
             return Ok(None);
         };
+        // A dry run of a deletion has no difference to show.
         if !matches!(edit.act, EditAct::Delete(_)) && !step.changes().await? {
             return Ok(None);
         }

@@ -134,6 +134,7 @@ async fn gather(
     };
     let Inputs { mut processes, mut remarks, mut objects } = from_cluster(&described, &seen)?;
     if let Some(managed) = &live.managed {
+        // The object of the server counts before one in a file, which may be old.
         objects.retain(|object| object["kind"] != managed.object["kind"]);
         objects.push(managed.object.clone());
     }
@@ -164,6 +165,7 @@ async fn look(client: &Client, args: &WalkthroughArgs) -> anyhow::Result<Vec<Wat
     let names = [ManagerKind::ALL[0].name(), ManagerKind::ALL[1].name(), args.leader_name.as_str()];
     let began = Instant::now();
     let is_enough = |leases: &[WatchedLease]| {
+        // A free Lease does not change while one looks: only held ones are waited for.
         let is_settled = |lease: &WatchedLease| lease.holder.is_empty() || lease.changed_s.is_some();
         began.elapsed() >= LOOK_MAX
             || leases.iter().filter(|l| names.contains(&l.name.as_str())).all(is_settled)

@@ -30,6 +30,7 @@ struct Comparison {
 
 /// `first`: as given. The second is computed here.
 pub(super) fn document(asked: &Asked<'_>, first: Simulation, tried: &Tried) -> anyhow::Result<String> {
+    // A copy: both forecasts begin with the same objects.
     let mut dump = asked.dump.clone();
     tried::apply(&mut dump, &tried.changes)?;
     let mut scenario = asked.scenario.clone();

@@ -81,6 +81,7 @@ fn of_cluster(asked: &Asked<'_>, key: &ObjectKey, coming: &[Announced]) -> Vec<E
             AnnouncedCause::Certificates { expiry } => Some(rfc3339(expiry)),
             AnnouncedCause::Schedule | AnnouncedCause::Expiry => None,
         },
+        // One forecast per stage, in the order of the stages; an expiry has none.
         forecast: if one.cause == AnnouncedCause::Expiry { None } else { told.next() },
     };
     coming.iter().map(entry).collect()

@@ -60,12 +60,14 @@ fn from_document(
             uid: String::new(),
         },
     };
+    // The document's group counts: another one may have a kind of the same name.
     if !group.is_empty() {
         object.gvk.group = group;
     }
     if let Some(patch) = value.as_object_mut() {
         patch.remove("apiVersion");
         patch.remove("kind");
+        // A status follows from the rest: one in the patch is that of another time.
         patch.remove("status");
     }
     Ok(TriedChange { origin, object, edit: TriedEdit::Merge(value) })
@@ -86,6 +88,7 @@ impl FromStr for FieldArg {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        // Split at `=` first: a value may have colons, such as the tag of an image.
         let (left, value) = text.split_once('=').ok_or(EXAMPLE)?;
         let (object, path) = match left.split_once(':') {
             Some((object, path)) => {
@@ -177,6 +180,7 @@ pub fn beside(args: &[BesideArg], named: Option<&ObjectRef>, namespace: &str) ->
 
 /// The parts of a path; `\.` is a dot in a name.
 fn segments(path: &str) -> Vec<String> {
+    // A character that no path has stands in for the escaped dot.
     const DOT: char = '\u{0}';
     let hidden = path.replace("\\.", &DOT.to_string());
     hidden.split('.').map(|part| part.replace(DOT, ".")).collect()

@@ -90,6 +90,7 @@ pub fn remembered(folder: &Path, context: &str) -> Vec<Remembered> {
             return Vec::new();
         }
     };
+    // The file has contexts as they are shown, without control characters.
     let mine = kept.pools.into_iter().filter(|pool| *pool.source == *sanitize_line(context));
     mine.map(|pool| {
         let [bootstrap, infrastructure, node] = pool.newest_first;
@@ -145,6 +146,7 @@ pub async fn with_patch(
     let cluster = cluster_of(connection, object).await?;
     let lists = list_clusters(connection, &object.key.namespace, Some(&cluster)).await?;
     let mut dump = Dump::of_lists(lists.kinds);
+    // Before the patch is put on: Machines that are there took their time under the old templates.
     let learnt = learn_with(&dump, &[]);
     let tried = tried::TriedChange {
         origin: "the patch".to_owned(),
@@ -238,6 +240,7 @@ impl Asked<'_> {
     fn forecast(&self, wanted: Option<&ObjectRef>, namespace: &str) -> anyhow::Result<SimulationAnswer> {
         let Self { args, dump, cluster, scenario, now, style } = *self;
         let large: Vec<String> = self.clusters().filter_map(|key| too_large(dump, key)).collect();
+        // One small Cluster is enough for an answer; the large ones are remarks then.
         if !large.is_empty() && large.len() == self.clusters().count() {
             bail!(large.join("\n"));
         }
@@ -247,6 +250,7 @@ impl Asked<'_> {
         if let Some(version) = &args.upgrade {
             return waves::answer(self, version);
         }
+        // Without a seed many runs are tried; a seed plays one of them again.
         if args.faults && args.seed.is_none() {
             let hunts = hunts(dump, cluster, scenario, args.seeds, now);
             let document = match args.output {

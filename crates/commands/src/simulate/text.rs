@@ -201,6 +201,7 @@ fn gathered(events: &[Event]) -> Vec<Line<'_>> {
             begin = lines.len();
         }
         let name = name_of(event);
+        // Only lines of this moment: the same words at another one are an event of their own.
         let mut now = lines[begin..].iter_mut().rev();
         match (now.find(|line| line.takes(event)), name) {
             (Some(line), Some(name)) => line.names.push(name),

@@ -71,6 +71,7 @@ fn waves(asked: &Asked<'_>) -> anyhow::Result<Vec<Vec<ObjectKey>>> {
                 let hint = did_you_mean(name, left.iter().map(|key| key.name.as_str()));
                 anyhow!("--wave {typed}: there is no Cluster {name} that is not in a wave yet{hint}")
             })?;
+            // Taken out, so that no Cluster is in two waves, and what is left makes the last ones.
             wave.push(left.remove(at));
         }
         waves.push(wave);
