@@ -28,6 +28,7 @@ async fn published(client: &Client) -> Option<Handlers> {
     let listed =
         listed.inspect_err(|error| tracing::debug!("what the engine was started with is not known: {error}"));
     let leases = listed.ok()?.into_iter().filter_map(|value| serde_json::from_value::<Lease>(value).ok());
+    // A Lease that nobody holds says what an engine of the past was started with.
     let is_held = |lease: &Lease| {
         let holder = lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref());
         holder.is_some_and(|holder| !holder.is_empty())
@@ -64,6 +65,7 @@ impl AtServer {
             format!("ExtensionConfigs cannot be read: {}", explain(&error, &connection.server))
         })?;
         let runtime = Runtime::new(connection.client.clone(), clock, Arc::new(Https::default()));
+        // Nothing is waited for: what is registered comes from the statuses that were just read.
         runtime.begin([]);
         for config in listed.into_iter().filter_map(|value| serde_json::from_value(value).ok()) {
             let config: ExtensionConfig = config;

@@ -52,6 +52,8 @@ pub async fn completed(
     for (intent, which) in question.infrastructure.iter().zip(["current", "desired"]) {
         match dry_run(writer, intent).await {
             Ok(completed) => infrastructure.push(completed),
+            // Refused content is an answer: the change cannot
+            // be made there. Other failures leave it open.
             Err(error) if error.is_refusal() => {
                 let what = format!("{which} InfraMachine");
                 return Ok(Err(Replace::Refused { what, answer: error.message() }));

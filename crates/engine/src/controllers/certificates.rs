@@ -67,9 +67,12 @@ pub fn generate(
 
 fn authority(validity_days: i64, now: Timestamp) -> CertificateParams {
     let mut params = CertificateParams::default();
+    // Upstream's number for its authorities.
     params.serial_number = Some(SerialNumber::from(vec![0]));
+    // The library's default has a common name of its own.
     params.distinguished_name = rcgen::DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, "kubernetes");
+    // As upstream: it signs leaves alone, never another authority.
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![
         KeyUsagePurpose::DigitalSignature,

@@ -106,10 +106,13 @@ impl Reconcile for Clusters {
         observed.cluster = before.clone();
         observed.failed = applied.shown() == Some(Shown::ClusterDeletion);
         let mut status = judged::status(&observed, context.clock.now());
+        // A pass that failed has not carried out what the spec asks for.
         if applied.failure.is_none() && judged::is_complete(&observed) {
             status.observed_generation = before.metadata.generation;
         }
         let after = Cluster { status: Some(status), ..before.clone() };
+        // Milestones follow a status that was stored: after
+        // a refused one the next pass reports them.
         if status::write(context, &before, &after, &judged::OWNED).await? == status::Outcome::Written {
             apply::apply(context, &about, &planned::milestones(&before, &after)).await.into_result()?;
         }
@@ -126,6 +129,7 @@ impl Clusters {
         };
         match exists(kubeconfig::secret_name(&cluster.name)).await {
             Ok(true) => Kubeconfig::Found,
+            // Without its own authority a kubeconfig could not be signed, and the plan waits.
             Ok(false) => match exists(Purpose::Ca.secret_name(&cluster.name)).await {
                 Ok(has_authority) => Kubeconfig::Missing { has_authority },
                 Err(error) => Kubeconfig::Unreadable(error),

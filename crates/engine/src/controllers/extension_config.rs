@@ -76,6 +76,7 @@ impl Controller for ExtensionConfigs {
         match observed {
             Discovery::Discovered(handlers) => self.runtime.register(&config, &handlers),
             Discovery::Failed(why) => {
+                // An error, so that the backoff asks again long before the next regular look.
                 return Err(ReconcileError::failed(format!("ExtensionConfig {key}: {why}")));
             }
             Discovery::Paused => {}

@@ -142,6 +142,7 @@ async fn of_sets(context: &Context, old: &MachineSet, new: &MachineSet) -> Resul
         return Ok(Verdict::Replace(replace));
     }
     let (asking, namespace) = (&context.asking, namespace(old));
+    // Before what is remembered: an extension may have been unregistered since.
     let Some(handlers) = asking.handlers(Hook::CanUpdateMachineSet, namespace).await? else {
         return Ok(Verdict::Replace(Replace::NoExtension));
     };
@@ -227,6 +228,7 @@ async fn call(context: &Context, observed: &machine::Observed) -> Result<Progres
     for handler in &handlers {
         let answer = asking.extensions().update_machine(handler, &request).await;
         let answer = answer.map_err(|error| error.to_string())?;
+        // Below zero it would count as done.
         if answer.retry_after_seconds < 0 {
             let seconds = answer.retry_after_seconds;
             return Err(format!("extension handler {handler} answered retryAfterSeconds {seconds}"));
@@ -242,8 +244,10 @@ async fn call(context: &Context, observed: &machine::Observed) -> Result<Progres
         }
         Some(again) => {
             if known.len() >= REMEMBERED_MAX {
+                // Updates that are over or due are asked about anyway.
                 known.retain(|_, (until, _)| *until > now);
             }
+            // Counted from the answer: the calls themselves may have taken long.
             known.insert(uid, (context.clock.now() + again, answer.message.clone()));
             Ok(Progress::Running { again, words: answer.message })
         }

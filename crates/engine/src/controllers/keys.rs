@@ -53,11 +53,13 @@ async fn create_certificates(
 ) -> Result<(), ReconcileError> {
     for purpose in purposes {
         let (of, settings, now) = (*purpose, settings.clone(), context.clock.now());
+        // RSA takes seconds, for which a thread of the runtime would stand still.
         let slow = key_pair::is_slow(&settings.algorithm);
         let pair = made(slow, move || certificates::generate(of, &settings, now)).await?;
         let secret = certificates::secret(&cluster.namespace, &cluster.name, *purpose, &pair, owner.clone());
         match context.writer.create(&secret, Mode::Real).await {
             Ok(_) => {}
+            // An earlier pass ended half way. A key that is there is never replaced.
             Err(error) if error.already_exists() => {}
             Err(error) => return Err(error.into()),
         }
@@ -87,6 +89,7 @@ async fn adopt(
     let before = required(context, cluster, secret).await?;
     let mut after = before.clone();
     let owners = after.metadata.owner_references.get_or_insert_default();
+    // A server refuses a second controller.
     owners.retain(|o| o.controller != Some(true));
     add_owner(&mut after.metadata, owner.clone());
     context.writer.patch(&before, &after, &Precondition::unchanged(&before), Mode::Real).await?;
@@ -105,6 +108,7 @@ async fn renew_kubeconfig(
             "the stored kubeconfig cannot be read; delete the secret to have it made again",
         )
     })?;
+    // The stored address stays, also one that a person put there.
     let text = kubeconfig_text(context, cluster, &stored.server, algorithm).await?;
     let mut after = before.clone();
     after.data.get_or_insert_default().insert("value".to_owned(), ByteString(text.into_bytes()));

@@ -89,6 +89,7 @@ impl Reconcile for MachineDeployments {
             machines: Vec::new(),
             in_place: context.asking.nothing_asked(),
         };
+        // Only questions about updates in place need the Machines.
         if context.asking.is_on() {
             observed.machines = observe::machines_of_deployment(caches, &observed.deployment);
             observed.in_place = in_place::of_deployment(context, &observed).await;
@@ -113,6 +114,7 @@ impl Reconcile for MachineDeployments {
         let sets = facts.observed.sets;
         let observed = observe::machine_deployment(&context.caches, &before, sets, &facts.templates);
         let mut status = judged::status(&observed, context.clock.now());
+        // With a template missing the spec has not been carried out, although nothing failed.
         if applied.failure.is_none() && !facts.is_blocked && judged::is_complete(&observed) {
             status.observed_generation = before.metadata.generation;
         }

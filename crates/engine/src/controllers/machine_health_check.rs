@@ -101,6 +101,8 @@ impl Reconcile for MachineHealthChecks {
     ) -> Result<Option<Observed>, ReconcileError> {
         let outside = self.outside(object).await?;
         let mut observed = self.gathered(object, cluster, self.nodes(cluster, Age::Any).await?.as_ref());
+        // A copy that is behind once had healthy Machines
+        // deleted: blame needs a list that is read now.
         if judged::blames_nodes(&observed, self.context.clock.now() + UNTIL_PLANNED) {
             observed = self.gathered(object, cluster, self.nodes(cluster, Age::Now).await?.as_ref());
         }
@@ -153,6 +155,7 @@ impl MachineHealthChecks {
         };
         match listed {
             Ok(nodes) => Ok(Some(Nodes::of(nodes))),
+            // Without a connection nothing is known of Nodes, which counts against none of them.
             Err(WorkloadError::NotConnected) => Ok(None),
             Err(error) => Err(ReconcileError::failed(format!("Nodes cannot be read: {error}"))),
         }
@@ -211,6 +214,7 @@ fn triggers(context: &Context) -> Vec<Trigger> {
         }),
         Trigger::on(&caches.machines, move |old, new| {
             if let (Some(old), Some(new)) = (old, new)
+                // Most changes of a Machine are statuses that no check reads.
                 && !has_turned(old, new)
             {
                 return Vec::new();

@@ -129,6 +129,7 @@ impl MachinePools {
             name: String::new(),
         };
         let (key, cluster) = (ObjectKey::of(&observed.pool), &observed.pool.spec.cluster_name);
+        // A name that is too long for a label stands there as its hash.
         let pool = label_value(&key.name);
         let externals = &self.context.caches.externals;
         externals.prepare(Reader::MachinePoolHosts, [Some(&of_kind)]).await;
@@ -173,6 +174,7 @@ fn triggers(context: &Context) -> Vec<Trigger> {
                 Announcement::Node { cluster, node } => {
                     let terms = node_terms(Some(&node.name), node.provider_id.as_ref());
                     let mut pools: Vec<_> = terms.iter().flat_map(|term| by_node.get(term)).collect();
+                    // Names of Nodes repeat from cluster to cluster.
                     pools.retain(|pool| {
                         pool.spec.cluster_name == cluster.name
                             && pool.metadata.namespace.as_ref() == Some(&cluster.namespace)

@@ -76,6 +76,7 @@ impl Reconcile for MachineSets {
             cluster.map(|cluster| sets.keys(&cluster)).unwrap_or_default()
         }));
         triggers.push(caches.externals.trigger(Reader::MachineSetClones, move |turned| {
+            // What changes on one object reaches the set through its Machine.
             if turned.object().is_some() { Vec::new() } else { keys_of(&all.list()) }
         }));
         triggers

@@ -125,12 +125,15 @@ impl<R: Reconcile> Controller for Run<R> {
         }
         let Some(observed) = kind.observe(&object, &cluster).await? else { return Ok(Outcome::Done) };
         let (judged, mut plan) = kind.plan(observed, context.clock.now());
+        // Kept for the end: watchers see the last status before the object goes.
         let release = plan.take_release();
         let about = ObjectRef::of(object.as_ref());
         log_blockers(&about, &plan.blockers);
         kind.announce(&judged).await?;
         let applied = apply::apply(context, &about, &plan.steps).await;
+        // Also after a failed step: the status is where people look for it.
         let ended = kind.report(&object, judged, applied).await?;
+        // With anything left undone the object is not let go.
         if let Some(failure) = ended.failure {
             return Err(failure);
         }
@@ -150,6 +153,7 @@ impl<R: Reconcile> Controller for Run<R> {
 /// When a plan wants to be looked at again.
 pub(super) fn outcome(plan: &Plan) -> Outcome {
     let recheck = plan.recheck.map_or(Outcome::Done, Outcome::RequeueAfter);
+    // A hold wins over a recheck: triggers in between are what it keeps away.
     plan.hold.map_or(recheck, Outcome::NotBefore)
 }
 

@@ -39,6 +39,7 @@ pub async fn write<K: Object + Conditioned>(
 ) -> Result<Outcome, WriteError> {
     let target = ObjectRef::of(before);
     let mut latest = before.clone();
+    // Worked out once: the difference is what this controller means, over whatever others write.
     let fields = merge_diff(&status_without_conditions(before), &status_without_conditions(after));
     let changes = ConditionPatch::between(before.conditions(), after.conditions());
     for attempt in 1.. {
@@ -52,6 +53,8 @@ pub async fn write<K: Object + Conditioned>(
         let Some(patch) = status_patch(fields.as_ref(), latest.conditions(), &conditions) else {
             return Ok(Outcome::Unchanged);
         };
+        // Conditions are one list, which a merge patch replaces:
+        // without the version others' would be lost.
         let guard = Precondition::unchanged(&latest);
         match context.writer.patch_unseen(&target, Part::Status, &patch, &guard, Mode::Real).await {
             Ok(()) => return Ok(Outcome::Written),
@@ -59,6 +62,7 @@ pub async fn write<K: Object + Conditioned>(
             Err(error) if error.is_conflict() && attempt < ATTEMPTS => {
                 match get::<K>(context.writer.client(), &target.key).await {
                     Ok(Some(fresh)) if fresh.meta().uid == before.meta().uid => latest = fresh,
+                    // Another uid is another object: this status is not about it.
                     Ok(_) => return Ok(Outcome::Gone),
                     Err(_) => return Err(error),
                 }

@@ -27,6 +27,7 @@ pub async fn at_rest<K: Object>(
     templates: [Option<&ContractRef>; 2],
     reported: Outcome,
 ) -> Result<Option<Duration>, ReconcileError> {
+    // What an owner in deletion made is collected with it.
     if reported != Outcome::Unchanged || creator.meta().deletion_timestamp.is_some() {
         return Ok(None);
     }
@@ -111,6 +112,7 @@ async fn delete(context: &Context, unused: &Unused) -> Result<(), ReconcileError
     };
     match context.writer.delete_value(target, &guard, Mode::Real).await {
         Err(error) if !error.is_conflict() => Err(error.into()),
+        // A conflict means that somebody has just taken it over or changed it.
         _ => Ok(()),
     }
 }

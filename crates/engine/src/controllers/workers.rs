@@ -146,6 +146,8 @@ pub async fn open<K: Workers, O: Object>(
     applied.into_result()?;
     let orphans = members.iter().filter_map(Member::orphan);
     let adoptions: Vec<Step> = orphans.map(|orphan| opening::adoption(&object, orphan.as_ref())).collect();
+    // All are tried, then the first failure ends the
+    // pass: without its orphans it would make new ones.
     let adopted = apply::apply(context, &about, &adoptions).await;
     let mine = members.into_iter().filter_map(|member| match member {
         Member::Controlled(member) => Some(member),

@@ -121,11 +121,13 @@ impl Follower {
         let (mut answers, mut asked_at): (Vec<RightFact>, Option<u64>) = (Vec::new(), None);
         loop {
             let granted = self.roles.progress().changes + self.bindings.progress().changes;
+            // Each question is a request, and only Roles and their bindings change the answers.
             if asked_at != Some(granted) {
                 asked_at = Some(granted);
                 let MigrationScope { subjects, namespace, leader_name, .. } = &self.scope;
                 answers = rights(&self.client, subjects, namespace, leader_name).await;
             }
+            // A screen that waits for a list that is refused must show why.
             if self.leases.is_ready() || self.leases.progress().trouble.is_some() {
                 self.gather(&mut managers);
                 let look = self.look(&mut watch, &managers, began.elapsed(), answers.clone());
@@ -140,6 +142,7 @@ impl Follower {
 
     fn gather(&self, managers: &mut Managers) {
         let now = Some((self.pods.progress().changes, self.maps.progress().changes));
+        // Leases change every two seconds; reading all pods for each of them would be in vain.
         if managers.of == now {
             return;
         }

@@ -146,6 +146,7 @@ impl Application<'_> {
                 },
                 (NextMove::Confirm(at), Some(look)) => return look.for_people(at),
                 (NextMove::Do(at), Some(look)) => {
+                    // Without a way to hosts the API's part goes on until the first step on a node.
                     if doing.by_people && !look.plan.steps[at].id.is_by_api() {
                         return look.for_people(at);
                     }
@@ -153,6 +154,7 @@ impl Application<'_> {
                         Err(error) if error.may_pass() => self.wait(error.to_string(), &mut waiting).await?,
                         performed => {
                             performed?;
+                            // Patience counts from the last step that was done.
                             waiting = None;
                             doing.note(&look.plan.steps[at]);
                             if let Some(before) = &mut before {
@@ -187,9 +189,11 @@ impl Application<'_> {
         let client = self.writer.client();
         let mut reading = read(client, &self.server).await?;
         let troubles = reading.running.troubles();
+        // Noted once: what was down before the change is not its doing.
         let before = before.get_or_insert_with(|| SeenBefore { troubles, ..SeenBefore::default() });
         reading.running.before = before.clone();
         let record = reading.record.clone().filter(ChangeRecord::is_open).ok_or(ApplyError::NothingOpen)?;
+        // Whoever may write the ConfigMap must not choose what runs on hosts.
         if !record.asks_for_the_same(&self.change) {
             let why = "ConfigMap kube-system/capstan-change asks for something else than what was confirmed: look at `capstan change status`";
             return Err(ApplyError::Check(why.to_owned()));
@@ -274,6 +278,7 @@ impl Application<'_> {
         sums: &mut BTreeMap<String, (String, String)>,
     ) -> Result<(), ApplyError> {
         let Some(target) = self.target(look, node)? else { return Ok(()) };
+        // Read before the drain cordons it: what somebody else cordoned stays so.
         let was_cordoned =
             look.reading.running.nodes.get(node).is_some_and(|n| n.cordoned && !n.drained_by_us);
         if step.id == StepId::K2 {
@@ -283,6 +288,7 @@ impl Application<'_> {
         for file in &step.files {
             self.upload(look, &target, file).await?;
         }
+        // Lines with kubectl are for people; here the API does the same.
         for line in step.commands.iter().filter(|line| !line.as_str().starts_with("kubectl ")) {
             let output = self.command(&target, line, "").await?;
             if step.id == StepId::H1 && line.as_str().starts_with("sha256sum ") {
@@ -327,6 +333,8 @@ impl Application<'_> {
         let mut waiting = None;
         let output = loop {
             match self.ended(&target.node, executor.run(target, line, input)).await {
+                // After a cut connection the last command may still run
+                // there, and a second kubeadm would collide with it.
                 Err(busy @ ExecutorError::Busy { .. }) => self.wait(busy.to_string(), &mut waiting).await?,
                 other => break other?,
             }

@@ -45,6 +45,7 @@ pub async fn drain(
     change: &ChangeId,
     pace: DrainTimes,
 ) -> Result<(), DrainError> {
+    // One patch, so that a node that this change cordoned can always be told from others.
     let cordon = json!({"spec": {"unschedulable": true}, "metadata": {"annotations": {DRAINED: change}}});
     let none = Precondition::default();
     writer.patch_value(&node(name), Part::Main, &cordon, &none, Mode::Real).await?;
@@ -57,6 +58,7 @@ pub async fn drain(
         let verb = if pods.len() == 1 { "is" } else { "are" };
         let mut why = format!("{} {verb} left", counted(pods.len(), "pod"));
         for pod in &pods {
+            // Pods that are going are asked again as well, which changes nothing for them.
             if let Some(words) = evict(writer, pod).await? {
                 why = format!("pod {pod}: {words}");
             }

@@ -84,12 +84,14 @@ impl Ssh {
         let mut command = Command::new(&self.program);
         // Never a question, never a host that is not known: both need a person.
         command.args(["-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes", "-o", "ConnectTimeout=15"]);
+        // Without it a connection that was cut would be waited for without end.
         command.args(["-o", "ServerAliveInterval=15"]);
         if let Some(user) = &self.user {
             command.args(["-l", user]);
         }
         let line =
             if self.sudo { CommandLine::of("sudo -n sh -c {}", [line.as_str()]) } else { line.clone() };
+        // The dashes keep a host that begins with one from being read as an option.
         command.args(["--", &target.host, line.as_str()]).env("CAPSTAN_NODE", &target.node);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
@@ -104,6 +106,7 @@ impl Ssh {
     ) -> Result<String, ExecutorError> {
         let (mut command, input) = (self.command(target, sent), input.to_owned());
         let program = |reason: String| ExecutorError::Program { program: self.program.clone(), reason };
+        // A command may take minutes, for which no thread of the runtime may stand still.
         let run = tokio::task::spawn_blocking(move || run_to_end(&mut command, &input)).await;
         let output =
             run.map_err(|error| program(error.to_string()))?.map_err(|error| program(error.to_string()))?;

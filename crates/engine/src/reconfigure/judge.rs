@@ -58,14 +58,18 @@ pub async fn judge(
         ..PlanOptions::default()
     };
     let mut plan = plan_of(reading, &mut target, &options)?;
+    // The first plan shows whether etcd's leader and size matter; members are asked only then.
     if look::etcd_members(client, &plan, &reading.running, &mut options).await {
         plan = plan_of(reading, &mut target, &options)?;
     }
     for node in reading.running.nodes.values_mut() {
         node.drained_by_us = node.drained_by.as_deref().is_some_and(|by| record.has_drained(by));
     }
+    // After the plan, which says on which nodes a look is worth its requests.
     look::look(client, &plan, &mut reading.running).await;
     options.silent = silent(&reading.running);
+    // A node whose API server is silent comes first, and
+    // without kubeadm's wait for a pod that cannot come.
     if plan.steps_of(StepId::M1).any(|node| options.silent.contains(node)) {
         plan = plan_of(reading, &mut target, &options)?;
     }

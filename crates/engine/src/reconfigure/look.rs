@@ -77,6 +77,8 @@ async fn control_plane(client: &Client, running: &mut Running) {
     let hosts: Vec<(String, u16)> =
         running.control_plane.iter().map(|node| (node.host.name.clone(), node.host.port)).collect();
     let asked = iter(hosts).map(|(name, port)| async move {
+        // A kubelet reports through the API server beside it:
+        // with that one down, pods and Node show the past.
         let (server, heartbeat) = tokio::join!(api_server(client, &name, port), heartbeat(client, &name));
         (name, server, heartbeat)
     });
@@ -91,6 +93,7 @@ async fn api_server(client: &Client, node: &str, port: u16) -> Sighting<()> {
     for path in ["/livez", "/readyz"] {
         match secure_page(client.clone(), &format!("{API_SERVER}-{node}"), port, path).await {
             Ok(_) => {}
+            // Without anonymous access it answers 401: it is there, but does not say how it is.
             Err(WorkloadError::Refused(words)) => return Sighting::Hidden(words),
             Err(other) => return Sighting::Unknown(other.to_string()),
         }

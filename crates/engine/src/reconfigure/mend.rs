@@ -36,6 +36,7 @@ pub async fn broken(client: &Client, server: &str) -> Result<Vec<BrokenMap>, Rea
             continue;
         };
         let Err(errors) = read_inputs(&[(place.clone(), map.to_string())]) else { continue };
+        // Writing only some of them back would leave documents of two states beside each other.
         let Some(text) = record.after.get(name).filter(|text| is_readable(kind, text)) else {
             return Ok(Vec::new());
         };

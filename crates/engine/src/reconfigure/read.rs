@@ -111,6 +111,7 @@ fn stored_text(map: &Value) -> Option<(String, String)> {
 
 pub(super) fn failed(error: &Error, server: &str, verb: &'static str, resource: &str) -> ReadError {
     let reason = explain(error, server);
+    // Apart from other failures: an API server that has just started refuses what it will allow.
     if classify(error) == Cause::Forbidden {
         ReadError::MissingRight { server: server.to_owned(), verb, resource: resource.to_owned(), reason }
     } else {

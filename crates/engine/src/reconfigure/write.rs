@@ -42,8 +42,10 @@ pub async fn begin(
         .collect();
     for (map, text) in &changed {
         let version = reading.inputs.versions.get(*map).cloned();
+        // All are tried before anything is kept: what a webhook or a right refuses shows here.
         patch_map(writer, map, text, version, Mode::DryRun).await?;
     }
+    // The record goes first: whatever ends this process, the next one finds what was begun.
     keep(writer, record, reading.record.as_ref()).await?;
     let mut written: BTreeMap<&str, String> = BTreeMap::new();
     for (map, text) in changed {
@@ -142,6 +144,7 @@ async fn put_back(
     for (map, version) in written {
         let Some(text) = reading.texts.get(*map) else { continue };
         let back = patch_map(writer, map, text, Some(version.clone()), Mode::Real).await;
+        // The rest is left as well: a person has to look at what both writers want.
         back.map_err(|error| ChangeWriteError::HalfWritten {
             what: cause.to_string(),
             left: format!("ConfigMap kube-system/{map}"),

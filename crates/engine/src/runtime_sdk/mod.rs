@@ -146,6 +146,7 @@ impl Runtime {
             .map_err(|error| failed(error.to_string()))?;
         let found = found.ok_or_else(|| failed("it does not exist".to_owned()))?;
         let labels = found.metadata.labels.unwrap_or_default();
+        // Two readers at once may both ask; the lock is not held over the request.
         self.namespaces.lock().insert(namespace.to_owned(), (now, labels.clone()));
         Ok(labels)
     }

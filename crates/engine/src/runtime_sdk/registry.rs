@@ -84,6 +84,8 @@ impl Registry {
         let state = self.state.read();
         match &state.warm_up {
             WarmUp::NotBegun => return Err(Vec::new()),
+            // With some extensions unknown a Machine could
+            // be replaced that one of them would update.
             WarmUp::Waits(names) if !names.is_empty() => return Err(names.iter().cloned().collect()),
             WarmUp::Waits(_) => {}
         }

@@ -62,6 +62,7 @@ pub struct Https {
 impl Https {
     fn client(&self, call: &Question) -> Result<HttpsClient, String> {
         let host = call.address.authority().map(ToString::to_string).unwrap_or_default();
+        // A connection that is kept is trusted by the certificates that it was opened with.
         let key = (host, call.ca_bundle.clone());
         if let Some(client) = self.clients.lock().get(&key) {
             return Ok(client.clone());

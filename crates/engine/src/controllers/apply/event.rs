@@ -115,6 +115,7 @@ async fn count(context: &Context, notice: &Notice, known: Known) -> bool {
         Ok(_) => context.events.0.lock().remember(notice.clone(), known),
         Err(error) if error.is_not_found() => return false,
         Err(error) => {
+            // A second event in its place would say the same once more.
             tracing::warn!("event {} about {} was not counted: {error}", notice.reason, notice.about);
         }
     }

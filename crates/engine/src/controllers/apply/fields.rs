@@ -70,6 +70,8 @@ pub async fn apply(
     let (object, writer) = (intent.object, &context.writer);
     let stored =
         writer.apply_value(object, intent.intent, intent.manager, &guard(object), Mode::Real).await?;
+    // An apply without an effect leaves the version: a value that
+    // the server turns into another looks due in every pass.
     if let (Some(before), Some(after)) = (read, stored["metadata"]["resourceVersion"].as_str())
         && before == after
     {
@@ -86,6 +88,7 @@ pub async fn hand_over(
     handover: &Handover,
     applied: &mut Applied,
 ) -> Result<(), ReconcileError> {
+    // What this pass stored is newer than any copy, and saves a read.
     let own = applied.stored.iter().rposition(|(r, _)| r.gvk == object.gvk && r.key == object.key);
     let mut at_hand = own.and_then(|at| applied.stored.get(at)).map(|(_, stored)| stored.clone());
     for _ in 0..ATTEMPTS {
@@ -106,6 +109,7 @@ pub async fn hand_over(
         let body = json!({ "metadata": { "managedFields": entries } });
         match context.writer.patch_value(object, Part::Main, &body, &unchanged, Mode::Real).await {
             Ok(stored) => {
+                // Later steps and the status begin from it, with its new version.
                 if let Some((_, held)) = own.and_then(|at| applied.stored.get_mut(at)) {
                     *held = stored;
                 }

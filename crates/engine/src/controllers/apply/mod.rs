@@ -54,6 +54,7 @@ impl Failure {
                 words.push(text);
             }
         }
+        // The last one wins, since it ended the pass.
         let shown = last.shown.or_else(|| failures.iter().rev().find_map(|failure| failure.shown));
         Some(Self { shown, error: ReconcileError::failed(format!("[{}]", words.join(", "))) })
     }
@@ -102,6 +103,7 @@ pub async fn apply(context: &Context, about: &ObjectRef, steps: &[Step]) -> Appl
                 failures.push(Failure { shown: step.on_failure.shown, error });
             }
         }
+        // An independent step that failed holds up nothing.
         is_over |= !step.on_failure.is_independent;
     }
     applied.failure = Failure::together(failures);
@@ -131,6 +133,7 @@ async fn perform(
         }
         if step.on_failure.is_undone {
             let created = applied.stored.split_off(before);
+            // Last made, first taken away: later ones may refer to earlier ones.
             for (object, content) in created.iter().rev() {
                 take_away(context, object, content).await;
             }
@@ -148,6 +151,7 @@ async fn send(context: &Context, write: &Write, applied: &mut Applied) -> Result
             applied.stored.push((object.clone(), stored));
         }
         Write::Create { object, content, manager: Some(manager) } => {
+            // Applied, not created: the manager then owns the fields, and can take them away later.
             let stored = writer.apply_value(object, content, manager, &guard(object), Mode::Real).await?;
             applied.stored.push((object.clone(), stored));
         }

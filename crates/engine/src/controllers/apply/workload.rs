@@ -132,6 +132,7 @@ async fn evict(
     pods: &[ObjectKey],
     grace_period_s: Option<u32>,
 ) -> Evictions {
+    // One end for all: a budget that answers slowly must not hold the run for each pod.
     let end = Instant::now() + EVICTIONS_TIMEOUT;
     let mut evictions = Evictions::new();
     for pod in pods {

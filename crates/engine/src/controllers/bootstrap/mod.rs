@@ -78,6 +78,7 @@ impl Reconcile for KubeadmConfigs {
     fn cluster(&self, object: &Arc<KubeadmConfig>) -> Result<Result<Arc<Cluster>, Outcome>, ReconcileError> {
         let owner = config_owner(&self.context.caches, object);
         let named = owner.map(|o| ObjectKey::new(namespace(object.as_ref()), o.machine.spec.cluster_name));
+        // Without an owner nothing is made; a change of its Machine wakes the config.
         Ok(named.and_then(|key| self.context.caches.clusters.get(&key)).ok_or(Outcome::Done))
     }
 
@@ -101,6 +102,8 @@ impl Reconcile for KubeadmConfigs {
         };
         match planned::reads(&observed) {
             Reads::Nothing => {}
+            // The data is stored by now: Secrets are read
+            // again only if another token has to be put in.
             Reads::Token => {
                 observed.token = self.token(&observed).await;
                 if let Some(needed) = planned::rotation_reads(&observed, self.context.clock.now()) {

@@ -28,6 +28,7 @@ impl KubeadmConfigs {
         observed.lock = self.lock(&observed.cluster, &observed.machine).await;
         observed.secret_values = secret_values(client, &observed.config).await?;
         observed.data_secret = get::<Secret>(client, &ObjectKey::of(&observed.config)).await?;
+        // kubeadm's form: six characters, a dot, sixteen characters.
         observed.new_token = format!("{}.{}", rng.suffix(6), rng.suffix(16));
         Ok(())
     }
@@ -53,6 +54,7 @@ impl KubeadmConfigs {
         match self.context.workload.bootstrap_token(&cluster, token_id(token)).await {
             Ok(Some(expires)) => Token::Expires(expires),
             Ok(None) => Token::Missing,
+            // A token that cannot be looked at is not a missing one.
             Err(WorkloadError::NotConnected) => Token::NotAsked,
             Err(error) => Token::Unreadable(error.to_string()),
         }

@@ -104,6 +104,7 @@ impl Reconcile for ControlPlanes {
         let reported = status::write(context, &**before, &after, &OWNED).await?;
         let swept = sweep::at_rest(context, &**before, references(before), reported).await?;
         if applied.failure.is_none() {
+            // What is noted here stands for a pass that did everything that it planned.
             apply::apply(context, &ObjectRef::of(&**before), &decision.notes).await.into_result()?;
         }
         Ok(Ended::of(applied).again_within(swept))

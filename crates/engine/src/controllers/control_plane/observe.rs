@@ -34,6 +34,7 @@ pub async fn observe(
     prepare(context, object, cluster).await;
     let mut observed = observe::control_plane(&context.caches, object, cluster);
     observed.name_suffix = name_suffix(context, &observed);
+    // Only an adoption takes Secrets over; listing them in every pass would be dear.
     if !observed.orphans.is_empty() && !observed.is_deleting() {
         observed.secrets = secrets(context, &ObjectKey::of(&**cluster)).await?;
     }
@@ -41,9 +42,11 @@ pub async fn observe(
         (observed.certificates, observed.unowned_certificates) = certificates(context, &observed).await;
         observed.kubeconfig = stored_kubeconfig(context, &observed).await;
     }
+    // Without an address or a Machine nobody could answer.
     if observed.endpoint().is_some() && !observed.machines.is_empty() {
         observed.workload = workload(context, &ObjectKey::of(&**cluster), &observed).await;
     }
+    // Last: what is asked depends on everything gathered before.
     if context.asking.is_on() {
         observed.in_place = context.asking.nothing_asked();
         observed.in_place = in_place::of_control_plane(context, &observed).await;
@@ -98,6 +101,7 @@ async fn certificates(context: &Context, observed: &Observed) -> (Certificates, 
             Ok(Some(secret)) => {
                 found.push(*purpose);
                 let is_owned = controller_of(&secret).is_some_and(|owner| Some(&owner.uid) == uid);
+                // Secrets of another type were put there by people, and stay theirs.
                 if !is_owned && secret.type_.as_deref() == Some(SECRET_TYPE) {
                     unowned.push(*purpose);
                 }
@@ -226,6 +230,8 @@ async fn with_missed(
 
 fn membership(nodes: &[Node], answer: Result<EtcdView, WorkloadError>) -> Membership {
     match answer {
+        // The member that was asked may be behind: a leader
+        // that its list lacks cannot be relied on.
         Ok(view) if view.members.iter().all(|m| Some(m.id) != view.leader) => Membership::NoLeader,
         Ok(view) => Membership::Known(Members {
             list: view
@@ -235,6 +241,7 @@ fn membership(nodes: &[Node], answer: Result<EtcdView, WorkloadError>) -> Member
                 .collect(),
             leader: view.leader,
         }),
+        // Without control plane Nodes nobody was asked, whatever the error is.
         Err(_) if nodes.is_empty() => Membership::NoNodes,
         Err(WorkloadError::NoEtcdLeader) => Membership::NoLeader,
         Err(WorkloadError::EtcdMembers(cause)) => Membership::ListFailed(cause),

@@ -31,6 +31,7 @@ pub(super) fn triggers(context: &Context) -> Vec<Trigger> {
         Trigger::on(&caches.machines, move |old, new| {
             let Some(machine) = new.or(old) else { return Vec::new() };
             let is_mine = is_control_plane(machine);
+            // A worker matters only by its end.
             if new.is_some() && !is_mine {
                 return Vec::new();
             }

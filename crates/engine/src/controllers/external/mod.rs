@@ -139,6 +139,8 @@ impl Externals {
         let tracked = kinds.entry((group.clone(), kind.clone())).or_insert_with(|| {
             let name = ObjectKey::new("", definition::name_of(group, kind));
             let mut new = Tracked::new(group, kind);
+            // Changes of definitions reach only kinds that
+            // are tracked already, so this one is read here.
             new.redefine(self.0.definitions.get(&name).as_deref(), &self.0.watches);
             new
         });

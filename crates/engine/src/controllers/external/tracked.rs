@@ -60,6 +60,7 @@ impl Tracked {
         let wanted = definition.ok_or_else(|| undefined(&self.group, &self.kind)).and_then(promised);
         match (wanted, &mut self.reading) {
             (Ok((contract, version)), Ok(reading)) if reading.version == version => {
+                // In the same version the copy stays; only its fields are read by another contract.
                 if reading.contract == contract {
                     return None;
                 }
@@ -79,6 +80,7 @@ impl Tracked {
         let gvk: Gvk = definition::gvk(&self.group, version, &self.kind);
         let (late, missed) = (self.listeners.clone(), Arc::clone(&self.missed));
         let watch = watches.start(&gvk, gvk.api_resource(), move || {
+            // Nobody is woken who found the list complete.
             if missed.swap(false, Ordering::Relaxed) {
                 late.kind_turned();
             }

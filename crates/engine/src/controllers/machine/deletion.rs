@@ -21,6 +21,7 @@ impl Machines {
         let mut left = Ended { next: Outcome::Done, failure: None, release: None };
         for _ in 0..TURNS_MAX {
             let before = course(observed, self.context.clock.now());
+            // Each plan sees what the reads before it brought; only the last one's wishes count.
             left = self.turn(observed).await;
             if left.failure.is_some() || left.release.is_some() {
                 break;

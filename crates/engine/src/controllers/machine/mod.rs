@@ -89,6 +89,7 @@ impl Reconcile for Machines {
         }
         let mut ended = Ended::of(applied);
         ended.failure = ended.failure.or(update::failure(&observed).map(ReconcileError::failed));
+        // After the usual phases, as upstream, which runs them in deletion, too.
         if observed.is_deleting() {
             let left = self.leave(&mut observed).await;
             ended = Ended { failure: ended.failure.or(left.failure), ..left };

@@ -35,6 +35,7 @@ impl Machines {
         let mut observed = observe::machine(&context.caches, machine, cluster, probe);
         observed.graces = context.graces;
         observed.synced_keys = Arc::clone(&context.synced_keys);
+        // Of the Machine alone: copying all Nodes in each run made the cost grow with their square.
         observed.node = self.node(&observed, &cluster_key).await;
         observed.named_node = self.named_node(&observed, &cluster_key).await;
         in_place::go_on(context, &mut observed).await;
@@ -71,6 +72,7 @@ impl Machines {
         match self.context.workload.node(cluster, name).await {
             Ok(Some(node)) if provider_id(&node) == Some(id) => NodeReading::Found(node),
             Ok(_) => NodeReading::NotFound,
+            // An API that does not answer proves no deletion.
             Err(WorkloadError::Unreachable(why)) => {
                 tracing::debug!(%cluster, "whether Node {name} exists is not known: {why}");
                 NodeReading::NotConnected
@@ -150,6 +152,7 @@ impl Machines {
     fn drain_rules(&self, namespace: &str) -> Result<Vec<Arc<MachineDrainRule>>, String> {
         let rules = &self.context.caches.machine_drain_rules;
         match rules.unreadable().into_iter().find(|(key, _)| key.namespace == namespace) {
+            // A rule that cannot be read may forbid to drain a pod: without it nothing is evicted.
             Some((key, error)) => Err(format!("MachineDrainRule {key}: {error}")),
             None => Ok(rules.in_namespace(namespace)),
         }

@@ -29,6 +29,7 @@ pub(super) fn triggers(context: &Context) -> Vec<Trigger> {
         }),
         // A MachineSet follows its MachineDeployment, and Machines are compared with both.
         Trigger::on(&caches.machine_deployments, move |old, new| {
+            // The status of a MachineDeployment follows its Machines, and must not wake them.
             let turned = new.filter(|n| old.is_none_or(|o| o.metadata.generation != n.metadata.generation));
             turned.map(|deployment| keys_of(&of_deployment(&on_deployment, deployment))).unwrap_or_default()
         }),
