@@ -75,6 +75,7 @@ pub fn to_internal(kind: DocumentKind, version: &str, mut value: Value) -> Value
             if let Some(flags) = find(&mut value, path)
                 && let Value::Object(map) = flags
             {
+                // Maps are sorted by name, as kubeadm's own conversion does it.
                 *flags = Value::Array(map.iter().map(|(name, value)| flag(name, value)).collect());
             }
         }
@@ -153,6 +154,7 @@ fn as_map(items: &[Value], path: &str) -> Result<Map<String, Value>, ConvertErro
     let mut seen = BTreeSet::new();
     for item in items {
         let name = item["name"].as_str().unwrap_or_default();
+        // A map keeps one value of a name: the other one would be lost without a word.
         if !seen.insert(name) {
             return Err(ConvertError::Duplicate { path: path.to_owned(), name: name.to_owned() });
         }

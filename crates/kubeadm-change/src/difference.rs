@@ -84,6 +84,7 @@ impl Walk {
                     self.add(path, old, new, None);
                 }
             }
+            // Lists that are replaced as a whole are compared here as one value.
             scalar => {
                 let default = field.and_then(|field| field.default.as_deref());
                 if !self.same(old, new, scalar, default) && !self.is_spelled(path, old, new) {
@@ -298,6 +299,7 @@ pub fn without_secrets(value: &Value) -> Value {
         Value::Object(map) => {
             let mut shown: Map<String, Value> =
                 map.iter().map(|(key, v)| (key.clone(), without_secrets(v))).collect();
+            // Secrets are known by the names of their fields: the map does not know its own path.
             for field in SECRET_FIELDS.iter().filter(|field| map.contains_key(**field)) {
                 shown.insert((*field).to_owned(), HIDDEN.into());
             }
@@ -319,6 +321,7 @@ fn shown(path: &FieldPath, value: &Value) -> String {
     if is_absent(value) {
         return "(none)".to_owned();
     }
+    // Whether a secret is there may be seen; its value may not.
     if is_secret(path) {
         return HIDDEN.to_owned();
     }

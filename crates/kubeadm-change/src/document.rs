@@ -182,6 +182,7 @@ fn take_config_map(located: &Located, origin: &Origin, inputs: &mut Inputs, erro
         inputs.objects.push(located.value());
         return;
     };
+    // The versions become part of the plan's id, and the precondition of what is written.
     inputs.versions.insert(name.to_owned(), metadata("resourceVersion").unwrap_or_default().to_owned());
     let Some(text) = located.get("data").and_then(|data| data.get(key)).and_then(Located::text) else {
         let message = format!("ConfigMap kube-system/{name} has no key {key}: it was not written by kubeadm");

@@ -75,6 +75,7 @@ impl ClusterFacts {
         let release = version.and_then(Release::of);
         Self {
             minor,
+            // kubeadm's default is a local etcd, also where no document is there.
             has_local_etcd: cluster.is_none_or(|value| value["etcd"]["external"].is_null()),
             has_cloud_provider: has_cloud_provider(cluster, &nodes, &control_plane),
             managed_by: if is_managed { ManagedBy::ControlPlane } else { ManagedBy::Kubeadm },

@@ -121,6 +121,7 @@ fn keep_initial_cluster(configuration: &mut Value, host: &HostFacts, version: &s
     let members = host.joined_members.join(",");
     for (name, value) in [("initial-cluster", members.as_str()), ("initial-cluster-state", "existing")] {
         match arguments {
+            // What the user gives for these flags stays.
             Value::Array(list) if list.iter().all(|argument| argument["name"] != name) => {
                 list.push(json!({"name": name, "value": value}));
             }

@@ -75,6 +75,7 @@ impl HostNeeds {
     fn other_release(&self, answer: &str) -> Option<String> {
         let wanted = self.kubeadm?;
         let version = answer.lines().find(|line| line.starts_with("v1."))?.trim();
+        // Patch releases may differ: the rules of what kubeadm writes belong to the minor one.
         let is_other = Release::of(version).is_none_or(|release| release.minor != wanted.minor);
         is_other.then(|| {
             format!(

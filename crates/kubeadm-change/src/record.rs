@@ -150,6 +150,7 @@ impl ChangeRecord {
             data.extend(keys("before.", &replaced.before));
             data.extend(keys("after.", &replaced.after));
         }
+        // The record has texts and flags only, which JSON can always say.
         data.insert(KEY.to_owned(), serde_json::to_string_pretty(self).unwrap_or_default().into());
         data.extend(self.before.iter().map(|(name, text)| (format!("before.{name}"), json!(text))));
         data.extend(self.after.iter().map(|(name, text)| (format!("after.{name}"), json!(text))));
@@ -279,6 +280,7 @@ fn wanted(
     };
     let (old, new) = (read(from)?, read(to)?);
     let documents = old.documents.iter().filter_map(|before| {
+        // A document on one side alone was not there to be changed.
         let after = new.document(before.kind)?;
         Some(WantedDocument {
             kind: before.kind,

@@ -29,6 +29,7 @@ pub struct RolloutPart {
 /// Cuts the request down to its first rollout.
 pub(super) fn first(target: &mut WantedDocuments) -> Option<RolloutPart> {
     let cluster = target.document_mut(DocumentKind::Cluster)?;
+    // kubeadm's own values count as stored: a request may name them without changing anything.
     let defaults = Defaults::of(&cluster.old)?;
     let (mut now, mut next) = (Vec::new(), Vec::new());
     keys(&cluster.old, &mut cluster.new, &defaults, &mut now, &mut next);

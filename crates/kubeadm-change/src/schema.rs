@@ -64,6 +64,7 @@ impl FieldType {
     /// Does this version of the kubeadm API have it?
     pub fn is_in(&self, version: &str) -> bool {
         match self.only_in.as_deref() {
+            // What came with v1beta4 is in the versions after it, too.
             Some(V1BETA4) => version != V1BETA3,
             Some(only) => version == only,
             None => true,
@@ -121,6 +122,7 @@ impl Schema {
                 }
                 (Type::Map(inner), PathStep::Field(_))
                 | (Type::List(inner, _), PathStep::Item(_) | PathStep::Index(_)) => *inner,
+                // Below a field whose form is not known every path may exist.
                 (Type::Any, _) => Type::Any,
                 _ => return Err(unknown()),
             };
@@ -153,6 +155,7 @@ impl Schema {
 }
 
 fn parse_field(text: &str) -> Result<FieldType, String> {
+    // From the end: each mark stands behind those that are taken off later.
     let (text, default) = match text.split_once(" = ") {
         Some((text, default)) => (text, Some(default.to_owned())),
         None => (text, None),

@@ -35,6 +35,7 @@ fn copied_kubelet(plan: &str) -> CommandLine {
 }
 
 fn without_old() -> CommandLine {
+    // By time: the id of a plan says nothing of its age.
     let old = format!("ls -dt /etc/kubernetes/tmp/capstan-* | tail -n +{} | xargs -r rm -rf", KEPT_MAX + 1);
     CommandLine::of("sh -c {}", [&old])
 }

@@ -77,6 +77,7 @@ fn number(n: u64) -> usize {
 
 fn not_yaml(error: &serde_saphyr::Error) -> NotYaml {
     let (line, column) = error.location().map_or((1, 1), |at| (number(at.line()), number(at.column())));
+    // One line of it: the place is said apart, and a snippet would repeat the text.
     let why = error.without_snippet().to_string();
     let why = why.lines().next().unwrap_or_default();
     let why = why.rsplit_once(" at line ").map_or(why, |(why, _)| why).to_owned();
@@ -221,6 +222,7 @@ fn integer(text: &str) -> Option<Value> {
         _ if lower.len() > 1 && lower.starts_with('0') => (8, &lower[1..]),
         _ => (10, lower.as_str()),
     };
+    // `from_str_radix` takes a sign of its own, and `+-1` is not a number.
     if !digits.starts_with(|c: char| c.is_ascii_alphanumeric()) {
         return None;
     }
@@ -232,6 +234,7 @@ fn integer(text: &str) -> Option<Value> {
 
 fn float(text: &str) -> Option<Value> {
     let body = text.strip_prefix(['-', '+']).unwrap_or(text);
+    // Rust's parser would read `inf` and `nan` as well.
     let allowed = body.chars().all(|c| c.is_ascii_digit() || matches!(c, '.' | 'e' | 'E' | '+' | '-'));
     if !allowed || !body.contains(|c: char| c.is_ascii_digit()) {
         return None;

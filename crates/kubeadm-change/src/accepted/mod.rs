@@ -56,6 +56,7 @@ pub fn refused_flags(cluster: &Value, minor: Option<u64>, etcd: Option<u64>) -> 
         let given = given(cluster, folder);
         let mut names: Vec<&str> = given.iter().map(|(name, _)| name.as_str()).collect();
         names.sort_unstable();
+        // A flag that stands several times is refused once, by the first of its values that is wrong.
         names.dedup();
         for name in names {
             let values = given.iter().filter(|(known, _)| known == name).map(|(_, value)| value.as_str());

@@ -94,6 +94,7 @@ fn authorization(given: &Given) -> Option<(Vec<String>, NotAccepted)> {
     }
     let problem =
         format!("kube-apiserver does not start with authorization-config beside {}.", others.join(", "));
+    // Named too: a change of either flag leads to the refusal.
     others.push("authorization-config");
     Some(found(&others, problem, "Take the others away in the same change."))
 }

@@ -102,6 +102,7 @@ impl Kubelet<'_> {
         let low = self.number("imageGCLowThresholdPercent", LOW_PERCENT);
         let message = format!("has to be below imageGCHighThresholdPercent: {low} is not below {high}");
         self.refuse_if(low >= high, "imageGCLowThresholdPercent", &message);
+        // Zero gets the default, in the kubelet as here.
         let least = Some(self.number("imageMinimumGCAge", 0.0)).filter(|age| *age != 0.0);
         let most = self.number("imageMaximumGCAge", 0.0);
         let is_short = most > 0.0 && most <= least.unwrap_or(IMAGE_MINIMUM_AGE_NS);

@@ -279,6 +279,7 @@ impl Walk<'_> {
             Type::Text => value.is_string(),
             Type::Bool => value.is_boolean(),
             Type::Integer => {
+                // JSON stands between YAML and Go, and 5.0 is 5 in it.
                 value.is_i64() || value.is_u64() || value.as_f64().is_some_and(|n| n.fract() == 0.0)
             }
             Type::Float => value.is_number(),

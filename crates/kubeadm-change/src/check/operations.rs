@@ -205,6 +205,7 @@ impl DocumentCheck<'_> {
             self.refuse("discovery", "has to have one of bootstrapToken and file, and not both");
         }
         let tls = ["discovery", "tlsBootstrapToken"];
+        // Without one of both kubeadm does not look at this token.
         if self.text(&tls).is_some_and(|token| !is_token(token)) && (token || file) {
             self.refuse(&tls.join("."), TOKEN);
         }

@@ -246,6 +246,7 @@ impl DocumentCheck<'_> {
             self.error(&algorithm, &format!("one of {}", ALGORITHMS.join(", ")));
         }
         let version = ["kubernetesVersion"];
+        // kubeadm looks labels such as `stable-1` up itself.
         let is_label = |text: &str| !text.starts_with(|c: char| c == 'v' || c.is_ascii_digit());
         if self.text(&version).is_some_and(|text| {
             !is_label(text) && Release::of(text).is_none_or(|_| text.matches('.').count() < 2)
@@ -294,6 +295,8 @@ impl DocumentCheck<'_> {
         for (index, volume) in volumes.iter().enumerate() {
             let text = |field: &str| volume[field].as_str().unwrap_or_default();
             let (name, path) = (text("name"), format!("{at}.extraVolumes[{index}]"));
+            // Volumes of folders of authorities are named after their paths, which differ between
+            // distributions.
             if OWN_VOLUMES.contains(&name) || name.starts_with("etc-pki") {
                 let message = format!(
                     "{path} is named `{name}`, which kubeadm uses itself: it takes the place of that volume"

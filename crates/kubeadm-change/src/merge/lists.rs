@@ -58,6 +58,7 @@ impl Merger<'_> {
             patch.iter().map(|item| entry(path, item, keys)).collect::<Result<_, _>>()?;
         let replaces = entries.iter().any(|e| matches!(e, Entry::Replace));
         let mut rest: Vec<Value> = if replaces { Vec::new() } else { live.to_vec() };
+        // Before anything is taken out: the stored order decides where what is left goes.
         let order: Vec<Identity> = rest.iter().filter_map(|item| key_of(item, keys)).collect();
         let mut named = Vec::new();
         for entry in entries {

@@ -83,9 +83,12 @@ impl Merger<'_> {
         type_: &Type,
     ) -> Result<Map<String, Value>, MergeError> {
         if let Some(directive) = patch.get(PATCH) {
+            // The directive decides about the whole map: `$retainKeys` beside it has no meaning.
             return self.directive(path, directive, patch, type_);
         }
         let mut result = retained(path, base, patch)?;
+        // Maps are sorted here, and `$` stands before letters: directives of a list come before the
+        // list itself.
         for (name, value) in patch.iter().filter(|(name, _)| *name != RETAIN) {
             if let Some(list) = name.strip_prefix(DELETE_FROM) {
                 remove_scalars(&path.field(list), &mut result, list, value)?;

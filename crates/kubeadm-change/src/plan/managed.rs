@@ -25,6 +25,7 @@ pub(super) fn translate(
 ) -> Option<Value> {
     let object = readable(inputs);
     for judged in judged.iter_mut() {
+        // The field's own rules first: their reasons say more than that the object was not read.
         restrict(judged);
         match object {
             None if judged.change.kind == DocumentKind::Cluster => without_object(inputs, judged),

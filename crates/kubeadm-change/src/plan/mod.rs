@@ -309,6 +309,7 @@ fn state(plan: &ChangePlan, options: &PlanOptions) -> PlanState {
     let blocks = |judged: &JudgedChange| {
         judged.finding.verdict == Judgement::Block && !(options.force && judged.finding.forceable)
     };
+    // Before the documents are judged: a block says what to do instead.
     if judged.iter().any(blocks) {
         return PlanState::Blocked;
     }

@@ -125,6 +125,8 @@ pub(super) fn controller_manager(settings: &ClusterSettings<'_>, host: &HostFact
 
 fn controller_manager_flags(settings: &ClusterSettings<'_>, host: &HostFacts, kubeconfig: &str) -> Flags {
     let file = |name: &str| settings.certificate(name);
+    // Empty paths keep the signing controller from starting, as kubeadm wants it with an external
+    // authority.
     let signing = |name: &str| if host.external_ca { String::new() } else { settings.certificate(name) };
     let text = |text: &str| text.to_owned();
     let mut found = vec![
@@ -143,6 +145,7 @@ fn controller_manager_flags(settings: &ClusterSettings<'_>, host: &HostFacts, ku
         ("controllers", text("*,bootstrapsigner,tokencleaner")),
         ("cluster-name", text(settings.cluster_name())),
     ];
+    // kubeadm gives the range of Services only together with that of pods.
     if let Some(pods) = settings.text(&["networking", "podSubnet"]) {
         found.push(("allocate-node-cidrs", text("true")));
         found.push(("cluster-cidr", text(pods)));
@@ -194,6 +197,7 @@ fn certificate_volumes(settings: &ClusterSettings<'_>, host: &HostFacts) -> Volu
     volumes.add_same(CA_VOLUME.0, CA_VOLUME.1, true, DIRECTORY_OR_CREATE);
     let known: &[&str] =
         if settings.release.mounts_pki_whole() { &CA_FOLDERS_BEFORE_31 } else { &CA_FOLDERS };
+    // Links in /etc/ssl/certs lead into these folders: kubeadm mounts those that the host has.
     for folder in known.iter().filter(|folder| host.ca_folders.iter().any(|there| there == *folder)) {
         volumes.add_same(&folder[1..].replace('/', "-"), folder, true, DIRECTORY_OR_CREATE);
     }

@@ -67,6 +67,7 @@ pub(super) fn last<'f>(flags: &'f [UserFlag], name: &str) -> Option<&'f UserFlag
 /// Every own flag whose name the user gives is dropped, or merged with it; the rest and the user's follow the program's name. One
 /// that is merged with nothing is left out.
 pub(super) fn command(release: Release, program: &str, own: Flags, user: &[UserFlag]) -> Vec<String> {
+    // kubeadm drops its own flag as soon as the user gives that name; only a `mergeMethod` keeps its value.
     let merged = |(name, value): (String, String)| match last(user, &name) {
         None => Some((name, value)),
         Some(flag) => flag.is_merged().then(|| (name, flag.over(&value))),

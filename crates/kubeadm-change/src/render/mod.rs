@@ -165,6 +165,7 @@ impl<'c> ClusterSettings<'c> {
         let text = value["kubernetesVersion"].as_str().unwrap_or_default();
         let own = Release::of(text).ok_or_else(|| RenderError::Version(text.to_owned()))?;
         let names = |path: [&str; 3]| {
+            // Both paths have one length, so an empty name stands for no step.
             let tag = path.iter().filter(|name| !name.is_empty()).try_fold(value, |at, name| at.get(*name));
             tag.and_then(Value::as_str).is_some_and(|tag| !tag.is_empty())
         };
@@ -172,6 +173,8 @@ impl<'c> ClusterSettings<'c> {
             etcd: !names(["etcd", "local", "imageTag"]),
             coredns: !names(["dns", "imageTag", ""]),
         };
+        // A kubeadm may be ahead of its cluster: it writes by its own rules, and etcd's image by
+        // the cluster's version.
         Ok(Self { value, release: kubeadm.unwrap_or(own), kubernetes_minor: own.minor, keeps })
     }
 

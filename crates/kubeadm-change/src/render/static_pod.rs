@@ -71,6 +71,7 @@ impl Volumes {
         let volume =
             Volume { name: name.to_owned(), host_path: host_path.to_owned(), type_: type_.to_owned() };
         let mount = Mount { name: name.to_owned(), mount_path: mount_path.to_owned(), read_only };
+        // The user's volumes come last: one with the name of kubeadm's own takes its place.
         self.0.insert(name.to_owned(), (volume, mount));
     }
 
@@ -105,9 +106,11 @@ pub(super) fn environment(
             variables.insert(name.clone(), json!({"name": name, "value": value}));
         }
     }
+    // Older kubeadms read no version of the API that has variables.
     let user = list.filter(|_| settings.release.reads_extra_envs()).and_then(Value::as_array);
     for variable in user.into_iter().flatten() {
         let name = variable["name"].as_str().unwrap_or_default();
+        // After those of the shell, which the configuration overrules.
         variables.insert(name.to_owned(), as_written(variable));
     }
     variables.into_values().collect()

@@ -302,6 +302,7 @@ fn keep(old: &Value, new: &mut Value, field: &str, kept: &mut Vec<String>) {
     for step in &steps {
         let Value::Object(map) = at else { return };
         at = map.entry((*step).to_owned()).or_insert(Value::Null);
+        // Maps on the way are made here; what stands at the last step is left to `fill`.
         if at.is_null() && step != steps.last().unwrap_or(&"") {
             *at = Value::Object(Map::new());
         }
@@ -333,6 +334,7 @@ fn set(target: &mut WantedDocuments, text: &str) -> Result<(), String> {
     let type_ = Schema::embedded()
         .type_at(kind.name(), &path)
         .map_err(|unknown| format!("{unknown} is not a field of {}", kind.name()))?;
+    // In braces stands the whole entry of a flag, such as with a `mergeMethod`.
     let value = if is_flag(kind, &path) && !value.starts_with('{') {
         flag_value(value)
     } else {
@@ -371,6 +373,7 @@ fn document_of(path: &FieldPath) -> Result<(DocumentKind, FieldPath), String> {
     let Some(PathStep::Field(first)) = path.0.first() else {
         return Err("expected a field first".to_owned());
     };
+    // Names of kinds begin with a capital and names of fields do not, so that none is both.
     if let Some(kind) = DocumentKind::named(first) {
         return Ok((kind, FieldPath(path.0[1..].to_vec())));
     }
@@ -431,6 +434,7 @@ fn typed(text: &str, type_: &Type) -> Result<Value, String> {
         return Ok(Value::Null);
     }
     match type_ {
+        // What was typed stays as it is: YAML would make numbers of `1.30` and `0644`.
         Type::Text | Type::Duration | Type::Quantity => Ok(text.into()),
         _ => {
             let mut found = yaml::read(text).map_err(|error| error.to_string())?;
@@ -445,6 +449,7 @@ fn typed(text: &str, type_: &Type) -> Result<Value, String> {
 /// The patch that has `value` at `path`.
 fn nested(kind: DocumentKind, path: &FieldPath, value: Value) -> Result<Value, String> {
     let mut patch = value;
+    // From the end of the path: each step wraps what is below it.
     for at in (0..path.0.len()).rev() {
         let above = FieldPath(path.0[..at].to_vec());
         let key = match &path.0[at] {

@@ -141,6 +141,7 @@ impl Test {
                 None => is_shortened_below(sides, limit),
             },
             Self::BelowDatabase => {
+                // Without a look at etcd the size is not known, and nothing can be said.
                 let size = facts.etcd_database_bytes.and_then(|bytes| quantity_milli(&bytes.to_string()));
                 amount(&sides.new).zip(size).is_some_and(|(new, size)| new < size)
             }
