@@ -345,6 +345,7 @@ impl ApiServer {
             let (body, parts) = (collect(body).await, parts.clone());
             handler::handle(Asked { registry, lines, documents, who, parts, body, in_process }).await
         };
+        // What was handed to the store by then may still be written, as with kube-apiserver.
         let reply = tokio::time::timeout(REQUEST_TIMEOUT, work).await.unwrap_or_else(|_| {
             Failure::timeout("request did not complete within the allotted timeout").into()
         });
@@ -471,6 +472,8 @@ fn renewed(
         Some(old) => {
             let labels = definition["metadata"]["labels"].clone();
             let annotations = definition["metadata"]["annotations"].clone();
+            // Finalizers, uid and times are the cluster's; labels and annotations are the
+            // program's.
             definition["metadata"] = old["metadata"].clone();
             for (field, value) in [("labels", labels), ("annotations", annotations)] {
                 if !value.is_null() {

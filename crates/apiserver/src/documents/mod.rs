@@ -89,6 +89,7 @@ pub async fn answer(site: Site<'_>, path: &str, parts: &Parts, query: &Query) ->
             return Ok(made.map_or_else(not_found, |document| tagged(document, AGGREGATED, known)));
         }
         ["api" | "apis"] => {
+            // The aggregated form has the same address, so a cache has to look at `Accept`.
             vary = true;
             let host = header(header::HOST);
             Some(if path == "api" { discovery::core_versions(host) } else { discovery::group_list(catalog) })
@@ -194,6 +195,7 @@ fn openapi_hash(catalog: &Catalog, group: &str, version: &str) -> String {
     let tags: Vec<String> = shown(catalog, group, version)
         .map(|r| match &r.strategy {
             Strategy::Custom(custom) => format!("{} {:x}", r.kind, custom.schema_tag),
+            // Built-in schemas change only with the program.
             _ => format!("{} {}", r.kind, env!("CARGO_PKG_VERSION")),
         })
         .collect();
@@ -237,6 +239,7 @@ impl Site<'_> {
         if shown(catalog, group, version).next().is_none() {
             return Ok(not_found());
         }
+        // A future does nothing before it is driven, so a document that is kept costs no reading.
         let work = openapi_of(self.registry.clone(), catalog.clone(), (group.to_owned(), version.to_owned()));
         let make = || async { self.registry.offload.drive(self.lane, work).await? };
         let made = self.kept.get(catalog, &format!("openapi {path}"), make).await?;
@@ -290,9 +293,11 @@ async fn openapi_of(
 async fn published_schema(registry: &Registry, resource: &Resource) -> Result<Option<Value>, Failure> {
     let Strategy::Custom(custom) = &resource.strategy else { return Ok(None) };
     let key = format!("/registry/{CRD_GROUP}/{CRD_PLURAL}/{}", custom.definition);
+    // The definition can be deleted while this catalogue is still in use.
     let Some(entry) = registry.store.get(&key).await? else { return Ok(None) };
     let mut definition = Record::read(&entry)?.value()?;
     let versions = definition.pointer_mut("/spec/versions").and_then(Value::as_array_mut);
     let version = versions.into_iter().flatten().find(|v| v["name"] == resource.version.as_str());
+    // Taken and not copied: schemas are by far the largest part of a definition.
     Ok(version.map(|version| version["schema"]["openAPIV3Schema"].take()))
 }

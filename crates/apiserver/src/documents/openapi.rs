@@ -224,6 +224,7 @@ fn mark_merge_lists(component: &mut Value, kind: &str, path: &str) {
             continue;
         };
         property.insert("x-kubernetes-patch-strategy".to_owned(), json!("merge"));
+        // A set of scalars merges without a key.
         if !key.is_empty() {
             property.insert("x-kubernetes-patch-merge-key".to_owned(), json!(key));
         }
@@ -235,6 +236,7 @@ fn add_referenced(schemas: &mut Map<String, Value>) {
     let mut wanted = BTreeSet::new();
     schemas.values().for_each(|schema| references(schema, &mut wanted));
     while let Some(name) = wanted.pop_first() {
+        // A definition that refers to itself, also through others, ends here.
         if schemas.contains_key(&name) {
             continue;
         }

@@ -95,6 +95,7 @@ async fn any_bound_role_covers(
 fn is_built_in(who: &Identity, attributes: ResourceAttributes<'_>) -> bool {
     let Some((_, lease)) = BUILT_IN.iter().find(|(user, _)| *user == who.user) else { return false };
     let is_lease = (attributes.group, attributes.resource) == ("coordination.k8s.io", "leases");
+    // Whoever creates names the object in the body, which is not judged here.
     let own = attributes.name == *lease && matches!(attributes.verb, "get" | "update");
     is_lease && (attributes.verb == "create" || own)
 }
@@ -152,6 +153,7 @@ async fn rules(registry: &Registry, role: &RoleRef, namespace: &str) -> Result<V
         let found = named::<ClusterRole>(registry, "clusterroles", "", &role.name).await?;
         found.and_then(|found| found.rules)
     } else {
+        // A binding of the cluster that names a Role finds none: every Role lies in a namespace.
         let found = named::<Role>(registry, "roles", namespace, &role.name).await?;
         found.and_then(|found| found.rules)
     };

@@ -83,6 +83,7 @@ async fn allowed(spec: &Value, who: &Identity, registry: &Registry) -> Result<bo
                 namespace: &namespace,
                 name: &name,
             };
+            // Roles in the store are read only when no group gives the right.
             Ok(by_role || rbac::allows(registry, who, attributes).await?)
         }
         (Value::Null, path) if !path.is_null() => {

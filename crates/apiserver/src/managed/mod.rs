@@ -69,6 +69,7 @@ static NEVER_OWNED: LazyLock<PathSet> = LazyLock::new(|| {
     PathSet::of_fields(&[
         &["apiVersion"],
         &["kind"],
+        // Paths are taken away as they are: this one leaves labels and annotations below it.
         &["metadata"],
         &["metadata", "name"],
         &["metadata", "namespace"],

@@ -24,7 +24,8 @@ impl PathSet {
     /// From branches in any order, each step once.
     pub fn from_branches(mut branches: Vec<Branch>) -> Self {
         branches.retain(|branch| branch.member || !branch.below.is_empty());
-        // Most lists come sorted, and are left as they are.
+        // Most lists come sorted, and are left as they are; equal neighbours have to be joined, so
+        // the order is a strict one.
         if !branches.is_sorted_by(|a, b| a.step < b.step) {
             branches.sort_by(|a, b| a.step.cmp(&b.step));
             branches = joined(branches);

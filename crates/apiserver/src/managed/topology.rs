@@ -130,6 +130,7 @@ impl<'a> MapForm<'a> {
     pub fn field(self, name: &str) -> Option<Shape<'a>> {
         let Some(node) = self.0 else { return Some(Shape::Deduced) };
         match name {
+            // Metadata is that of every object, whatever a schema declares of it.
             "metadata" if node.embedded => return Some(Shape::Schema(native::metadata())),
             "apiVersion" | "kind" if node.embedded => return Some(Shape::Text),
             _ => {}
@@ -182,6 +183,7 @@ impl<'a> ListForm<'a> {
                 self.keys
             ));
         }
+        // `k:` in `fieldsV1` lists keys in this order, and equal keys must compare as equal.
         keys.sort();
         Ok(Element::Keys(keys))
     }
@@ -206,6 +208,7 @@ fn set_step(item: &Value) -> Result<Element, String> {
         Value::Null => Err("associative list without keys has an element that's an explicit null".to_owned()),
         Value::Object(_) => Err("associative list without keys has an element that's a map type".to_owned()),
         Value::Array(_) => Err("not supported: associative list with lists as elements".to_owned()),
+        // Collections are refused above, so this is a scalar.
         scalar => Ok(Element::Value(Scalar::of(scalar).unwrap_or(Scalar::Null))),
     }
 }

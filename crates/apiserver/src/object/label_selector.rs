@@ -94,6 +94,7 @@ fn scan(text: &str) -> Vec<Token> {
     let mut rest = text.trim_start_matches(is_space);
     while let Some(first) = rest.chars().next() {
         let length = if is_symbol(first) {
+            // Each of these characters is a symbol by itself, so one is found.
             let symbol = SYMBOLS.iter().find(|s| rest.starts_with(**s)).copied().unwrap_or("=");
             tokens.push(Token::Symbol(symbol));
             symbol.len()

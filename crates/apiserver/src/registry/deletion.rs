@@ -169,6 +169,7 @@ impl Registry {
             let why = "this namespace may not be deleted";
             return Err(Failure::forbidden("", "namespaces", subject.name, why));
         }
+        // A conflict begins anew: what was judged must hold for the object that is removed.
         loop {
             let entry = self.entry(subject).await?;
             let Ok((record, metadata)) = Record::read(&entry).and_then(|r| r.metadata().map(|m| (r, m)))
@@ -201,6 +202,7 @@ impl Registry {
             let write = WriteOptions { dry_run, held, ..WriteOptions::default() };
             let revised = Revised { object, managed: record.managed.clone() };
             if let Some(mut written) = self.commit(subject, &entry, &record, revised, write).await? {
+                // Managed fields are kept beside the object, and the answer shows them.
                 if let Some(managed) = record.managed_fields()? {
                     object::set(&mut written.object, "managedFields", managed);
                 }

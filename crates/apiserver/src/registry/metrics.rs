@@ -34,6 +34,7 @@ impl Metrics {
     pub fn text(&self, revision: Revision, resources: usize) -> String {
         let mut text = String::new();
         let mut number = |name: &str, kind: &str, help: &str, samples: &[(String, u64)]| {
+            // Writing to a `String` cannot fail.
             let _ = write!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
             for (labels, value) in samples {
                 let _ = writeln!(text, "{name}{labels} {value}");

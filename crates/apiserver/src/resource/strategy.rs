@@ -180,7 +180,9 @@ impl Resource {
         }
         match self.strategy {
             Strategy::Namespace => {
+                // Finalizers of a namespace change through `finalize` alone.
                 copy_field(object, old, "spec");
+                // Upstream's defaulting puts the label back whenever a client leaves it out.
                 label_namespace(object);
             }
             Strategy::Secret => config_data::prepare_secret(object),

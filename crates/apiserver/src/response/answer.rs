@@ -20,6 +20,7 @@ fn write_whole(out: &mut Vec<u8>, resource: &Resource, record: &Record, bare: bo
         return Ok(());
     }
     let mut object = present(resource, record)?;
+    // Managed fields are kept beside the object, so its value comes without them.
     if let Some(managed) = record.managed_fields()? {
         object::set(&mut object, "managedFields", managed);
     }
@@ -93,6 +94,7 @@ pub fn written(
     form: Form,
     now: Timestamp,
 ) -> Result<Bytes, Failure> {
+    // The way over the stored form gives the text that a read gives later, managed fields included.
     let revision = object::text(object, "resourceVersion").parse().unwrap_or(0);
     let record = object::encode(object, managed, 0).map(|bytes| Record::decode(&bytes, revision))?;
     let mut text = Vec::new();

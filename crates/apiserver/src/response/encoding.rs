@@ -35,6 +35,7 @@ pub async fn response(mut reply: Reply, request: &Parts, offload: &Offload, lane
     let mut turnover = None;
     let body = match reply.body {
         Payload::Switch(port) => {
+            // Extensions have to be `Clone`, which a connection is not.
             turnover = Some(Turnover(Arc::new(Mutex::new(Some(port)))));
             empty()
         }
@@ -53,6 +54,7 @@ pub async fn response(mut reply: Reply, request: &Parts, offload: &Offload, lane
     let mut response = Response::new(body);
     *response.status_mut() = reply.code;
     *response.headers_mut() = reply.headers;
+    // Only whoever serves the connection can turn it over, once the head is sent.
     turnover.map(|turnover| response.extensions_mut().insert(turnover));
     response
 }
@@ -65,6 +67,7 @@ fn whole(formed: FormedBody, request: &Parts, code: StatusCode, headers: &mut ht
     if matches!(code, StatusCode::NOT_MODIFIED) {
         headers.remove(header::CONTENT_LENGTH);
     }
+    // To HEAD the length is announced that GET would send.
     if request.method == Method::HEAD { empty() } else { Full::new(bytes).boxed_unsync() }
 }
 
@@ -98,6 +101,7 @@ async fn formed_apart(bytes: Bytes, form: BodyForm, offload: &Offload, lane: Lan
     }
     let plain = bytes.clone();
     let made = offload.run(lane, move || formed(bytes, form)).await;
+    // Every client reads the plain body, so it stands in when the work could not be done.
     made.unwrap_or(FormedBody { bytes: plain, yaml: false, packed: false, large: false })
 }
 
@@ -145,6 +149,7 @@ fn wants_indent(request: &Parts, accept: &str) -> bool {
             let agent = text(request, header::USER_AGENT);
             negotiate::wants_indent(accept) || FOR_PEOPLE.iter().any(|program| agent.starts_with(program))
         }
+        // Go's `ParseBool` takes exactly these for true.
         flag => matches!(flag, "1" | "t" | "T" | "true" | "TRUE" | "True"),
     }
 }
@@ -174,6 +179,7 @@ fn indented(json: &[u8]) -> Vec<u8> {
             }
             b'}' | b']' => {
                 depth = depth.saturating_sub(1);
+                // At the start the index wraps beyond the end, where there is nothing.
                 if !matches!(json.get(at.wrapping_sub(1)), Some(b'{' | b'[')) {
                     line(&mut out, depth);
                 }

@@ -58,6 +58,7 @@ impl State {
             Some(metadata) => metadata,
             None => {
                 let metadata = self.record.metadata()?;
+                // `get_or_init` takes nothing that can fail, so the metadata is read before.
                 self.metadata.get_or_init(|| metadata)
             }
         };
@@ -168,6 +169,7 @@ impl Cache {
         self.bytes += shown.weight();
         self.shown.insert(id.clone(), shown);
         self.order.push_back(id);
+        // The newest stays even when it alone is too heavy: every watcher is about to ask for it.
         while self.order.len() > 1 && (self.order.len() > KEPT || self.bytes > KEPT_BYTES) {
             let Some(oldest) = self.order.pop_front() else { break };
             self.bytes -= self.shown.remove(&oldest).map_or(0, |shown| shown.weight());

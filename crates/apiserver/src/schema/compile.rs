@@ -41,6 +41,7 @@ fn with_rules(schema: &Value, at: &str) -> Result<(Node, Vec<Cause>), Vec<Cause>
         root.finish();
         default_fits(&root, at, false, &mut causes);
     }
+    // Keywords are judged even when the structure is wrong, so that one answer names all faults.
     causes.extend(keywords::check(schema, at));
     if !causes.is_empty() {
         return Err(causes);
@@ -160,6 +161,7 @@ impl Compiler {
             multiple_of: schema.get("multipleOf").and_then(Value::as_f64),
             all_of: self.junctor(schema, "allOf", int_or_string),
             any_of: self.junctor(schema, "anyOf", int_or_string),
+            // Int-or-string is never spelled by `oneOf`.
             one_of: self.junctor(schema, "oneOf", false),
             not: schema.get("not").filter(|not| not.is_object()).map(|not| self.branch(not)),
         };

@@ -150,6 +150,7 @@ impl<'de> Visitor<'de> for Reader<'_> {
         let mut map = Map::new();
         while let Some(key) = entries.next_key::<String>()? {
             let value = self.below(|| cut(&key).to_owned(), |reader| entries.next_value_seed(reader))?;
+            // With few findings at most, searching them for each duplicate stays cheap.
             let noted = self.duplicates.len() >= FINDINGS_MAX;
             if !noted && map.contains_key(&key) && !self.duplicates.iter().any(|known| known == cut(&key)) {
                 self.duplicates.push(cut(&key).to_owned());

@@ -96,6 +96,7 @@ impl Format {
         let Some(number) = value.as_f64() else { return true };
         match self.word {
             "int32" => (f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(&number),
+            // Floats are coarse near the bound, so the limit lies a little below it.
             "int64" => value.is_i64() || number.abs() < 9.223_372_036_854_775e18,
             "float" => number.abs() <= f64::from(f32::MAX),
             _ => true,
@@ -116,11 +117,13 @@ pub fn is_known(type_: &str, format: &str) -> bool {
 }
 
 fn is_request_uri(text: &str) -> bool {
+    // As Go's `ParseRequestURI`: an absolute URI, or an absolute path.
     text.parse::<http::Uri>().is_ok_and(|uri| uri.scheme().is_some() || text.starts_with('/'))
 }
 
 fn is_email(text: &str) -> bool {
     let address = match (text.find('<'), text.strip_suffix('>')) {
+        // The `<` stands before the `>` that is cut off, so one past it is still in the text.
         (Some(start), Some(inner)) => &inner[start + 1..],
         _ => text,
     };
@@ -174,6 +177,7 @@ fn is_isbn10(text: &str) -> bool {
     let text = digits(text);
     let values: Option<Vec<u32>> = text
         .char_indices()
+        // `X` is ten, which only the check digit can be.
         .map(|(at, c)| if at == 9 && c == 'X' { Some(10) } else { c.to_digit(10) })
         .collect();
     values
@@ -187,6 +191,7 @@ fn is_isbn13(text: &str) -> bool {
 }
 
 fn is_credit_card(text: &str) -> bool {
+    // As govalidator, whatever stands between the digits is passed over.
     let number: String = text.chars().filter(char::is_ascii_digit).collect();
     let luhn: u32 = number
         .chars()
@@ -199,10 +204,12 @@ fn is_credit_card(text: &str) -> bool {
 }
 
 fn is_date(text: &str) -> bool {
+    // chrono takes years of other lengths, too.
     text.len() == 10 && chrono::NaiveDate::parse_from_str(text, "%Y-%m-%d").is_ok()
 }
 
 fn is_date_time(text: &str) -> bool {
+    // Upstream lowers the text first, so `t` and `z` may be small.
     let lower = text.to_lowercase();
     let Some((date, time)) = lower.split_once('t') else { return false };
     let Some(parts) = TIME.as_ref().and_then(|pattern| pattern.captures(time)) else { return false };

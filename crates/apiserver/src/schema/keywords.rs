@@ -82,6 +82,7 @@ fn standard(schema: &Value, at: &str, position: &Position, causes: &mut Vec<Caus
         forbid("uniqueItems", detail);
     }
     let declares = map.get("properties").and_then(Value::as_object).is_some_and(|p| !p.is_empty());
+    // Upstream lets `additionalProperties: true` stand beside properties.
     if declares && map.get("additionalProperties").is_some_and(|a| *a != Value::Bool(true) && !a.is_null()) {
         forbid("additionalProperties", "additionalProperties and properties are mutual exclusive");
     }
@@ -144,6 +145,7 @@ fn lists(schema: &Value, at: &str, causes: &mut Vec<Cause>) {
 }
 
 fn set_items(items: &Value, at: &str, causes: &mut Vec<Cause>) {
+    // A set tells its items apart by their whole value, so no part of one may be owned alone.
     let key = match word(items, "type") {
         "array" if !matches!(word(items, LIST), "" | "atomic") => LIST,
         "object" if word(items, MAP) != "atomic" => MAP,
@@ -204,6 +206,7 @@ fn rules(schema: &Value, at: &str, causes: &mut Vec<Cause>) {
         let at = format!("{at}.{RULES}[{index}]");
         let (expression, message) = (word(rule, "rule").trim(), word(rule, "message"));
         let broken = |text: &str| text.contains(['\n', '\r']);
+        // Of a rule and its message the first fault is named, as upstream's `switch` stops there.
         if expression.is_empty() {
             causes.push(Cause::required(format!("{at}.rule"), "rule is not specified"));
         } else if !message.is_empty() && message.trim().is_empty() {

@@ -206,6 +206,7 @@ impl Schema {
     /// 400 when metadata, or anything in a built-in kind, has a wrong type; 413 when its defaults would make it too large.
     pub fn decode(&self, object: &mut Value) -> Result<Vec<String>, Failure> {
         let unknown = self.root.prune(object);
+        // Nulls go first, so that defaults can take their place.
         self.root.drop_nulls(object);
         // Of a custom object only the metadata is a Go type upstream: the rest is validated later
         // (422).

@@ -104,6 +104,7 @@ struct Collector {
 
 impl Collector {
     fn add<T: JsonSchema>(&mut self, group: &str, version: &str, kind: &str) {
+        // The generator keeps the definition; the reference to it is of no use here.
         self.generator.subschema_for::<T>();
         self.names
             .insert((group.to_owned(), version.to_owned(), kind.to_owned()), T::schema_name().into_owned());

@@ -93,12 +93,14 @@ async fn pass(
     let mut stream = match connection {
         Ok(stream) => stream,
         Err(why) => {
+            // The head is sent, so only the error channel is left for the reason.
             socket.send(message(ERROR, why.as_bytes())).await?;
             return socket.close(None).await;
         }
     };
     let mut buffer = vec![0; BUFFER_BYTES];
     loop {
+        // Both sides can be cancelled: neither `read` nor `next` loses what it has begun.
         tokio::select! {
             read = stream.read(&mut buffer) => match read {
                 Ok(count) if count > 0 => socket.send(message(DATA, &buffer[..count])).await?,
@@ -111,6 +113,7 @@ async fn pass(
                     }
                 }
                 Some(Ok(Message::Close(_))) | None => return Ok(()),
+                // Pings are answered by the library, and clients send nothing on the error channel.
                 Some(Ok(_)) => {}
                 Some(Err(error)) => return Err(error),
             },

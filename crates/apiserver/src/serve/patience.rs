@@ -65,6 +65,7 @@ impl Stalls {
 
     fn leave(&self, id: u64) {
         let mut waiting = self.0.lock();
+        // One that was let go is out of the count already.
         if let Some(stall) = waiting.stalls.remove(&id) {
             waiting.bytes -= stall.bytes;
         }
@@ -166,6 +167,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
         let answer = Pin::new(&mut self.stream).poll_flush(context);
+        // What a flush holds back is not known here; `HIDDEN_BYTES` stands for it.
         self.judge(context, 0, answer)
     }
 

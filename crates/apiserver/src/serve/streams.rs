@@ -67,9 +67,12 @@ impl Streams {
         loop {
             let State { bytes, moved } = *self.state.lock();
             if bytes == 0 {
+                // A wait that begins between the look and here leaves a permit, so it is not
+                // missed.
                 self.begun.notified().await;
                 continue;
             }
+            // The sum guards no other memory, so it needs no order.
             let is_full = self.all.0.load(Ordering::Relaxed) > ALL_BYTES_MAX;
             let still = moved.elapsed();
             if is_full && still >= STILL_MAX_WHEN_FULL || bytes >= OWN_BYTES_MIN && still >= STILL_MAX {
@@ -115,6 +118,7 @@ impl Held {
             // The bytes count until their last user drops them, which is when they are sent.
             return (Bytes::from_owner(self), None);
         }
+        // Pieces share the memory of their frame, so counting them apart copies nothing.
         let piece = Self { bytes: self.bytes.split_to(PIECE_BYTES), streams: self.streams.clone() };
         (Bytes::from_owner(piece), Some(self))
     }

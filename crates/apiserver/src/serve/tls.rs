@@ -204,6 +204,7 @@ impl Authority {
             .with_safe_default_protocol_versions()?
             .with_client_cert_verifier(clients)
             .with_single_cert(chain, key)?;
+        // HTTP/2 is preferred: all watches of a client share one connection there.
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(Arc::new(config))
     }
@@ -327,6 +328,7 @@ pub fn tokens_in(folder: &Path) -> Result<Tokens, IdentityError> {
 fn kept_token(path: &Path) -> Result<String, IdentityError> {
     if let Some(text) = private_file::read_secret(path)? {
         let token = text.trim().to_owned();
+        // An emptied or cut file must not leave a token that is easy to guess.
         if token.len() < 32 {
             let reason = "a token has at least 32 characters".to_owned();
             return Err(IdentityError::Damaged { path: path.display().to_string(), reason });

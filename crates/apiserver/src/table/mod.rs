@@ -43,6 +43,7 @@ impl Default for Budget {
 impl Budget {
     /// Calls `row` with what it may spend, and takes off what it did.
     fn spend<T>(&mut self, row: impl FnOnce(&mut Visits) -> T) -> T {
+        // A single large object must not leave the rows after it without cells.
         let given = self.0.min(ROW_VISITS_MAX);
         let mut visits = Visits(given);
         let made = row(&mut visits);
@@ -142,6 +143,7 @@ impl Columns {
         budget: &mut Budget,
         out: &mut Vec<u8>,
     ) -> Result<(), Failure> {
+        // Picking is needed even for a whole object: the row may show the metadata as text.
         let picked = pick::pick(object, &self.wanted).map_err(Failure::internal)?;
         let parts = if self.whole {
             serde_json::from_slice(object).map_err(Failure::internal)?
@@ -260,6 +262,7 @@ impl Column {
         };
         let value = match path.first(object, visits) {
             Ok(Some(value)) => value,
+            // Cells of the other types must not hold text, so they stay empty.
             Err(TooMany) if matches!(self.type_.as_str(), "string" | "date") => return TOO_MANY.into(),
             Ok(None) | Err(TooMany) => return Value::Null,
         };

@@ -153,6 +153,7 @@ fn node_roles(node: &Value) -> String {
         .iter()
         .filter_map(|(key, value)| match key.strip_prefix("node-role.kubernetes.io/") {
             Some(role) => Some(role),
+            // Clusters of old have their roles under this label, and kubectl shows them still.
             None if key == "kubernetes.io/role" => value.as_str(),
             None => None,
         })
@@ -181,6 +182,7 @@ fn last_seen(event: &Value) -> &str {
         text(event, "/series/lastObservedTime"),
         either(event, "/lastTimestamp", "/deprecatedLastTimestamp"),
     ) {
+        // Events of the new API count in their series, and leave the last time of old empty.
         ("", "") => first_seen(event),
         ("", last) => last,
         (observed, _) => observed,
@@ -189,6 +191,7 @@ fn last_seen(event: &Value) -> &str {
 
 fn event_count(event: &Value) -> i64 {
     let counts = [&event["series"]["count"], &event["count"], &event["deprecatedCount"]];
+    // An event of the new API that did not repeat has no count.
     counts.into_iter().filter_map(Value::as_i64).find(|count| *count > 0).unwrap_or(1)
 }
 

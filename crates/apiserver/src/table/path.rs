@@ -187,6 +187,7 @@ fn passes(
     match (found?.as_slice(), right.values(item, visits)?.as_slice()) {
         ([], _) | (_, []) => Ok(false),
         ([left], [right]) => comparison.holds(left, right).ok_or(Stop::Unfit),
+        // Upstream compares one value with one value, and fails when there are more.
         _ => Err(Stop::Unfit),
     }
 }
@@ -227,6 +228,7 @@ impl Comparison {
     fn holds(self, left: &Value, right: &Value) -> Option<bool> {
         let order = match (left, right) {
             (Value::Number(a), Value::Number(b)) if a.is_f64() == b.is_f64() => {
+                // As floats, large integers that differ would be equal.
                 match (a.as_i64(), b.as_i64()) {
                     (Some(a), Some(b)) => Some(a.cmp(&b)),
                     _ => a.as_f64()?.partial_cmp(&b.as_f64()?),

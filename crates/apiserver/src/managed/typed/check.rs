@@ -40,6 +40,7 @@ pub fn check(shape: Shape<'_>, value: &Value) -> Vec<String> {
 }
 
 fn walk(shape: Shape<'_>, value: &Value, path: Path<'_>, problems: &mut Vec<String>) {
+    // Null fits every shape, as upstream: it stands for no value.
     if value.is_null() || problems.len() >= PROBLEMS_MAX {
         return;
     }
@@ -92,6 +93,7 @@ fn items(list: ListForm<'_>, value: &Value, path: Path<'_>, problems: &mut Vec<S
             problems.push(at(path, &format!("duplicate entries for key {step}")));
         }
         walk(list.item(), item, Path::Item(&path, &step), problems);
+        // The path above borrows the step, so it becomes known only now.
         seen.insert(step);
     }
 }

@@ -97,6 +97,7 @@ impl Merger<'_> {
                 continue;
             }
             let merged = match (target.remove(&key), value) {
+                // `remove` above has deleted the field already.
                 (_, Value::Null) => continue,
                 (Some(Value::Object(old)), Value::Object(new)) => {
                     Value::Object(self.object(&join(path, &key), old, new)?)
@@ -156,6 +157,7 @@ impl Merger<'_> {
             let at = places.first(&wanted);
             match (at.and_then(|at| Some((at, old.get_mut(at)?))), change) {
                 (Some((at, slot)), Value::Object(change)) => {
+                    // Only objects have a merge key, so nothing but an object is found at a place.
                     let Value::Object(before) = slot.take() else { continue };
                     *slot = Value::Object(self.object(path, before, change)?);
                     // A merge may take the key away: null deletes it.
@@ -223,10 +225,12 @@ fn in_order(merged: Vec<Value>, order: &[Value], before: &[Value], strategy: Lis
     let was = |item: &Value| identity(item, strategy).and_then(|key| were.get(key)).copied();
     let (mut named, server_only): (Vec<Value>, Vec<Value>) =
         merged.into_iter().partition(|item| place(item).is_some());
+    // Cached: a place is found by hashing the item, which may be an object.
     named.sort_by_cached_key(place);
     let mut out = Vec::with_capacity(named.len() + server_only.len());
     let mut rest = server_only.into_iter().peekable();
     for item in named {
+        // A new item had no place: what only the server has waits for the next item that had one.
         if let Some(mine) = was(&item) {
             while let Some(other) = rest.next_if(|other| was(other).is_some_and(|theirs| theirs < mine)) {
                 out.push(other);

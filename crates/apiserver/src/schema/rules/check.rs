@@ -91,6 +91,7 @@ pub(super) fn check<'n>(
 
 /// A complaint with the place of the first occurrence of `word`.
 fn complain(source: &str, word: &str, what: &str) -> String {
+    // A word that the source does not have, or an empty one, places the complaint at the start.
     let at = source.find(word).unwrap_or(0);
     let before = &source[..at];
     let line = before.matches('\n').count();
@@ -128,6 +129,7 @@ impl<'n> Checker<'_, 'n> {
             Expr::Map(map) => {
                 let (mut cost, mut keys, mut values) = (cost::MAP, Vec::new(), Vec::new());
                 for entry in &map.entries {
+                    // The parser makes no other entries for a map.
                     let EntryExpr::MapEntry(entry) = &entry.expr else { continue };
                     let ((key, key_cost), (value, value_cost)) =
                         (self.check(&entry.key)?, self.check(&entry.value)?);
@@ -140,6 +142,7 @@ impl<'n> Checker<'_, 'n> {
             }
             Expr::Comprehension(comprehension) => self.comprehension(comprehension),
             Expr::Struct(made) => {
+                // Rules have no message types in scope, so no name could be a declared one.
                 let what = format!("undeclared reference to '{}' (in container '')", made.type_name);
                 Err(complain(self.source, &made.type_name, &what))
             }
@@ -148,6 +151,7 @@ impl<'n> Checker<'_, 'n> {
     }
 
     fn ident(&mut self, name: &str) -> Found<'n> {
+        // Innermost first, so that a variable of a macro hides `self` and outer ones of its name.
         if let Some((_, typed)) = self.variables.iter().rev().find(|(known, _)| known == name) {
             self.uses_old |= name == "oldSelf";
             return Ok((typed.clone(), cost::ONE));
@@ -236,6 +240,7 @@ impl<'n> Checker<'_, 'n> {
 
     /// A name before a dot that is not a variable.
     fn is_namespace(&self, space: &str, name: &str) -> bool {
+        // A variable hides a library of the same name, as in cel-go.
         functions::is_qualified(space, name) && !self.variables.iter().any(|(known, _)| known == space)
     }
 
@@ -267,6 +272,7 @@ impl<'n> Checker<'_, 'n> {
             Some((receiver, rest)) if is_method => format!("{receiver}.({})", rest.join(", ")),
             _ => format!("({})", words.join(", ")),
         };
+        // Operators are called `_+_` or `@in`, and the source has only what is between.
         let word = name.trim_matches('_').trim_start_matches('@');
         complain(
             self.source,

@@ -62,6 +62,7 @@ impl Machine {
             Expr::Ident(name) => {
                 self.spend(cost::ONE)?;
                 match scope.find(name) {
+                    // Texts, lists and maps are behind an `Arc`: the clone copies no content.
                     Some(value) => Ok(value.clone()),
                     None if macros::is_type_name(name) => Ok(type_value(name)),
                     None => failed(format!("no such attribute(s): {name}")),
@@ -89,6 +90,7 @@ impl Machine {
         let found = field(&operand, &select.field)?;
         if select.test {
             return Ok(Value::Bool(match &found {
+                // `has` of an optional asks for a value in it, not for the field.
                 Some(value) => optional(value).is_none_or(|inner| inner.value().is_some()),
                 None => false,
             }));
@@ -130,6 +132,7 @@ impl Machine {
         let range = self.eval(&c.iter_range, scope)?;
         let mut accumulated = self.eval(&c.accu_init, scope)?;
         for (key, item) in pairs(&range)? {
+            // One variable runs over the items of a list, but over the keys of a map.
             let element = item.filter(|_| matches!(range, Value::List(_))).unwrap_or(key);
             let outer = Scope::new(&c.accu_var, &accumulated, Some(scope));
             let inner = Scope::new(&c.iter_var, &element, Some(&outer));
@@ -157,6 +160,7 @@ impl Machine {
         neutral: Value,
         fault: Fault,
     ) -> Result<Value, Fault> {
+        // Items before the fault did not decide, so the ones run again only cost.
         for (key, item) in pairs(range)? {
             let element = item.filter(|_| matches!(range, Value::List(_))).unwrap_or(key);
             let outer = Scope::new(&c.accu_var, &neutral, Some(scope));
@@ -192,6 +196,7 @@ impl Machine {
                 self.spend(cost::ONE)?;
                 let Value::String(name) = name else { return no_overload() };
                 let found = field(&operand, &name)?;
+                // A field of an optional is one already, and must not be wrapped again.
                 Ok(found
                     .filter(|value| optional(value).is_some())
                     .unwrap_or_else(|| optional_of(field(&operand, &name).ok().flatten())))
@@ -225,6 +230,8 @@ impl Machine {
             _ => cost::of_call(qualified.as_deref().unwrap_or(name), &sizes),
         })?;
         match values.as_slice() {
+            // The receiver of a method is among the values, too, so two values alone make no
+            // operator.
             [left, right] if target.is_none() && space.is_none() => {
                 if let Some(result) = binary(name, left, right) {
                     return result;
@@ -243,6 +250,8 @@ impl Machine {
             _ => {}
         }
         match (name, values.as_slice()) {
+            // The engine's own `matches` compiles anew for each call, and knows Rust's syntax
+            // instead of Go's.
             ("matches", [Value::String(text), Value::String(pattern)]) => matches(text, pattern),
             _ => library(call, space, target.is_some(), values),
         }
@@ -292,6 +301,8 @@ impl Machine {
                     self.spend(cost::ONE)?;
                     keyed.push((self.eval(key, &Scope::new(name, item, Some(scope)))?, item.clone()));
                 }
+                // Neighbours suffice: values that compare are of one class, and a list that leaves
+                // its class does so between two neighbours.
                 if keyed.windows(2).any(|pair| pair[0].0.partial_cmp(&pair[1].0).is_none()) {
                     return no_overload();
                 }

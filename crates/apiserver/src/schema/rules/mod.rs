@@ -100,6 +100,7 @@ pub(super) fn install(root: &mut Node, schema: &Json, at: &str, causes: &mut Vec
     }
     // The marks of `finish` are from before there were rules.
     root.finish();
+    // Where a rule has faults it would refuse each default as well.
     if causes.is_empty() {
         defaults(root, at, causes);
     }
@@ -168,6 +169,7 @@ impl Compiler<'_> {
             let position = below("additionalProperties".to_owned(), position.uncorrelated.clone());
             self.node(child, &schema["additionalProperties"], &position);
         }
+        // Only items with keys can be found again in the old object.
         let keyed = matches!(node.list, ListType::Map(_));
         if let Some(child) = &mut node.items {
             let own = (!keyed).then(|| position.at.clone());
@@ -389,12 +391,14 @@ impl Run {
     ) -> Result<(), Stopped> {
         // A transition rule needs an old value, and holds for parts that did not change as well.
         let due = |rule: &&Rule| if rule.uses_old { old.is_some() || rule.optional_old } else { !unchanged };
+        // Values of a large part cost more than most rules, so none are made when no rule is due.
         let mut due = rules.0.iter().filter(due).peekable();
         if due.peek().is_none() {
             return Ok(());
         }
         let this = values::of(node, node.embedded, value);
         let aligned = old.map(|old| values::of(node, node.embedded, &values::align(node, old, value)));
+        // A rule that runs without an old value does not read `oldSelf`, or takes an optional.
         let (missing, optional) = (Value::Null, optional_of(aligned.clone()));
         let scope = Scope::new("self", &this, None);
         for rule in due {
@@ -413,6 +417,7 @@ impl Run {
         value: &Json,
         scope: &Scope<'_>,
     ) -> Result<(), Stopped> {
+        // Upstream shows the type where complaints have the value.
         let type_ = Json::from(if node.type_ == Type::IntOrString { "" } else { node.type_.word() });
         let expression = match &rule.expression {
             Ok(expression) => expression,

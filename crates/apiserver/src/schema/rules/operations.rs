@@ -173,6 +173,7 @@ pub(super) fn binary(name: &str, left: &Value, right: &Value) -> Option<Result<V
 fn contains(value: &Value, container: &Value) -> Result<Value, Fault> {
     match container {
         Value::List(items) => Ok(Value::Bool(items.contains(value))),
+        // What cannot be a key is in no map: `in` is false then, and does not fail.
         Value::Map(map) => Ok(Value::Bool(key_of(value).is_ok_and(|key| map.map.contains_key(&key)))),
         _ => no_overload(),
     }
@@ -210,6 +211,8 @@ pub(super) fn matches(text: &str, pattern: &str) -> Result<Value, Fault> {
         if !known.contains_key(pattern) {
             let compiled = Pattern::new(pattern)
                 .map_err(|problem| Fault::Failed(format!("error parsing regexp: {problem}: `{pattern}`")))?;
+            // Emptying all guards the memory; rules with fixed patterns compile theirs again at
+            // once.
             if known.len() >= PATTERNS_MAX {
                 known.clear();
             }
@@ -232,6 +235,7 @@ pub(super) fn library(
         let mut context = engine.new_inner_scope();
         let mut names = Vec::with_capacity(values.len());
         for (at, value) in values.into_iter().enumerate() {
+            // No variable of a rule has such a name, as `@` begins no identifier.
             let name = format!("@{at}");
             context.add_variable_from_value(name.clone(), value);
             names.push(name);

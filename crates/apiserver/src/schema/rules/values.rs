@@ -19,6 +19,7 @@ pub(super) fn of(node: &Node, whole: bool, json: &Json) -> Value {
     match json {
         Json::Null => Value::Null,
         Json::Bool(flag) => Value::Bool(*flag),
+        // What is declared `number` is a double for CEL, also when it has no fraction.
         Json::Number(number) => match number.as_i64().filter(|_| node.type_ != Type::Number) {
             Some(number) => Value::Int(number),
             None => whole_number(node, number.as_f64().unwrap_or(f64::NAN)),
@@ -43,6 +44,8 @@ pub(super) fn of(node: &Node, whole: bool, json: &Json) -> Value {
                         put(key, metadata(json));
                     }
                     (_, Some(child), _) => {
+                        // A name that CEL cannot write is no field; keys of a map are data, and
+                        // stay as they are.
                         if let Some(name) = kinds::escape(key) {
                             put(&name, of(child, child.embedded, json));
                         }
