@@ -60,6 +60,7 @@ impl AuditFile {
     /// Makes room for so many bytes more.
     fn rotate(&mut self, more: usize) -> io::Result<()> {
         let is_full = self.bytes_max.is_some_and(|max| self.bytes.saturating_add(more as u64) > max);
+        // An event that is longer than the bound gets a file of its own.
         if !is_full || self.bytes == 0 {
             return Ok(());
         }
@@ -75,6 +76,7 @@ impl AuditFile {
             return Ok(());
         }
         self.looked = Instant::now();
+        // A rotated file keeps its inode under another name, and what is written would go there.
         let place = |found: &Metadata| (found.dev(), found.ino());
         let ours = place(&self.file.metadata()?);
         if !std::fs::symlink_metadata(&self.path).is_ok_and(|found| place(&found) == ours) {

@@ -135,6 +135,7 @@ impl Lines {
     fn publish(mut self, objects: usize) -> anyhow::Result<()> {
         let sha256 = Some(hexadecimal(self.digest.clone()));
         self.put(&serde_json::to_string(&Tail { objects, sha256 })?)?;
+        // Once more: reading everything may have taken a while.
         self.check_free()?;
         let file = self.out.into_inner().map_err(std::io::IntoInnerError::into_error);
         Ok(file.with_context(|| cannot("write", &self.path))?.publish()?)
@@ -226,6 +227,8 @@ pub async fn restore_into(
         }
         StoreLocation::Disk(dir) => {
             let new = NewStore::begin(dir, clock.now())?;
+            // Clients may have seen versions up to both:
+            // a lower one would look like another history.
             let floor = new.floor().max(backup.revision);
             let filled = fill(Arc::new(memory.clone()), &backup, floor, clock, rng).await?;
             new.finish(&memory)?;
@@ -319,6 +322,8 @@ impl Backup {
             head.capstan_backup
         );
         let (mut count, mut last, mut digest) = (0, first, Sha256::new());
+        // Read to its end before anything is written: a file
+        // that was cut off must not fill half a store.
         while let Some(line) = next()? {
             digest.update(&last);
             digest.update("\n");

@@ -69,6 +69,7 @@ pub async fn run(cli: &Cli, args: &EngineArgs) -> anyhow::Result<Exit> {
     let component = args.sharing.component.as_deref().unwrap_or("engine");
     let is_simulated = args.simulated_time_scale().is_some();
     let shared = shared(&args.sharing, component, is_simulated)?;
+    // An engine with a file and one without have Leases of different names, and both would lead.
     engine_status::refuse_other_kind(&connection.client, of_lease, shared.is_some()).await?;
     let options = EngineOptions {
         lease: Some(LeaseOptions {
@@ -138,9 +139,11 @@ pub(super) fn shared(
         );
     }
     let simulated: &[&str] = if is_simulated { SIMULATED } else { &[] };
+    // Simulated machines live in the memory of one process, so what asks them has to run there.
     let reaching: &[&str] = if is_simulated { &controllers::REACH_WORKLOADS } else { &[] };
     let known = [&controllers::NAMES[..], simulated].concat();
     let together = [reaching, simulated].concat();
+    // Only its name is compared.
     let primary = sharing::primary("default", component, true, "");
     shared.check(&primary, &known, &together).map_err(|why| anyhow::anyhow!("{}: {why}", file.display()))?;
     Ok(Some(shared))

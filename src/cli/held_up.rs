@@ -29,6 +29,7 @@ fn reasons(caches: &[(String, Progress)]) -> Vec<String> {
     let waiting = caches.iter().filter(|(_, progress)| !progress.ready);
     let mut reasons: Vec<String> = waiting
         .filter_map(|(kind, progress)| {
+            // A list that is under way has no trouble, and holds nothing up for long.
             Some(format!("{kind}: {}", sanitize_line(progress.trouble.as_deref()?)))
         })
         .collect();

@@ -38,6 +38,7 @@ impl ServerIdentity {
             return Ok(Self { tokens: Tokens::random(), authority, folder: None });
         }
         let folder = store::data_dir(args)?;
+        // A store on disk has claimed the folder itself.
         if !matches!(place, StoreLocation::Disk(_)) {
             claim(&folder)?;
         }

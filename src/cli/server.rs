@@ -56,6 +56,7 @@ pub async fn demo(cli: &Cli, args: &DemoArgs) -> anyhow::Result<Exit> {
     let mut starting = AbortOnDropHandle::new(tokio::spawn(async move {
         let store = Arc::new(MemoryStore::new());
         let in_place = options.in_place.on;
+        // No extension serves yet while the past is lived through.
         let before = StackOptions { in_place: Settings::default(), ..options.clone() };
         past::replay(store.clone(), aged::chapters(), before).await?;
         let stack = Stack::start(store, options).await?;
@@ -185,6 +186,7 @@ pub async fn standalone(cli: &Cli, args: &StandaloneArgs) -> anyhow::Result<Exit
     };
     stack.stop().await;
     if let Some(log) = audit {
+        // Last, so that what the engine writes while it ends is in it, too.
         log.finish();
     }
     Ok(exit)

@@ -32,6 +32,7 @@ impl Index {
             // Parts before what they are part of.
             round.sort_by_key(|id| std::cmp::Reverse(self.row(*id).map(|row| row.kind)));
             for id in round {
+                // A part before it in this round may have marked it: it is judged right now.
                 self.dirty.remove(&id);
                 clusters.extend(self.judge_again(id));
             }
@@ -44,6 +45,7 @@ impl Index {
         let is_first = self.now_s() == 0;
         self.set_now(now_s);
         if is_first {
+            // Without a time nothing could be excused or accused until now.
             let all: Vec<RowId> = self.rows().map(|(id, _)| id).collect();
             self.dirty.extend(all);
         }
@@ -81,6 +83,7 @@ impl Index {
         let slot = self.slot_mut(id)?;
         let undated = matches!(judgement.why, Basis::Behind | Basis::Counters);
         if undated && slot.undated_s == 0 {
+            // The clock of what has no date begins now, and the judgement depends on it.
             slot.undated_s = now_s;
             judgement = self.judge_now(id)?;
         } else if !undated {
@@ -94,6 +97,7 @@ impl Index {
         let turned = before != slot.shown.verdict();
         // It may stand before other causes from now on.
         let is_settled = was_fresh && !slot.shown.is_new_fault(now_s);
+        // `below` is about what acts or is broken: repeats and waits would keep each other going.
         let effect = if judgement.rank <= Rank::Echo { Verdict::Ok } else { judgement.verdict };
         let was = std::mem::replace(&mut slot.effect, effect);
         let due_s = [judgement.due_s, shown_due_s].into_iter().filter(|s| *s != 0).min().unwrap_or(0);
@@ -123,6 +127,7 @@ impl Index {
     /// Notes that what is above `row` may be judged otherwise.
     pub(super) fn mark_above(&mut self, id: RowId, row: &Row) {
         let mut owner = row.owner.as_ref().and_then(|owner| self.find(row.source, owner.uid));
+        // Machine, set, deployment: no chain of owners is longer, and circles end here.
         for _ in 0..3 {
             let Some(above) = owner.filter(|above| *above != id) else { break };
             self.dirty.insert(above);
@@ -303,6 +308,7 @@ impl Index {
         let mut limits = Step::ALL.map(|step| {
             let groups = [siblings, others];
             let known = groups.into_iter().flatten().map(|group| &group[step as usize]);
+            // Siblings before the cluster, but only with enough samples to judge by.
             let known = known.clone().find(|s| s.count() >= 3).or_else(|| known.clone().next());
             match (known, step) {
                 (Some(samples), _) if samples.count() >= 3 => Some(samples.limits(prior_s)),
@@ -334,6 +340,7 @@ impl Index {
         let kind = machine.infrastructure_ref.as_ref().map_or("", |r| r.kind.kind.as_ref());
         let prior_s = self.usual.prior_s(row.source, kind, machine.control_plane);
         if self.is_live {
+            // Each start would otherwise add all Machines that are ready once more to what is kept.
             self.usual.add(row.source, kind, machine.control_plane, durations[Step::Total as usize]);
             if let Some(pool) = pool_key(row) {
                 self.usual.add_to_pool(pool, kind, durations, prior_s);

@@ -68,6 +68,7 @@ impl Fleet {
     pub fn chain(&self, id: RowId, leaf: RowId) -> Vec<Hop> {
         let mut chain: Vec<RowId> = vec![leaf];
         while let Some(last) = chain.last().copied().filter(|last| *last != id) {
+            // Owner references may run in circles.
             let above = self.owner_of(last).filter(|above| !chain.contains(above));
             chain.push(above.unwrap_or(id));
         }

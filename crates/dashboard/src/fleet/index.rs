@@ -136,6 +136,7 @@ impl Index {
     pub(super) fn upsert(&mut self, row: Arc<Row>) -> Upserted {
         let known = self.find(row.source, row.uid);
         let before = known.and_then(|id| self.row(id)).cloned();
+        // Before the row moves: the cluster that it leaves has changed, too.
         let cluster = before.as_ref().and_then(|old| self.cluster_of(old));
         if self.is_live && before.as_ref().is_some_and(|old| is_status_written(old, &row)) {
             self.written_s.insert((row.source, row.kind), self.now_s);
@@ -202,6 +203,7 @@ impl Index {
             if slot.row.health_check().is_some() {
                 self.mark_members(&slot.row);
             }
+            // Given to another row only when nothing marks this one any more.
             self.free.push(id);
         }
     }
@@ -257,10 +259,12 @@ impl Index {
     fn link(&mut self, id: RowId, slot: Slot) {
         let row = slot.row.clone();
         let (shown, effect) = (slot.shown.verdict(), slot.effect);
+        // First, since the lists below are ordered by what the slot holds.
         self.slots[id.0 as usize] = Some(slot);
         self.by_uid.insert((row.source, row.uid), id);
         if let Some(owner) = &row.owner {
             let key = (row.source, owner.uid);
+            // Taken out for a moment: finding the place looks at other rows.
             let mut owned = self.owned.remove(&key).unwrap_or_default();
             self.insert_sorted(&mut owned.ids, id);
             owned.effects[effect as usize] += 1;
@@ -320,6 +324,7 @@ impl Index {
                 self.members_of.insert(cluster_key(&row), members);
             }
         }
+        // Last: finding the places above needs what the slot holds.
         self.slots.get_mut(id.0 as usize)?.take()
     }
 

@@ -214,6 +214,7 @@ impl Fleet {
         if verdict <= Verdict::Progressing {
             return !mark.is_shelf();
         }
+        // A person has seen another trouble than this one.
         verdict > mark.verdict || self.first_cause(id) != mark.cause.as_ref()
     }
 }

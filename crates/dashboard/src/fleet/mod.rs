@@ -147,6 +147,7 @@ impl Fleet {
         for delta in deltas {
             self.apply_one(delta, &mut touched);
         }
+        // Once for the whole batch: a row that changes several times is judged once.
         let turned = self.index.settle();
         touched.verdicts |= !turned.is_empty();
         touched.clusters.extend(&turned);
@@ -155,6 +156,7 @@ impl Fleet {
         let no_longer = still_well.into_iter().filter(|(machine, _)| !self.is_well(*machine));
         touched.lines.extend(no_longer.map(|(_, cluster)| cluster));
         touched.overview |= self.settle_contact();
+        // After the judging: what came with the last of the first lists is not news.
         self.index.is_live =
             !self.feeds.is_empty() && self.feeds.values().all(|f| f.listed || f.is_refused());
         if touched.verdicts || touched.overview {
@@ -203,6 +205,7 @@ impl Fleet {
 
     fn upsert(&mut self, row: Arc<Row>, touched: &mut Touched) {
         let known = self.index.find(row.source, row.uid).and_then(|id| self.index.row(id));
+        // A new list names every object again, changed or not.
         if known.is_some_and(|old| old.as_ref() == row.as_ref()) {
             return;
         }
@@ -301,6 +304,7 @@ impl Fleet {
     pub fn next_due_s(&self) -> Option<u32> {
         let now_s = self.now_s();
         let lost = self.feeds.values().filter_map(Feed::lost_s).map(|at_s| at_s.saturating_add(LOST_S));
+        // What is over already would wake the screen without end.
         let later = lost.chain(self.marks.until_s()).filter(|at_s| *at_s > now_s);
         self.index.next_due_s().into_iter().chain(later).min()
     }
@@ -311,6 +315,7 @@ impl Fleet {
         let is_over = |feed: &Feed| feed.lost_s().is_some_and(|at_s| at_s.saturating_add(LOST_S) <= now_s);
         let mut lost: Vec<SourceId> =
             self.feeds.iter().filter(|(_, feed)| is_over(feed)).map(|(key, _)| key.source).collect();
+        // Feeds are ordered by their source first, so equal ones stand together.
         lost.dedup();
         let is_changed = lost != self.index.lost;
         self.index.lost = lost;

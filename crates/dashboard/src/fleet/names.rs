@@ -86,6 +86,7 @@ impl Names {
                 scored.extend(matcher.match_one(self.text_of(at), 0).map(|hit| (Reverse(hit.score), at)));
             }
             if scored.len() > most {
+                // Only the best are put in order.
                 scored.select_nth_unstable(most);
                 scored.truncate(most);
             }

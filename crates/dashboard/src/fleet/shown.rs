@@ -92,6 +92,7 @@ impl Shown {
         if is_shown {
             self.is_unread = judgement.is_unread();
         }
+        // What is not shown yet explains nothing of what is.
         self.rank = if is_shown { judgement.rank } else { Rank::Queued };
         if before != (self.shown, self.rank, self.evidence) {
             self.fresh_until_s = if is_live { now_s.saturating_add(SETTLED_S) } else { 0 };
@@ -153,6 +154,7 @@ impl Shown {
         if is_calm(verdict) == is_calm(self.judged) {
             return;
         }
+        // What turned is the fault, whether it comes or goes.
         let of = if is_calm(verdict) { self.evidence } else { evidence };
         let Flaps(flaps) = self.flaps.get_or_insert_default().as_mut();
         let known = flaps.iter().position(|flap| flap.of == of).map(|at| flaps.remove(at));
@@ -167,6 +169,7 @@ impl Shown {
 
     fn first(&mut self, judgement: &Judgement, now_s: u32) -> u32 {
         (self.judged, self.judged_s) = (judgement.verdict, judgement.since_s);
+        // Without a date there is nothing to wait for.
         if judgement.verdict <= Verdict::Progressing || judgement.since_s == 0 || now_s == 0 {
             self.shown = Some(judgement.verdict);
             return 0;

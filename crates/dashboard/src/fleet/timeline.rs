@@ -154,6 +154,7 @@ impl Timeline {
             if is_same && !is_next_step {
                 continue;
             }
+            // A step within `Deleting` does not move the condition's date.
             let at_s = if is_same || now.since_s == 0 { now_s } else { now.since_s };
             self.push(after, at_s, Happened::Flip(flip(now, was.map(|was| was.status))));
         }
@@ -169,6 +170,7 @@ impl Timeline {
         let Some(past) = self.earlier.remove(&cluster.uid) else { return };
         let entries = self.of.entry(cluster_key(cluster)).or_default();
         self.len += past.len();
+        // In front of what was seen meanwhile, in its own order.
         past.into_iter().rev().for_each(|entry| entries.push_front(entry));
         if self.len > ENTRIES_MAX {
             self.cut();

@@ -452,6 +452,7 @@ impl Builder<'_> {
         let parent = self.nodes[at].parent as usize;
         let verdict = self.nodes[at].verdict;
         let above = &mut self.nodes[parent].verdict;
+        // Each node is closed after its parts, so this carries the worst up to the root.
         *above = (*above).max(verdict);
     }
 }

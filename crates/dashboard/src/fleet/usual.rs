@@ -244,15 +244,20 @@ pub fn limits(samples: &[u32], prior_s: u32) -> Limits {
         return rounded(prior, 0.5 * prior, (2.0 * prior).max(15.0), (5.0 * prior).max(60.0));
     }
     let middle = median(all.clone());
+    // The factor makes it comparable to a standard deviation.
     let deviation = 1.4826 * median(all.iter().map(|d| (d - middle).abs()).collect());
     let weight = (f64::from(u32::try_from(count).unwrap_or(u32::MAX)) / 5.0).min(1.0);
+    // A geometric mean, since durations differ by factors;
+    // from five samples on the assumed time is out.
     let usual = ((1.0 - weight) * prior.ln() + weight * middle.ln()).exp();
     let spread = deviation.max(0.15 * middle);
     if count < 3 {
         return rounded(middle, spread, (2.0 * usual).max(15.0), (4.0 * usual).max(60.0));
     }
+    // Few samples often agree by chance: their spread alone would raise false alarms.
     let floor = if count < 8 { 0.3 } else { 0.15 };
     let sigma = deviation.max(floor * usual).max(2.0);
+    // 3.5 is the bound of the z-score for outliers; stuck is twice as far.
     let slow = (1.5 * usual).max(usual + 3.5 * sigma).max(15.0);
     let stuck = (3.0 * usual).max(usual + 7.0 * sigma).min(10.0 * usual).max(60.0);
     rounded(middle, spread, slow, stuck)

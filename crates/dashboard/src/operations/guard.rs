@@ -142,6 +142,8 @@ impl Guard {
             return Err(Refusal::Blocked(why).into());
         }
         let before = |(path, reason)| Refusal::Journal { path, reason };
+        // Before the write: what ends this process in the
+        // middle must not leave an act without a trace.
         self.note(confirmed.about(), "asked", None).map_err(before)?;
         let outcome = confirmed.write().await;
         let after = |(path, reason)| Refusal::JournalAfter { path, reason };

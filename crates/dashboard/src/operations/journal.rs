@@ -97,6 +97,7 @@ impl Journal {
         let mut line = serde_json::to_vec(entry)?;
         line.push(b'\n');
         let mut file = self.open()?;
+        // One write with the end of the line in it, so that lines of two processes do not mix.
         file.write_all(&line)?;
         file.sync_data()
     }

@@ -85,6 +85,7 @@ impl<'a> MigrationStep<'a> {
             let before = before.map_err(|error| StepError::Read(explain(&error, server)))?;
             writes.push(ObjectWrite { target, write, before });
         }
+        // A deletion of what is not there is done already.
         writes.retain(|write| !matches!((&write.write, &write.before), (Write::Delete, None)));
         let step = Self { writer: Writer::new(client.clone(), MANAGER), server, action, writes };
         Ok((!step.writes.is_empty()).then_some(step))
@@ -116,6 +117,7 @@ impl<'a> MigrationStep<'a> {
         let seen = if mode == Mode::DryRun { Precondition::default() } else { seen(write) };
         let sent = match &write.write {
             Write::Apply(content) if write.before.is_none() => {
+                // Created, not applied: what somebody makes meanwhile is not taken over.
                 self.writer.create_value(target, content, mode).await
             }
             Write::Apply(content) => self.writer.apply_value(target, content, MANAGER, &seen, mode).await,
@@ -192,6 +194,7 @@ impl Proposed for MigrationStep<'_> {
                 (Write::Delete, _) => "delete",
             };
             let ObjectRef { gvk, key, .. } = &write.target;
+            // A right to create cannot be limited to a name.
             let name = if verb == "create" { String::new() } else { key.name.clone() };
             let attempt = Attempt {
                 verb: verb.to_owned(),

@@ -227,6 +227,7 @@ impl Builder<'_> {
         let message = safe_block(&c.message);
         let words =
             row::ConditionWords { type_: &type_, status, severity, reason: &reason, message: &message };
+        // Looked up by its words before those are interned one by one: most conditions are known.
         let text = self.t.known_condition(&words).unwrap_or_else(|| {
             let [type_, reason, message] = [type_, reason, message].map(|word| self.t.text(&word));
             self.t.condition(row::ConditionText { type_, status, severity, reason, message })
@@ -437,6 +438,7 @@ impl Builder<'_> {
         let group = if r.api_group.is_empty() { group_of(&r.api_version) } else { &r.api_group };
         let kind = self.group_kind(group, &r.kind);
         let name = (r.name.0 != self.o.metadata.name.0).then(|| own_line(&r.name));
+        // A name of its own is in no other row: sharing it would only fill the table.
         let is_alone = name.is_some();
         let reference = row::Reference { kind, name };
         Some(if is_alone { Arc::new(reference) } else { self.t.reference(reference) })

@@ -24,6 +24,8 @@ impl Rules<'_> {
             let is_unasked = control_plane.is_some_and(|(_, c)| c.reason.as_ref() == "InternalError");
             let own: &[&str] = if is_unasked && !has_control_plane { &STAND_ALONE_ECHOES } else { &ECHOES };
             self.part("InfrastructureReady", Verdict::Degraded, SOFT_S);
+            // Without contact controllers repeat what they
+            // knew, or call it unknown: the probe says more.
             let echoes: &[&str] = if self.has_contact() { own } else { &[] };
             for type_ in echoes {
                 if let Some((at, _)) = self.missing(type_) {

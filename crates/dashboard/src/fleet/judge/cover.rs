@@ -54,6 +54,7 @@ impl Cover {
         Some(Limits {
             low_s: usual.low_s.min(end_s),
             high_s: usual.high_s.min(end_s),
+            // A warning must come before the check has the Machine replaced.
             slow_s: usual.slow_s.min(end_s / 2),
             stuck_s: usual.stuck_s.min(end_s),
         })

@@ -78,6 +78,7 @@ impl Rules<'_> {
             }
         }
         if !is_established {
+            // Once it was up, the check's own condition says it.
             self.borne();
         }
         if self.found.verdict == Verdict::Ok
@@ -123,6 +124,7 @@ impl Rules<'_> {
         if available.status == Status::True {
             return true;
         }
+        // `Deleting` is false from the first report on, so its date is that of the first report.
         let Some((_, first)) = self.find("Deleting") else { return false };
         let first_s = first.since_s.max(self.row.created_s);
         available.since_s > first_s.saturating_add(SAME_WRITE_S)
@@ -189,6 +191,7 @@ impl Rules<'_> {
     fn by_the_clock(&mut self, at: usize, starts: Starts) {
         let why = Basis::Condition(at);
         let mut slow = None;
+        // Two clocks: a Machine may be in time with its step and late as a whole.
         for step in [starts.current(), Step::Total] {
             let (start_s, limits) = (starts.start_s(step), self.context.limits[step as usize]);
             let Some(limits) = limits else { continue };

@@ -225,6 +225,7 @@ impl<'a> Rules<'a> {
         if self.context.lacks_control_plane {
             self.control_plane_not_read();
         }
+        // Before the conditions, since these hold in whatever version the object was read.
         self.given_up();
         self.certificates();
         if row.legacy {
@@ -296,6 +297,7 @@ impl<'a> Rules<'a> {
         let resumed_s =
             self.find("Paused").filter(|(_, c)| c.status == Status::False).map_or(0, |(_, c)| c.since_s);
         let end_s = start_s.max(resumed_s).saturating_add(limit_s);
+        // Without a time, or a beginning, nothing is late.
         if self.context.now_s == 0 || start_s == 0 {
             return false;
         }
@@ -303,6 +305,7 @@ impl<'a> Rules<'a> {
             return true;
         }
         if self.due_s == 0 || end_s < self.due_s {
+            // A limit has passed only when more than it is over.
             self.due_s = end_s + 1;
         }
         false
@@ -416,6 +419,7 @@ impl<'a> Rules<'a> {
         }
         if self.context.below == Verdict::Ok && self.context.is_initialized {
             let start_s = self.context.undated_s.max(self.context.below_s);
+            // Counters have no date: the clock begins when they were first seen to differ.
             let start_s = if self.context.undated_s == 0 { 0 } else { start_s };
             self.until(start_s, IDLE_S, Basis::Counters, Rank::Echo, Verdict::Degraded);
         } else {
@@ -428,6 +432,7 @@ impl<'a> Rules<'a> {
         self.progress(why, Rank::Echo);
         if self.context.below > Verdict::Progressing && (self.found.why, self.found.rank) == (why, Rank::Echo)
         {
+            // Longer than any fault below waits before it is shown.
             self.found.delay_s = RETRIED_S + HARD_S;
         }
     }

@@ -82,6 +82,7 @@ impl Around {
 
     fn phase(&self, row: &Row, is_old: bool, limits: [Option<Limits>; 4]) -> (MachinePhase, u32) {
         if row.is_deleting() {
+            // First: a Machine that goes may still be marked as updating or old.
             return deleting(row);
         }
         if let Some(c) = is_true(row, "Updating") {

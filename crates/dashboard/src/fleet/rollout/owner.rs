@@ -146,6 +146,7 @@ impl Fleet {
         let machines = self.rolling_machines(cluster_row, row, id);
         let is_read = !machines.is_empty() || facts.counters.current.unwrap_or(0) == 0;
         let want = facts.counters.desired.unwrap_or_else(|| count(machines.iter().filter(|m| !m.is_old)));
+        // Without the Machines the owner's own count is all there is.
         let done = match is_read {
             true => count(machines.iter().filter(|m| m.phase == MachinePhase::Ok)),
             false => facts.counters.up_to_date.unwrap_or(0),
@@ -185,6 +186,7 @@ impl Fleet {
             initialized_s: if is_control_plane && row.created_s <= initialized_s { 0 } else { initialized_s },
         };
         let mut machines = Vec::new();
+        // A control plane owns its Machines itself, a deployment through its sets.
         let sets = self.index.children(id).chain(std::iter::once(id));
         for machine in sets.flat_map(|set| self.index.children(set)) {
             let Some(row) = self.row(machine).filter(|row| row.kind == Kind::Machine) else { continue };
@@ -235,6 +237,7 @@ impl Fleet {
         if row.paused || cluster.paused {
             return OwnerStage::Paused;
         }
+        // Before the waits: what moves shows that the owner is not held.
         if owner.moving().next().is_some() {
             return OwnerStage::Rolling;
         }

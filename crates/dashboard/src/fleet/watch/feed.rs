@@ -147,6 +147,8 @@ impl Listener<Slim> for Feed {
                     after = AfterStep::RetryAfter(ASK_AGAIN);
                 }
                 tracing::warn!(feed = %self.key, ?state, "feed is interrupted");
+                // The age of what is shown counts from the last
+                // byte, not from when the outage was noticed.
                 let since = if let Trouble::Outage(outage) = &trouble { Some(outage.since) } else { None };
                 let at = since.unwrap_or_else(|| self.context.clock.now());
                 let mut batch = vec![Delta::Feed { feed: self.key.clone(), state, at }];

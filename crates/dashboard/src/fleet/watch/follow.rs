@@ -83,6 +83,7 @@ where
     tokio::spawn(async move {
         tokio::select! {
             biased;
+            // Whoever followed has left: a watch without news would notice that only at its end.
             () = closed.closed() => {}
             () = following => {}
         }

@@ -54,6 +54,7 @@ impl History {
     /// Asks which cluster it is: once at first, and again after a connection was lost. One small request;
     /// without the right to it only revisions decide.
     pub(super) async fn verify(&self, client: &Client) {
+        // Read before the request: a change that others find meanwhile must not count twice.
         let known = self.epoch();
         let namespaces: Api<Namespace> = Api::all(client.clone());
         let Ok(namespace) = namespaces.get_metadata(CLUSTER_NAMESPACE).await else { return };

@@ -124,6 +124,8 @@ pub(super) async fn run<K, L>(
                 let is_outage = matches!(trouble, Trouble::Outage(_));
                 match listener.step(Step::Failed(trouble)).await {
                     AfterStep::Stop => return,
+                    // A server that is known to be away is not
+                    // asked: its pulse shows when it is back.
                     AfterStep::GoOn | AfterStep::RetryAfter(_) if is_outage => reader.outage_is_over().await,
                     AfterStep::RetryAfter(wait) => tokio::time::sleep(wait).await,
                     AfterStep::GoOn => {
@@ -249,10 +251,12 @@ where
     async fn resume(&mut self, from: Option<String>) -> Option<String> {
         let from = from?;
         let context = self.context;
+        // A watch from a version of another history may succeed, and show nothing of what is there.
         let check = async {
             context.history.verify(&context.client).await;
             self.api.list(&ListParams::default().limit(1)).await
         };
+        // Not known: the watch itself fails if it cannot go on from there.
         let Ok(page) = bounded(&mut self.outages, check).await else { return Some(from) };
         let revision = page.metadata.resource_version.as_deref().map_or(0, parse_version);
         Some(from).filter(|_| revision >= self.newest && self.context.history.epoch() == self.epoch)
@@ -294,11 +298,13 @@ where
             };
             heard = true;
             let is_full = chunk.len() >= CHUNK_MAX;
+            // Only what a watch brings makes waits short again; that it stands proves little.
             self.backoff.reset();
             if chunk.iter().any(|event| matches!(event, Ok(WatchEvent::Bookmark(_)))) {
                 silence_max = BOOKMARK_MAX;
             }
             let (changes, end) = self.sift(chunk, &mut version);
+            // A full chunk means that more is waiting already.
             let rests = !changes.is_empty() && !is_full && end.is_none();
             if !changes.is_empty() && listener.step(Step::Changes(changes)).await.is_stop() {
                 return End::Closed;
@@ -340,6 +346,8 @@ where
             };
             if let Some(seen) = seen {
                 let revision = parse_version(&seen);
+                // Numbers only grow within one history; versions
+                // that are not numbers prove nothing.
                 if revision != 0 && revision < self.newest {
                     return (changes, Some(Sifted::WentBack));
                 }

@@ -74,6 +74,8 @@ impl Recording {
         let interner = Arc::new(Interner::default());
         let mut deltas = vec![Delta::Source { source, name: name.into() }];
         let mut feeds: BTreeMap<FeedKey, Vec<crate::fleet::Uid>> = BTreeMap::new();
+        // A file without objects of a kind says that there
+        // are none, not that they are still being read.
         for kind in CORE_KINDS {
             feeds.entry(FeedKey { source, group: CORE_GROUP.into(), kind: kind.into() }).or_default();
         }

@@ -87,6 +87,7 @@ impl Judged {
         let reading = &self.found.reading;
         match (self.aim, &self.open, &self.plan.control_plane_patch) {
             (Aim::GoOn, Some(open), _) => Ok(ChangeWrite::GoOn(open.clone())),
+            // An open record of which nothing is stored would block every later change.
             (_, Some(open), _) if self.plan.state == PlanState::Nothing => Ok(ChangeWrite::Close(open)),
             (_, _, Some(patch)) => {
                 let managed = self.live.managed.as_ref().ok_or(

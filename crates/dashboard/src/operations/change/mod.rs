@@ -81,6 +81,7 @@ impl ConfigurationReader for ClusterConfigurations {
 
     async fn carry_out(&self, cluster: &ObjectKey, preview: &ChangePreview) -> Result<String, String> {
         let judged = self.judged(cluster, &preview.order).await?;
+        // The id is made of what the plan is about: another one was not confirmed.
         if judged.plan.id.as_str() != preview.plan_id {
             let why = "the cluster changed since this was shown; nothing was written: look at it again";
             return Err(why.to_owned());

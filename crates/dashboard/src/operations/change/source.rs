@@ -131,12 +131,14 @@ pub async fn machine_hosts(
     let selector = format!("{CLUSTER_NAME}={}", key.name);
     let found = list_values(&management.client, &gvk_of::<Machine>(), &key.namespace, &selector).await;
     let found = found.map_err(|error| SourceError::Unreachable(explain(&error, &management.server)))?;
+    // The label picks them, but only spec.clusterName, which cannot change, says whose they are.
     let of_cluster = found.iter().filter(|machine| machine["spec"]["clusterName"] == key.name.as_str());
     let host = |machine: &Value| {
         let status = &machine["status"];
         let addresses = status["addresses"].as_array().into_iter().flatten();
         let mut internal = addresses.filter(|address| address["type"] == "InternalIP");
         let address = internal.find_map(|address| {
+            // An address becomes an argument of ssh: nothing else may.
             address["address"].as_str().filter(|address| parse_ip(address).is_some()).map(str::to_owned)
         });
         Some((status["nodeRef"]["name"].as_str()?.to_owned(), address))
