@@ -49,6 +49,7 @@ pub async fn act(
     if !confirm.yes {
         ask(&preview, out, answers)?;
     }
+    // Confirmed before the wait: nobody may be there when the moment comes.
     if let Some(later) = later {
         preview = later.previewed(executor, &preview, out).await?;
     }

@@ -42,6 +42,7 @@ pub async fn look(client: &Client, namespace: &str) -> anyhow::Result<Vec<Watche
 /// Who works there, and what to do.
 pub async fn refuse_other_kind(client: &Client, namespace: &str, is_shared: bool) -> anyhow::Result<()> {
     let leases = look(client, namespace).await?;
+    // An engine without a file holds the Lease of this name; those that share the work have others.
     let is_other =
         |lease: &&WatchedLease| lease.state() == LockState::Held && (lease.name == ENGINE_LEASE) == is_shared;
     let Some(other) = leases.iter().find(is_other) else { return Ok(()) };

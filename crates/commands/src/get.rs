@@ -84,6 +84,7 @@ impl FromStr for Resource {
             }
             let asked = |word: &&str| match kind_named(word) {
                 Ok(served) => Asked::Known(served.gvk),
+                // Kinds of providers are known to the server alone, by its discovery.
                 Err(_) => Asked::Called((*word).to_owned()),
             };
             Kinds::Objects(words.iter().map(asked).collect())
@@ -256,6 +257,7 @@ impl Query<'_> {
     /// `None` without objects. `is_among_others`: names say of which kind they are.
     async fn table(&self, args: &GetArgs, is_among_others: bool) -> anyhow::Result<Option<String>> {
         let mut tables = Vec::new();
+        // The server makes one table per request, and has none for a few names.
         for name in self.each() {
             let table = read_table(
                 &self.connection.client,

@@ -169,6 +169,7 @@ fn held(step: &PlannedStep, running: &Running) -> Option<Held> {
                 why: format!("etcd on {other} has to be well first: {why}"),
                 by: Some(other.to_owned()),
             });
+            // The API server beside a member is away with it, so that all others have to answer.
             on(ETCD).or(member).or_else(|| on(API_SERVER))
         }
         _ => None,

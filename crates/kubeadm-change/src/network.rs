@@ -24,6 +24,7 @@ fn read_ip(text: &str) -> Option<IpAddr> {
     if let Ok(address) = text.parse() {
         return Some(address);
     }
+    // The parser above refuses leading zeros; that of `u8` takes them as decimal.
     let parts: Vec<u8> = text.split('.').map(|p| p.parse().ok()).collect::<Option<_>>()?;
     let parts: [u8; 4] = parts.try_into().ok()?;
     Some(IpAddr::V4(Ipv4Addr::from(parts)))

@@ -58,6 +58,7 @@ impl HostNeeds {
             lines.push(CommandLine::of("kubeadm version -o short", []));
         }
         if let Some(data) = &self.snapshot {
+            // `-P`: one line for each file system, however long its name is.
             lines.push(CommandLine::of("df -Pk /etc/kubernetes {}", [data]));
             lines.push(CommandLine::of("du -sk {}", [&format!("{data}/member/snap")]));
         }

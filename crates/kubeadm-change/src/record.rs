@@ -218,6 +218,7 @@ impl ChangeRecord {
             let kept = before.document(document.kind).filter(|_| changed(document.kind));
             WantedDocument {
                 kind: document.kind,
+                // A document goes back in the version in which it was stored.
                 version: kept.map_or(&document.version, |kept| &kept.version).clone(),
                 old: document.value.clone(),
                 new: kept.map_or(&document.value, |kept| &kept.value).clone(),

@@ -33,6 +33,7 @@ pub(super) fn first(target: &mut WantedDocuments) -> Option<RolloutPart> {
     let defaults = Defaults::of(&cluster.old)?;
     let (mut now, mut next) = (Vec::new(), Vec::new());
     keys(&cluster.old, &mut cluster.new, &defaults, &mut now, &mut next);
+    // In the same rollout as the keys: neither depends on the other.
     issuers(&cluster.old, &mut cluster.new, &defaults, &mut now, &mut next);
     if next.is_empty() {
         return encryption(&cluster.old, &cluster.new);

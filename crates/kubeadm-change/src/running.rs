@@ -141,6 +141,7 @@ impl Running {
                 _ => {}
             }
         }
+        // Behind all Nodes: a pod may stand before its Node in the list.
         for object in objects.iter().filter(|object| object["kind"] == "Pod") {
             let component = [ETCD, API_SERVER, CONTROLLER_MANAGER, SCHEDULER]
                 .into_iter()

@@ -11,6 +11,7 @@ pub fn quantity_milli(text: &str) -> Option<f64> {
     {
         return Some(number(body)? * 1024_f64.powi(power) * 1000.0);
     }
+    // `E` is an exponent and a unit: a whole number is tried before the units.
     if let Some(plain) = number(text) {
         return Some(plain * 1000.0);
     }

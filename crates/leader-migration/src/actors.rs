@@ -88,6 +88,7 @@ pub fn reachable_holders(processes: &[Behaviour]) -> BTreeSet<Holders> {
             group.push(index);
         }
     }
+    // One holder per main lock, in all ways: replicas of one kind exclude each other by it.
     let choices = product(&by_main.into_values().collect::<Vec<_>>());
     choices.into_iter().flat_map(|main| with_migration(processes, &main)).collect()
 }

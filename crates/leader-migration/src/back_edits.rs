@@ -81,6 +81,7 @@ impl StageEdits {
             }
             let (kind, line) = (kind.to_lowercase(), addressed(object));
             let title = format!("{kind} {}: its pods go, the holder's among them", key(object));
+            // The inverse is the whole object: once deleted, it cannot be read any more.
             let act = EditAct::Delete(vec![object.clone()]);
             self.edit(&title, format!("kubectl delete {kind} {line}\n"), &yaml(&bare(object)), act);
         }

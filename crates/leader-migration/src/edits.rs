@@ -403,6 +403,7 @@ impl StageEdits {
             let whole = change.of_whole_workload(object);
             let act = |_, _| whole.ok().flatten().map_or(EditAct::ByHand, |made| made.of(object));
             self.placed(&title, &what, change.of_workload(object), act);
+            // Nothing else writes the flags of a workload: its patch is not one of several places.
             self.is(EditRole::Each);
         }
     }

@@ -46,6 +46,7 @@ impl FlagPlaces {
             {
                 self.workloads.push(object.clone());
             }
+            // Lists may be typed: whatever has items is one.
             _ => list(&object["items"]).iter().for_each(|item| self.add(item)),
         }
     }

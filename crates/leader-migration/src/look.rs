@@ -67,6 +67,7 @@ pub struct LockLook {
 impl LockLook {
     /// The Leases as they stand now, when nothing has come since.
     pub fn leases_at(&self, now: Timestamp) -> Vec<WatchedLease> {
+        // A wall clock that was set back gives a negative span: then the look counts as of now.
         let since_s = u64::try_from((now - self.at).num_seconds()).unwrap_or(0);
         self.leases.iter().cloned().map(|lease| lease.later(since_s)).collect()
     }

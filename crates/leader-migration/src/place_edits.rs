@@ -291,6 +291,7 @@ fn drop_entries(root: &mut Value, parent: &[&str], key: &str, is_it: impl Fn(&Va
 /// A name that no entry has.
 fn free_name(entries: &[Value]) -> String {
     let is_taken = |name: &String| entries.iter().any(|entry| entry["name"] == name.as_str());
+    // Endless, and some number is free: entries are finite.
     let numbered = (1..).map(|number| format!("{VOLUME}-{number}"));
     std::iter::once(VOLUME.to_owned()).chain(numbered).find(|name| !is_taken(name)).unwrap_or_default()
 }
@@ -304,6 +305,8 @@ fn mount(spec: &mut Value, container: usize, path: &str) -> Result<(), String> {
     }
     let volumes = list_at(spec, &["volumes"])?;
     let name = free_name(volumes);
+    // With this type a missing file keeps the pod from starting; without it the runtime makes a
+    // folder of that name.
     volumes.push(json!({"name": name, "hostPath": {"path": path, "type": "File"}}));
     let mounts = list_at(&mut spec["containers"][container], &["volumeMounts"])?;
     mounts.push(json!({"name": name, "mountPath": path, "readOnly": true}));
@@ -339,6 +342,7 @@ fn fields(before: &Value, after: &Value) -> Option<Replacement> {
         let list = |spec: &Value| spec["containers"].as_array().cloned().unwrap_or_default();
         let containers: Vec<Value> = list(from)
             .iter()
+            // No container comes or goes, so that both lists are of one length.
             .zip(list(to))
             .filter_map(|(from, to)| {
                 let mut fields = merge_diff(from, &to)?;

@@ -69,6 +69,7 @@ impl Process {
         let mut faults: Vec<FlagFault> =
             names.filter_map(|name| fault(self.manager, self.release, name)).collect();
         let whatever = self.flags.defects.iter();
+        // A word that is not a flag ends every build of both programs.
         faults.extend(whatever.map(|defect| FlagFault { is_certain: true, problem: defect.clone() }));
         for fault in &mut faults {
             // A program ends over a flag that it does not have: one that runs was built otherwise.

@@ -181,6 +181,7 @@ struct Reader<'a> {
 impl Reader<'_> {
     /// The line of the field `key` for the `nth` time, from 0.
     fn line_of(&self, key: &str, nth: usize) -> usize {
+        // The parser keeps no places of fields: their names are looked for in the text.
         let is_it = |line: &str| {
             let line = line.trim_start().trim_start_matches("- ").trim_start_matches('"');
             line.strip_prefix(key).is_some_and(|rest| rest.starts_with([':', '"']))
@@ -303,6 +304,7 @@ impl Reader<'_> {
             if entries[..nth].iter().any(|before| before.name == entry.name) && !entry.name.is_empty() {
                 let problem = format!("{} is listed twice: the last entry counts", entry.name);
                 let line = self.line_of("name", nth);
+                // Upstream's map of entries keeps the last one without a word.
                 self.defects.push(Defect { code: "F13", line, fatal: Fatal::Never, problem });
             }
         }

@@ -262,6 +262,7 @@ impl<'d, O: Write + Send, A: BufRead + Send> Doing<'d, O, A> {
             return Ok(ChangeAnswer::of(document, ExitCode::FailedCheck));
         }
         self.print(&document)?;
+        // Printed behind the plan, which can be read while this is computed.
         let forecast = forecast(&judged.found, &judged.plan, self.session).await;
         self.print(&forecast)?;
         self.confirm(judged, &write)?;

@@ -26,6 +26,7 @@ pub(super) async fn find(
     answers: &mut (impl BufRead + Send),
 ) -> anyhow::Result<SourceReading> {
     let error = match source::find(&args.source, &session.reach).await {
+        // --plan writes nothing, and so mends nothing.
         Err(error) if is_unreadable(&error) && !args.plan => error,
         Err(error) if is_unanswered(&error) => bail!("{error}\n{}", offline::HINT),
         other => return other,

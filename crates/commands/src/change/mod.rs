@@ -80,6 +80,7 @@ pub async fn run(
 ) -> anyhow::Result<ChangeAnswer> {
     let style = session.style;
     let found = match command {
+        // Rules need no cluster, and the way back without an API server has none.
         ChangeCommand::Rules(args) => return Ok(plan::rules(args, style)),
         ChangeCommand::Rollback(args) if args.offline => {
             return offline::put_back(args, session, out, answers).await;

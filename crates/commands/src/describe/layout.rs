@@ -117,6 +117,7 @@ impl Builder<'_> {
         let is_one = |id: &&RowId| {
             let machine = self.fleet.row(**id).and_then(|row| row.machine());
             let owner = self.fleet.owner_of(**id).and_then(|owner| self.fleet.row(owner));
+            // A Machine that no set made is owned by its Cluster.
             owner.is_none_or(|owner| owner.kind == Kind::Cluster)
                 && machine.is_some_and(|machine| machine.control_plane == of_control_plane)
         };

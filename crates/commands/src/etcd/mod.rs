@@ -46,6 +46,7 @@ pub struct EtcdStatusArgs {
 fn endpoint(text: &str) -> Result<String, &'static str> {
     let address = ["https://", "http://"].iter().find_map(|scheme| text.strip_prefix(scheme)).unwrap_or(text);
     let address = address.trim_end_matches('/');
+    // The text becomes part of a URL: a slash or a question mark would lead elsewhere.
     let is_of_address = |c: char| c.is_ascii_alphanumeric() || ".:-_[]%".contains(c);
     if address.is_empty() || !address.chars().all(is_of_address) {
         return Err("expected an address such as https://10.0.0.1:2379");

@@ -123,6 +123,7 @@ async fn gather(
     now: Timestamp,
 ) -> anyhow::Result<LockLook> {
     let (client, namespace) = (&live.client, &args.lease_namespace);
+    // Without these two nothing can be judged; what makes pods is only missed in the edits.
     let seen = [list::<Pod>(client, namespace).await?, list::<ConfigMap>(client, namespace).await?].concat();
     let described = ValidateArgs {
         files: args.files.clone(),

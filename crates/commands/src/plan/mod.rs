@@ -71,6 +71,7 @@ pub fn from_files(
     let wanted = wanted(args, namespace.unwrap_or_default())?;
     let (found, mut remarks) = documents::documents(&args.files, &args.workloads)?;
     let mut forecast = forecast(&Dump::new(found), moment(args, now));
+    // Behind the computation: plans look at objects that have no namespace, too.
     forecast.objects.retain(|object| namespace.is_none_or(|ns| ns == object.namespace));
     remarks.append(&mut forecast.remarks);
     forecast.remarks = remarks;

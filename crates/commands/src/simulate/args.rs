@@ -126,6 +126,7 @@ impl SimulateArgs {
     /// A seed of what draws nothing.
     pub fn order_seed(&self) -> Result<Option<u64>, WrongUsage> {
         match (self.order, self.seed) {
+            // A seed by default: the same command has the same answer.
             (OrderArg::Random, seed) => Ok(Some(seed.unwrap_or(1))),
             (OrderArg::Fixed, Some(_)) if !self.faults => {
                 Err(WrongUsage("--seed is for --order random: a fixed order draws nothing".to_owned()))

@@ -136,6 +136,7 @@ impl Page<'_> {
     fn sequence(&self, out: &mut String) {
         let lines = gathered(&self.forecast.events);
         let told: Vec<String> = lines.iter().map(Line::words).collect();
+        // One long sentence must not push the reasons of all others out of the screen.
         let widest = told.iter().map(|line| width(line)).max().unwrap_or(0).min(60);
         for (line, words) in lines.iter().zip(&told) {
             let blanks = " ".repeat(widest.saturating_sub(width(words)) + 2);

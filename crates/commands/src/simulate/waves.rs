@@ -26,6 +26,7 @@ pub(super) fn answer(asked: &Asked<'_>, version: &str) -> anyhow::Result<Simulat
         rest: args.rest,
         window: args.window,
     };
+    // Before the calendar, which takes longest: a version that the webhook refuses has none.
     check(asked, version)?;
     let calendar = upgrade(asked.dump, &plan, asked.scenario, asked.now);
     let document = match args.output {
@@ -125,6 +126,7 @@ fn text(calendar: &Upgrade, color: bool) -> String {
             );
             for stage in &upgrade.stages {
                 let at = parse_rfc3339(&stage.begins).map(|at| at.format("%m-%d %H:%M").to_string());
+                // `stage_lines` has three lines at most: the ending and two that hold it.
                 for (line, first) in stage_lines(stage).iter().zip([true, false, false]) {
                     let lead = if first { at.as_deref().unwrap_or_default() } else { "" };
                     let name = if first { stage.name.as_str() } else { "" };

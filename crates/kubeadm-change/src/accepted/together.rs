@@ -117,6 +117,7 @@ fn coordination(given: &Given) -> Option<(Vec<String>, NotAccepted)> {
         "coordinated-leadership-retry-period",
     ];
     let (lease, renew, retry) = periods(given, names);
+    // Without the factor of the locks: the API server's own check compares the three as they are.
     if lease > renew && renew > retry {
         return None;
     }

@@ -155,6 +155,7 @@ impl Kubelet<'_> {
         // The default is [pods].
         let is_used = list.iter().any(|item| item != "none") || self.at(path).is_null();
         let message = "has to be true unless enforceNodeAllocatable is [none]";
+        // Limits of all pods together stand on a cgroup that only cgroupsPerQOS makes.
         self.refuse_if(is_used && !self.is_true("cgroupsPerQOS", true), "cgroupsPerQOS", message);
     }
 
@@ -284,6 +285,7 @@ impl Kubelet<'_> {
         let logging = super::logging::refused(self.document, |gate| self.gate(gate));
         self.found.extend(logging);
         let endpoint = self.text("tracing.endpoint").to_owned();
+        // Without a scheme the exporter looks the name up as HOST:PORT.
         let scheme = endpoint.split_once("://").map_or("dns", |(scheme, _)| scheme);
         let wrong = !matches!(scheme, "dns" | "unix" | "unix-abstract");
         self.refuse_if(wrong, "tracing.endpoint", "has to be HOST:PORT, dns:// or unix://");

@@ -112,6 +112,7 @@ impl DocumentCheck<'_> {
                 ("node-cidr-mask-size-ipv6", "64")
             };
             let mask = flag(name).filter(|value| !value.is_empty()).unwrap_or(default).parse::<u8>();
+            // A mask that is not a number is refused like one that does not fit.
             mask.map_or(true, |mask| mask < range.prefix || mask - range.prefix > NODE_BITS_MAX)
         };
         if ranges.iter().any(is_wrong) {

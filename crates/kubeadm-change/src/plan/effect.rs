@@ -32,6 +32,7 @@ pub(super) fn settle(judged: &mut [JudgedChange], nodes: &[(NodeArtefacts, NodeA
             finding.message =
                 format!("{component} has this value without the change too: at most it restarts.");
             finding.alternative = None;
+            // Steps of the rule go with its verdict; what kubeadm writes otherwise is found by rendering.
             finding.steps.clear();
         }
     }

@@ -303,6 +303,7 @@ fn commands(plan: &Inputs<'_>, id: StepId, node: &str) -> Vec<CommandLine> {
         ],
         StepId::K1 => kubelet(plan),
         StepId::K2 => drained(node, kubelet(plan)),
+        // A write that changes nothing is enough: the API server encrypts anew with its first key.
         StepId::R1 => vec![CommandLine::of("kubectl get secrets -A -o json | kubectl replace -f -", [])],
         StepId::X => vec![CommandLine::of("capstan change status", [])],
     }
@@ -397,6 +398,7 @@ fn kube_proxy(plan: &Inputs<'_>) -> Vec<CommandLine> {
             [&plan.add_ons().kube_proxy],
         ));
     }
+    // kube-proxy does not read its file again when the kubelet swaps the volume of the ConfigMap.
     if is_changed(plan, DocumentKind::Proxy) {
         lines.push(CommandLine::of("kubectl -n kube-system rollout restart daemonset/kube-proxy", []));
     }
@@ -407,6 +409,7 @@ fn kube_proxy(plan: &Inputs<'_>) -> Vec<CommandLine> {
 fn kubelet(plan: &Inputs<'_>) -> Vec<CommandLine> {
     let mut lines = way_back::keep_kubelet(plan.id);
     lines.push(patched(plan, CommandLine::of("kubeadm upgrade node phase kubelet-config", [])));
+    // kubeadm writes the file and restarts nothing.
     lines.push(CommandLine::of("systemctl restart kubelet", []));
     lines.extend(plan.kubelet.and_then(files::kubelet_is_well));
     lines
@@ -414,6 +417,7 @@ fn kubelet(plan: &Inputs<'_>) -> Vec<CommandLine> {
 
 /// The lines that restart a kubelet, on a node without pods: its managers of CPUs and memory begin anew.
 fn drained(node: &str, restart: Vec<CommandLine>) -> Vec<CommandLine> {
+    // A kubelet refuses to start with a state that was written under another policy.
     let state = "rm -f /var/lib/kubelet/cpu_manager_state /var/lib/kubelet/memory_manager_state";
     let mut lines = vec![drain(node), CommandLine::of(state, [])];
     lines.extend(restart);

@@ -222,6 +222,7 @@ fn kube_proxy(situation: &Situation<'_>, state: Option<&AddonState>) -> (ItemSta
     let Some(state) = state else {
         return (ItemState::Unknown, "DaemonSet kube-system/kube-proxy was not read".to_owned());
     };
+    // An image that the change does not touch is not judged: somebody may have set another one.
     if let Some((old, new)) = images(situation, |images| images.kube_proxy)
         && old != new
         && state.image != new

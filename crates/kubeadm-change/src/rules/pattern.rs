@@ -63,6 +63,7 @@ impl Pattern {
 
 fn step_score(pattern: &str, text: &str) -> Option<(u8, usize)> {
     match pattern.split_once('*') {
+        // A whole name before a part of one, before any, before all below: scores compare step by step.
         None => (pattern == text).then_some((3, 0)),
         Some(("", "")) => Some((1, 0)),
         Some((head, tail)) => {

@@ -21,6 +21,7 @@ pub(super) struct Sides {
 impl Sides {
     /// `unset`: what the component takes when nothing is given.
     pub(super) fn of(change: &FieldChange, facts: &ClusterFacts, unset: Option<&str>) -> Self {
+        // Without a stored tag and a pod, kubeadm's own of this release stands for the old one.
         let unset = if is_etcd_tag(change) { facts.etcd_tag } else { unset };
         let default = unset.map_or(Value::Null, Value::from);
         // An empty text is a value of a flag, and nothing in a field.

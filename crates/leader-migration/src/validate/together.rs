@@ -60,6 +60,7 @@ fn unlisted(processes: &[Process], migrating: &[&Process]) -> Vec<Finding> {
 /// A process without the flag, whose kind and the other one have a controller in common.
 fn missing_flags(processes: &[Process]) -> Vec<Finding> {
     let mut found = Vec::new();
+    // The flag alone: an election that is off is a finding of its own.
     for process in processes.iter().filter(|process| !process.flags.enable_migration) {
         let shares = |other: &&Process| {
             other.manager != process.manager
@@ -100,6 +101,7 @@ fn places(processes: &[Process]) -> Vec<Finding> {
         let list = namespaces.into_iter().collect::<Vec<_>>().join(", ");
         found.push(Finding::new("F8", names(processes), format!("the namespaces are {list}")));
     }
+    // Of the two kinds the main Leases differ by nature; within one they have to be the same.
     for kind in ManagerKind::ALL {
         let of_kind = || processes.iter().filter(move |process| process.manager == kind);
         let main: BTreeSet<&str> = of_kind().map(|process| process.flags.resource_name.as_str()).collect();
@@ -165,6 +167,7 @@ pub(super) fn actors(processes: &[Process], behaviours: &[(usize, Behaviour)]) -
             let problem = format!("{title}, while {}", described(state, &name));
             found.push(Finding::new("two-actors", two.iter().map(name).collect(), problem));
         }
+        // A controller that none of them has is not missed.
         let is_wanted = processes.iter().any(|process| process.has(function));
         let idle = states.iter().find(|state| acting(state).is_empty());
         if let Some(state) = idle.filter(|_| is_wanted) {
