@@ -224,7 +224,6 @@ async fn until_verdict(
     Ok(Waited::TimedOut { last: last_seen(&fleet, target), verdict })
 }
 
-/// A verdict counts only when everything that could change it has been listed.
 /// How long until a verdict may turn although nothing changes; at least a second, an hour when none may.
 fn until_due(fleet: &Fleet, clock: &Clock) -> Duration {
     let now_s = clock.now().timestamp();
@@ -232,6 +231,7 @@ fn until_due(fleet: &Fleet, clock: &Clock) -> Duration {
     Duration::from_secs(u64::try_from(due_s).unwrap_or(0).clamp(1, 3_600))
 }
 
+/// A verdict counts only when everything that could change it has been listed.
 fn is_complete(fleet: &Fleet, source: &Source) -> bool {
     let mut feeds = fleet.feeds().filter(|(key, _)| key.source == source.id()).peekable();
     feeds.peek().is_some()

@@ -112,7 +112,7 @@ impl Kubelet<'_> {
             "has to be longer than imageMinimumGCAge (2m by default)",
         );
         let parallel = self.number("maxParallelImagePulls", 1.0);
-        // Its default follows from maxParallelImagePulls.
+        // The default of serializeImagePulls follows from maxParallelImagePulls.
         let is_serial = self.is_true("serializeImagePulls", parallel < 2.0);
         let message = "can be more than 1 only with serializeImagePulls: false";
         self.refuse_if(is_serial && parallel > 1.0, "maxParallelImagePulls", message);

@@ -28,8 +28,8 @@ pub(super) fn api_server(settings: &ClusterSettings<'_>, host: &HostFacts) -> St
     own.extend(etcd_flags(settings, host));
     let mode = authorization_mode(flags::last(&user, "authorization-mode"));
     if settings.release.filters_authorization_modes() {
-        // This kubeadm writes the modes that it knows over the user's flag; later ones leave that
-        // flag as it is.
+        // Before 1.30 kubeadm writes the modes that it knows over the user's flag; later it leaves
+        // that flag as it is.
         user.retain(|flag| flag.name != "authorization-mode");
         user.push(UserFlag::new("authorization-mode", &mode));
     } else if flags::last(&user, "authorization-config").is_none() {

@@ -68,7 +68,7 @@ impl Release {
 
     /// Flags of the user stand behind kubeadm's own, in the user's order; before, all were sorted by name and value.
     pub fn keeps_order(self) -> bool {
-        // These patch releases got the order as a fix.
+        // Releases 1.34.4 and 1.35.1 got the order as a fix.
         let since = match self.minor {
             34 => 4,
             35 => 1,
