@@ -116,6 +116,7 @@ fn folder(path: &Path, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
                 folder(&entry, files)?;
             }
         } else if entry.is_file() && holds_objects(&entry) {
+            // Only regular files: a FIFO would hold the command up until somebody writes into it.
             files.push(entry);
         }
     }

@@ -128,6 +128,7 @@ pub async fn get(
     }
     let selector = args.selector.as_deref().unwrap_or_default();
     let owners = args.show_managed_fields;
+    // One for all kinds: what the server serves is asked once.
     let catalog = Catalog::new(connection.client.clone());
     let mut queries = Vec::new();
     for kind in kinds {
@@ -217,6 +218,7 @@ async fn kubeconfig(connection: &Connection, names: &[String], namespace: &str) 
 
 /// The kind in the version that the server has.
 async fn served(connection: &Connection, catalog: &Catalog, wanted: &Asked) -> anyhow::Result<Gvk> {
+    // In the version that the server offers: one may have Cluster API as v1beta1 alone.
     let (found, called) = match wanted {
         Asked::Known(gvk) => (catalog.resolve(&gvk.group, &gvk.kind).await, &gvk.plural),
         Asked::Called(word) => (catalog.named(word).await, word),

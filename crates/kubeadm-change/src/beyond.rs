@@ -28,6 +28,7 @@ const CONTAINER_PARTS: [&str; 3] = ["lifecycle", "envFrom", "securityContext"];
 pub(super) fn own_container<'p>(component: &str, pod: &'p Value) -> &'p Value {
     let containers = &pod["spec"]["containers"];
     let mut all = containers.as_array().into_iter().flatten();
+    // By its name: a patch may put a sidecar before it.
     all.find(|container| container["name"] == component).unwrap_or(&containers[0])
 }
 

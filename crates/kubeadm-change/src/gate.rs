@@ -65,6 +65,8 @@ impl Doing {
     }
 
     fn has_performed(&self, step: &PlannedStep) -> bool {
+        // By nodes and not by place: the plan is made anew at each look, and its order follows
+        // leaders and lock holders, which the steps themselves move.
         self.performed.iter().any(|(id, nodes)| *id == step.id && *nodes == step.nodes)
     }
 }

@@ -72,6 +72,7 @@ impl NodeFile {
             NodeFileKind::Cluster | NodeFileKind::Certificates => {}
         }
         let mut node = json!({"name": host.name});
+        // On a host with two container runtimes kubeadm does not choose one.
         if let Some(socket) = &host.cri_socket {
             node["criSocket"] = socket.as_str().into();
         }

@@ -157,6 +157,7 @@ impl Inventory {
                     None => self.file_among(flags, |file| file.config_map.is_none()),
                 }
             }
+            // A file of a host is never that of a ConfigMap, though their names are equal.
             FileOrigin::Other => self.file_among(flags, |file| file.config_map.is_none()),
             FileOrigin::NotKnown => self.file_of(flags),
         }

@@ -207,6 +207,7 @@ fn single_references(fleet: &Fleet) -> Vec<(String, String, String)> {
     let Some((row, facts)) = cluster.and_then(|row| Some((row, row.cluster_facts()?))) else {
         return Vec::new();
     };
+    // By reference and not by group: providers have control planes in groups of their own.
     [&facts.infrastructure_ref, &facts.control_plane_ref]
         .into_iter()
         .flatten()

@@ -239,6 +239,7 @@ struct Asked<'a> {
 impl Asked<'_> {
     fn forecast(&self, wanted: Option<&ObjectRef>, namespace: &str) -> anyhow::Result<SimulationAnswer> {
         let Self { args, dump, cluster, scenario, now, style } = *self;
+        // A typing error in a number of replicas must not take the memory of the host.
         let large: Vec<String> = self.clusters().filter_map(|key| too_large(dump, key)).collect();
         // One small Cluster is enough for an answer; the large ones are remarks then.
         if !large.is_empty() && large.len() == self.clusters().count() {

@@ -12,6 +12,7 @@ pub(super) fn refused(document: &Value, gate: impl Fn(&str) -> bool) -> Vec<(Str
     let logging = &document["logging"];
     let mut found = Vec::new();
     let mut refuse = |path: &str, message: &str| found.push((format!("logging.{path}"), message.to_owned()));
+    // kubeadm itself stores 0, and components take it.
     if amount(&logging["flushFrequency"]).is_some_and(|period| period < 0.0) {
         refuse("flushFrequency", "has to be more than 0");
     }

@@ -47,6 +47,8 @@ pub(super) fn translate(
     let cluster = target.document(DocumentKind::Cluster)?;
     let mut patch = Map::new();
     for judged in judged.iter().filter(|judged| judged.change.kind == DocumentKind::Cluster) {
+        // From the object's own lists with the request in them: those of the store lack what only
+        // the object has.
         set_field(&mut patch, &judged.change.path, &cluster.new);
     }
     // A request of kubelet or kube-proxy alone leaves nothing for the object.

@@ -192,6 +192,7 @@ fn has_lost(change: &FieldChange, old: &Value) -> bool {
 fn is_value(value: &Value, expected: &str) -> bool {
     let value = value.as_array().and_then(|values| values.last()).unwrap_or(value);
     let text = text_of(value);
+    // Components read `f` and `0` as false, too: `leader-elect=f` must not pass as another word.
     match go_bool(expected) {
         Some(expected) => go_bool(&text) == Some(expected),
         None => text == expected,
