@@ -64,11 +64,13 @@ impl SimulatedHosts {
     /// Runs a pod: one that is as it was goes on, one that changed or was started again ends and begins anew. A file
     /// that changes is read at the next start.
     pub fn run(&mut self, pod: &Value, files: &FileSource) {
+        // More than one may run in a pod, each as a process of its own.
         for found in managers_in(pod) {
             let start = start_of(pod);
             if self.running.get(&found.name).is_some_and(|running| running.start == start) {
                 continue;
             }
+            // First: two of one name would both write into the record.
             self.kill(&found.name);
             let name = found.name.clone();
             let running = Launch::of(self, found, pod, files).begin(start);
@@ -79,6 +81,7 @@ impl SimulatedHosts {
     /// As `kill -9`: nothing is given back, and nothing starts it again.
     pub fn kill(&mut self, name: &str) {
         if let Some(running) = self.running.remove(name) {
+            // Nothing is awaited: a killed process does no last thing either.
             running.task.abort();
         }
     }
@@ -145,6 +148,7 @@ impl Launch {
 
     /// The first start happens at once.
     fn begin(self, start: Value) -> Running {
+        // Here and not in the task, so that a failure is known when this returns.
         let mut next = self.program();
         let failure = Arc::new(Mutex::new(next.clone().err()));
         let seen = Arc::clone(&failure);
@@ -157,6 +161,7 @@ impl Launch {
                     }
                     Err(error) => tracing::warn!("{} exits at its start: {error}", self.found.name),
                 }
+                // Always the first wait; a kubelet's grows, which a rehearsal need not wait for.
                 tokio::time::sleep(RESTART).await;
                 next = self.program();
                 *seen.lock() = next.clone().err();
@@ -173,6 +178,7 @@ impl Launch {
             };
             self.found.mounts.iter().any(below)
         };
+        // Read anew at each start, as a file that changed is.
         let files = (self.files)().into_iter().filter(|(path, _)| is_mounted(path)).collect();
         let release = self.found.release.unwrap_or(Release(0));
         let program = Program::start(self.found.manager, release, &self.found.args, &files);
@@ -182,6 +188,7 @@ impl Launch {
     }
 
     fn process(&self, program: Program) -> Process {
+        // A pod that no node was written for counts as a host of its own.
         let host = self.found.node.as_ref().unwrap_or(&self.found.name);
         Process {
             program,

@@ -24,6 +24,7 @@ impl Spell {
     }
 
     fn overlaps(&self, other: &Self) -> bool {
+        // Strictly: a hand-over at one instant is no overlap.
         let begins_before_end = |a: &Self, b: &Self| b.to.is_none_or(|end| a.from < end);
         begins_before_end(self, other) && begins_before_end(other, self)
     }
@@ -57,6 +58,7 @@ impl Ledger {
         let spells = self.0.lock();
         let mut found = Vec::new();
         for (at, spell) in spells.iter().enumerate() {
+            // Only later ones, so that each pair is found once.
             let later = spells[at + 1..].iter().filter(|other| other.function == spell.function);
             found.extend(
                 later.filter(|other| spell.overlaps(other)).map(|other| (spell.clone(), other.clone())),
@@ -73,9 +75,11 @@ impl Ledger {
         let mut covered: Option<&Spell> = None;
         let mut longest = Duration::ZERO;
         for spell in &spells {
+            // While somebody still runs it there is no gap, whoever begins.
             if let Some(end) = covered.and_then(|before| before.to) {
                 longest = longest.max(spell.from.saturating_duration_since(end));
             }
+            // The latest end counts: a short spell within a long one leaves no gap.
             if covered.is_none_or(|before| spell.ends() >= before.ends()) {
                 covered = Some(spell);
             }

@@ -19,6 +19,7 @@ const NAMESPACE: &str = "kube-system";
 /// Runs the processes of one cluster until dropped, and writes down which controllers they run.
 pub async fn follow(site: Arc<dyn Site>, ledger: Ledger, clock: Clock, rng: Rng) {
     let (pods, maps) = (Cache::<Pod>::new(), Cache::<ConfigMap>::new());
+    // Before the feeds, or the first list could pass unseen.
     let mut news = pods.subscribe();
     let mut feeds = JoinSet::new();
     let client = site.administrator();
@@ -26,6 +27,7 @@ pub async fn follow(site: Arc<dyn Site>, ledger: Ledger, clock: Clock, rng: Rng)
     feeds.spawn(maps.clone().follow_in(client, NAMESPACE, rng.stream("config maps")));
     let mut hosts =
         SimulatedHosts::new(Arc::clone(&site), clock, rng.stream("processes")).with_ledger(ledger);
+    // A process that starts without its file would end, and be started again only later.
     maps.ready().await;
     loop {
         if pods.is_ready() {
@@ -37,11 +39,13 @@ pub async fn follow(site: Arc<dyn Site>, ledger: Ledger, clock: Clock, rng: Rng)
 }
 
 fn settle(hosts: &mut SimulatedHosts, pods: &[Arc<Pod>], maps: &Cache<ConfigMap>, site: &Arc<dyn Site>) {
+    // A pod that is going is killed at once, without its grace period.
     let there = pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
     let there: Vec<Value> = there.filter_map(|pod| serde_json::to_value(pod.as_ref()).ok()).collect();
     hosts.keep(|name| there.iter().any(|pod| pod["metadata"]["name"] == name));
     for pod in &there {
         let (of, maps, site) = (pod.clone(), maps.clone(), Arc::clone(site));
+        // A question and no copy: the process reads the files when it starts, maybe again.
         let source: FileSource = Arc::new(move || files(&of, &maps.list(), site.as_ref()));
         hosts.run(pod, &source);
     }
@@ -56,6 +60,7 @@ fn files(pod: &Value, maps: &[Arc<ConfigMap>], site: &dyn Site) -> HostFiles {
     for container in list(&pod["spec"]["containers"]) {
         for mount in list(&container["volumeMounts"]) {
             let path = mount["mountPath"].as_str().unwrap_or_default().trim_end_matches('/');
+            // Without its volume a kubelet starts no pod; here the process lacks the file.
             let Some(volume) = volumes.iter().find(|volume| volume["name"] == mount["name"]) else {
                 continue;
             };
@@ -64,6 +69,7 @@ fn files(pod: &Value, maps: &[Arc<ConfigMap>], site: &dyn Site) -> HostFiles {
             } else if let Some(outside) = volume["hostPath"]["path"].as_str() {
                 let outside = outside.trim_end_matches('/');
                 let found = site.host_files(node, outside).into_iter();
+                // Once: the mount's path replaces the host's at the beginning only.
                 files.extend(found.map(|(file, text)| (file.replacen(outside, path, 1), text)));
             }
         }

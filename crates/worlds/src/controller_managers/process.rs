@@ -45,6 +45,7 @@ impl Competing {
 impl Process {
     /// Runs until a lock is lost, then answers which. Dropping it is a kill.
     pub async fn run(self) -> String {
+        // Without election the locks are passed over, and everything runs at once.
         let all = [self.program.main.clone(), self.program.migrated.clone()].concat();
         if !self.program.elects {
             let _running = self.begin(&all);
@@ -53,12 +54,15 @@ impl Process {
         let mut main = self.compete(&self.program.main_lease);
         main.until(true).await;
         tracing::info!("{}: leader migration: starting main controllers", self.name);
+        // Held to the end of this function, which is the end of the process.
         let _running = self.begin(&self.program.main);
+        // Without the signal the process never competes: the migrated controllers do not run.
         let lease = self.program.migration_lease.as_ref().filter(|_| self.program.signals);
         let Some(lease) = lease else {
             main.until(false).await;
             return format!("lost {}", self.program.main_lease);
         };
+        // Only now, as upstream: whoever lacks the main lock has no claim to the second.
         let mut migration = self.compete(lease);
         tokio::select! {
             biased;

@@ -71,6 +71,7 @@ impl Program {
         args: &[String],
         files: &BTreeMap<String, String>,
     ) -> Result<Self, StartError> {
+        // The order of upstream's checks: the first problem is the one that the process ends with.
         let flags = Flags::parse(manager, args)?;
         check_names(manager, release, &flags)?;
         if flags.leader_elect {
@@ -93,8 +94,10 @@ impl Program {
             signals: signals(manager, release, &flags),
             times: flags.times,
         };
+        // Without a file everything is under the main lock.
         for function in controllers(manager, release, &flags) {
             match configuration.as_ref().and_then(|c| owner(c, function.name_in(release))) {
+                // Not in the file: the main lock is enough for it.
                 None => program.main.push(function),
                 Some(owner) if owner == "*" || owner == manager.name() => program.migrated.push(function),
                 // Another component's.
@@ -127,6 +130,7 @@ fn check_names(manager: ManagerKind, release: Release, flags: &Flags) -> Result<
 fn check_election(flags: &Flags) -> Result<(), StartError> {
     let ElectionTimes { lease_duration, renew_deadline, retry_period } = flags.times;
     let are_possible = lease_duration > renew_deadline
+        // client-go's jitter factor, by which the real process checks it.
         && renew_deadline > retry_period.mul_f64(1.2)
         && !retry_period.is_zero()
         && lease_duration >= Duration::from_secs(1);
@@ -147,6 +151,7 @@ fn configuration(
 ) -> Result<Configuration, StartError> {
     let path = &flags.migration_config;
     if path.is_empty() {
+        // The default of a release: it knows its controllers by the names of its time.
         let names = if release.0 < FIRST_RENAMED { BUILT_IN_OLD } else { BUILT_IN_NEW };
         let entries = names.map(|name| format!("  - {{name: {name}, component: '*'}}\n")).concat();
         let text = format!(
@@ -174,6 +179,7 @@ fn owner<'a>(configuration: &'a Configuration, name: &str) -> Option<&'a str> {
 fn controllers(manager: ManagerKind, release: Release, flags: &Flags) -> Vec<Function> {
     let has_provider = !matches!(flags.cloud_provider.as_str(), "" | "external");
     let has = |function: Function| match (manager, function) {
+        // In both managers, whatever the provider.
         (_, Function::NodeIpam) => flags.allocate_node_cidrs,
         (ManagerKind::CloudControllerManager, _) => true,
         (ManagerKind::KubeControllerManager, Function::NodeInitialization) => false,

@@ -79,6 +79,7 @@ fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Reply> {
 
 impl Extension {
     pub fn new(options: Behaviour, hosts: Arc<dyn Hosts>) -> Self {
+        // A count for each mistake, since each has its own beginning and end.
         let calls = options.wrong.iter().map(|_| AtomicU32::new(0)).collect();
         Self { options, hosts, calls }
     }
@@ -88,6 +89,7 @@ impl Extension {
         let Some(hook) = asked(path) else {
             return Reply::error(404, &format!("nothing is served at {path}"));
         };
+        // A mistake that the hook cannot make falls through to the right answer.
         if let Some(does) = self.wrong(hook)
             && let Some(answer) = self.misbehaved(hook, does, body)
         {
@@ -130,6 +132,7 @@ impl Extension {
 
     fn can_update(&self, request: &CanUpdateMachineRequest) -> CanUpdateMachineResponse {
         let (current, desired) = (&request.current, &request.desired);
+        // A success without patches, which is how an extension says that it can do nothing.
         if !self.serves(&desired.machine) {
             return CanUpdateMachineResponse::success();
         }
@@ -176,6 +179,7 @@ impl Extension {
 
     async fn update(&self, request: &UpdateMachineRequest) -> UpdateMachineResponse {
         let name = request.desired.machine["metadata"]["name"].as_str().unwrap_or_default();
+        // Asked first: a host that fails must not be changed on the way.
         if self.options.failing_machines.iter().any(|failing| failing == name) {
             return UpdateMachineResponse::failure(format!(
                 "the update of Machine {name} fails, as it is asked to"
@@ -200,11 +204,13 @@ impl Extension {
     /// What goes wrong with this call, if anything does.
     fn wrong(&self, hook: Hook) -> Option<Misbehaviour> {
         let is_due = |wrong: &Wrong, calls: &AtomicU32| {
+            // Counted by itself: nothing else is ordered by it.
             let before = calls.fetch_add(1, Ordering::Relaxed);
             let end = wrong.times.map(|times| wrong.after.saturating_add(times));
             before >= wrong.after && end.is_none_or(|end| before < end)
         };
         let mut entries = self.options.wrong.iter().zip(&self.calls).filter(|(wrong, _)| wrong.hook == hook);
+        // Entries behind the first that is due do not count this call.
         entries.find(|(wrong, calls)| is_due(wrong, calls)).map(|(wrong, _)| wrong.does)
     }
 
@@ -279,6 +285,7 @@ fn lie(hook: Hook, body: &[u8]) -> Option<Reply> {
     let request: Value = serde_json::from_slice(body).ok()?;
     let mut answer = json!({"status": SUCCESS, "retryAfterSeconds": 0});
     for (object, field) in fields {
+        // The whole difference, covered or not: that is the lie.
         if let Some(difference) =
             k8s_machinery::merge::merge_diff(&request["current"][object], &request["desired"][object])
         {

@@ -41,6 +41,7 @@ impl TryFrom<String> for Cover {
                 ));
             }
         };
+        // Only below spec: a patch may change nothing else. `/specific` is another field.
         let names = path.strip_prefix("/spec").filter(|rest| rest.is_empty() || rest.starts_with('/'));
         let Some(names) = names else {
             return Err(format!("`{text}`: expected a path such as /spec/version"));
@@ -83,6 +84,7 @@ pub fn patch(
     for cover in covers.iter().filter(|cover| cover.part == part) {
         let template = if in_template { vec!["spec", "template"] } else { Vec::new() };
         let path: Vec<&str> = template.into_iter().chain(cover.path.iter().map(String::as_str)).collect();
+        // Cut out of the difference, so that fields around it stay out of the patch.
         if let Some(found) = below(&difference, desired, &path) {
             put(&mut kept, &path, found);
         }
@@ -116,6 +118,7 @@ fn put(at: &mut Value, path: &[&str], value: Value) {
         *at = value;
         return;
     };
+    // A null that an earlier cover put there gives way to what is below it.
     if !at.is_object() {
         *at = Value::Object(Map::new());
     }
@@ -136,6 +139,7 @@ fn operate<'a>(
     operations: &mut Vec<Value>,
 ) {
     if let (Some(Value::Object(fields)), Value::Object(changes)) = (current, patch) {
+        // As deep as both sides have objects, so that neighbours are left alone.
         for (name, change) in changes {
             path.push(name);
             operate(fields.get(name), change, path, operations);
@@ -145,6 +149,7 @@ fn operate<'a>(
     }
     let path = pointer(path);
     match (current, patch) {
+        // Removing what is not there is an error in RFC 6902.
         (None, Value::Null) => {}
         (Some(_), Value::Null) => operations.push(json!({"op": "remove", "path": path})),
         (Some(_), value) => operations.push(json!({"op": "replace", "path": path, "value": value})),

@@ -65,6 +65,7 @@ impl DevHosts {
                 None => annotations.remove(name),
             };
         }
+        // At this version only: two calls at once must not begin two updates.
         let written = self.writer.patch(dev, &after, &Precondition::unchanged(dev), Mode::Real).await;
         written.map(|_| ()).map_err(|error| error.to_string())
     }
@@ -86,6 +87,7 @@ fn noted<T: for<'de> Deserialize<'de>>(dev: &DevMachine, name: &str) -> Option<T
 fn dev_machine_of(infrastructure: &Value) -> Result<ObjectKey, String> {
     let text = |pointer: &str| infrastructure.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let (kind, version) = (text("/kind"), text("/apiVersion"));
+    // A refusal in words: the extension may be registered beside real providers.
     if kind != "DevMachine" || group_of(version) != INFRASTRUCTURE_GROUP {
         return Err(format!("only DevMachines can be updated here, and this is a {kind} of {version}"));
     }
@@ -99,12 +101,15 @@ impl Hosts for DevHosts {
         let found: Option<DevMachine> = get(&self.client, &key).await.map_err(|error| error.to_string())?;
         let dev = found.ok_or_else(|| format!("DevMachine {key} does not exist"))?;
         let (to, now) = (wanted(desired), self.clock.now());
+        // Done already: the caller may ask again, as after a lost answer.
         if noted::<Host>(&dev, HOST_ANNOTATION).as_ref() == Some(&to) {
             return Ok(HostUpdate::Done);
         }
+        // An update to something else is overtaken; this one begins anew.
         let running = noted::<Update>(&dev, UPDATE_ANNOTATION).filter(|update| update.to == to);
         let since = running.as_ref().and_then(|update| parse_rfc3339(&update.since));
         let takes = scaled(takes_s, self.time_scale);
+        // Counted from the note, so that a restart of the extension loses no time.
         let left = since.map_or(takes, |since: Timestamp| takes - (now - since));
         if left <= TimeDelta::zero() {
             self.note(&dev, [(HOST_ANNOTATION, Some(json_of(&to)?)), (UPDATE_ANNOTATION, None)]).await?;
@@ -112,6 +117,7 @@ impl Hosts for DevHosts {
         }
         if since.is_none() {
             let update = Update { since: rfc3339(now), to };
+            // The note of the host stays as it is: only the end of the update changes it.
             let host = annotation(&dev, HOST_ANNOTATION).map(str::to_owned);
             self.note(&dev, [(UPDATE_ANNOTATION, Some(json_of(&update)?)), (HOST_ANNOTATION, host)]).await?;
         }

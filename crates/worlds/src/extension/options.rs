@@ -97,6 +97,7 @@ pub enum Misbehaviour {
 
 fn hook<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Hook, D::Error> {
     let text = String::deserialize(deserializer)?;
+    // Hooks that exist but are not served here are refused too: they would never be called.
     Hook::find(capi_types::hook::API_VERSION, &text)
         .filter(|hook| HOOKS.contains(hook) || *hook == Hook::Discovery)
         .ok_or_else(|| {
@@ -114,6 +115,7 @@ impl Behaviour {
     pub fn read(source: &Source) -> Result<Self, FileError> {
         let options: Self = source.read()?;
         if options.retry_after_seconds == 0 {
+            // No place: the key may be missing in the file, or be anywhere in it.
             return Err(
                 source.error(&(0..0), "retryAfterSeconds must be at least 1: 0 says that an update is done")
             );

@@ -87,11 +87,13 @@ impl Identity {
             (Some(certificate_pem), Some(key_pem)) => Ok(Self { certificate_pem, key_pem }),
             (None, None) => {
                 let made = Self::generate(names)?;
+                // The key first: a certificate without key would be found as a half.
                 private_file::write(&key, &made.key_pem)?;
                 private_file::write(&certificate, &made.certificate_pem)?;
                 Ok(made)
             }
             (found, _) => {
+                // Not replaced: the other half may be in use, and its CA registered.
                 let missing = if found.is_some() { key } else { certificate };
                 Err(ServeError::Half(missing.display().to_string()))
             }
@@ -117,6 +119,7 @@ impl Identity {
             .with_safe_default_protocol_versions()
             .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, key));
         let mut config = config.map_err(|error| unusable(error.to_string()))?;
+        // Clients in Go prefer HTTP/2; ours and curl may speak either.
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(config)
     }
@@ -157,6 +160,7 @@ async fn accept(listener: TcpListener, acceptor: TlsAcceptor, extension: Arc<Ext
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
+            // Ended ones are taken out, or the set would grow with each connection.
             Some(_) = connections.join_next() => {}
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
@@ -164,6 +168,7 @@ async fn accept(listener: TcpListener, acceptor: TlsAcceptor, extension: Arc<Ext
                 }
                 Err(error) => {
                     tracing::warn!("a connection was not accepted: {error}");
+                    // Out of file descriptors, mostly: without a pause this would spin.
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
             },
@@ -172,6 +177,7 @@ async fn accept(listener: TcpListener, acceptor: TlsAcceptor, extension: Arc<Ext
 }
 
 async fn converse(stream: TcpStream, acceptor: TlsAcceptor, extension: Arc<Extension>) {
+    // A client that says nothing must not hold a task for ever.
     let stream = match tokio::time::timeout(PATIENCE, acceptor.accept(stream)).await {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => return tracing::debug!("no handshake: {error}"),
@@ -217,6 +223,7 @@ async fn respond(
             }
             Ok(answer)
         }
+        // An error of the service is what makes hyper drop the connection.
         Reply::Crash => Err(io::Error::other("asked to end the connection")),
         Reply::Hang => match std::future::pending::<Infallible>().await {},
     }

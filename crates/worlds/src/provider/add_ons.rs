@@ -30,6 +30,7 @@ impl AddOn {
     /// Takes over what a client made of the pods' template. `false`: nothing that pods are made from changed.
     pub fn accept(&mut self, template: &Value, now: Timestamp) -> bool {
         let mut after = self.clone();
+        // A template that leaves a part out leaves it as it was.
         if let Some(image) = template.pointer("/spec/containers/0/image").and_then(Value::as_str) {
             image.clone_into(&mut after.image);
         }
@@ -46,6 +47,7 @@ impl AddOn {
     /// How many of `wanted` pods are new at `now`.
     fn replaced(&self, wanted: usize, now: Timestamp, time_scale: f64) -> usize {
         let Some(since) = self.rolls_since else { return wanted };
+        // Never 0, by which the line below would divide.
         let each = pace(time_scale).num_milliseconds().max(1);
         usize::try_from((now - since).num_milliseconds() / each).unwrap_or(0).min(wanted)
     }
@@ -113,6 +115,7 @@ impl AddOn {
 
 fn pace(time_scale: f64) -> TimeDelta {
     let millis = REPLACED_IN.num_milliseconds() as f64 / time_scale;
+    // The clamp keeps a tiny scale from a moment beyond the calendar.
     TimeDelta::milliseconds(millis.clamp(1.0, 1e9) as i64)
 }
 

@@ -27,6 +27,7 @@ pub fn delays(spec: &InMemoryMachine, uid: &str, rng: &Rng, time_scale: f64) -> 
         let (base, jitter) = settings(component(spec, stage));
         let u = rng.stream(&format!("{uid}/{}", name(stage))).unit();
         let seconds = base.as_secs_f64() * (1.0 + u * jitter) / time_scale;
+        // A jitter out of the object may make it negative or endless, which is no Duration.
         Duration::try_from_secs_f64(seconds).unwrap_or(base)
     })
 }

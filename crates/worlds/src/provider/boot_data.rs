@@ -24,6 +24,7 @@ impl BootData {
         let configuration = spec.cluster_configuration.as_ref();
         let mut files = BTreeMap::new();
         for file in &spec.files {
+            // A file out of a Secret is not read here: the host goes without it.
             let Some(text) = text_of(file) else { continue };
             match file.append {
                 Some(true) => files.entry(file.path.clone()).or_insert_with(String::new).push_str(&text),
@@ -39,6 +40,7 @@ fn text_of(file: &File) -> Option<String> {
     let content = file.content.as_ref()?;
     match file.encoding.as_deref() {
         None => Some(content.clone()),
+        // Binary files are left out as well: the simulated shell knows only text.
         Some("base64") => String::from_utf8(BASE64.decode(content.trim()).ok()?).ok(),
         Some(_) => None,
     }

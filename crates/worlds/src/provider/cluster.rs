@@ -56,6 +56,8 @@ impl DevClusters {
     pub fn new(engine: &mut Engine, world: Arc<World>) -> Self {
         let dev_clusters = engine.cache();
         Self {
+            // By port, so that a search asks each port once
+            // and not every DevCluster for every port.
             by_port: Index::new(&dev_clusters, |dev| {
                 port_of(dev).map(|port| port.to_string()).into_iter().collect()
             }),
@@ -73,14 +75,18 @@ impl DevClusters {
     /// would cost the square of their number.
     fn free_port(&self, key: &ObjectKey, fits: impl Fn(i32) -> bool) -> Option<i32> {
         let mut given = self.given.lock();
+        // The write of the first port may have failed, or may not show yet: the same port again.
         if let Some(port) = given.ports.get(key) {
             return Some(*port);
         }
         let first = given.looked_at;
         let port_at = |at: usize| i32::try_from(at % PORTS.len()).ok().map(|offset| PORTS.start + offset);
         let is_free = |port: i32| {
+            // Both are asked: the cache is behind by the writes
+            // of now, and `given` knows no ports of before.
             !given.all.contains(&port) && self.by_port.get(&port.to_string()).is_empty() && fits(port)
         };
+        // `fits` may reserve the port, so `is_free` asks it last and stops at the first that fits.
         let found = |at: usize| Some((at, port_at(at).filter(|port| is_free(*port))?));
         let (at, port) = (first..first + PORTS.len()).find_map(found)?;
         given.looked_at = at + 1;
@@ -108,9 +114,11 @@ impl DevClusters {
         let pause = pause(dev, cluster);
         let status = after.status.get_or_insert_default();
         set(&mut status.conditions, &pause, generation, now);
+        // Finalizer and Paused are written even so, as upstream does.
         if pause.holds {
             return Ok(after);
         }
+        // No endpoint and not provisioned: the Cluster waits, and the condition says for what.
         if dev.spec.backend.in_memory.is_none() {
             let part = DevCondition::new(condition::LOAD_BALANCER_AVAILABLE, false, "NotAvailable")
                 .with_message(ONLY_IN_MEMORY);
@@ -122,6 +130,7 @@ impl DevClusters {
         let annotations = after.metadata.annotations.get_or_insert_default();
         annotations.insert(LISTENER.to_owned(), key.to_string());
         let endpoint = after.spec.control_plane_endpoint.get_or_insert_default();
+        // A port that the object has, given here or by a person, is never changed: clients know it.
         if endpoint.port.is_none_or(|port| port == 0) {
             // One that is served must be free on this machine; it is reserved when the object has it.
             let served = is_served(dev);
@@ -139,6 +148,8 @@ impl DevClusters {
     /// Keeps a port of this machine, if it is free.
     fn reserve(&self, port: i32) -> bool {
         let listener = listen(port);
+        // The listener is kept, since a port that was
+        // only tried could be taken before it is served.
         listener.map(|listener| self.reserved.lock().insert(port, listener)).is_ok()
     }
 
@@ -146,6 +157,7 @@ impl DevClusters {
     fn serve(&self, key: &ObjectKey, dev: &DevCluster, cluster: &Cluster) -> Result<(), ReconcileError> {
         let endpoint = dev.spec.control_plane_endpoint.as_ref();
         let port = endpoint.and_then(|endpoint| endpoint.port).filter(|port| *port != 0);
+        // Once: a second listener on the same port could only fail.
         let (true, false, Some(port)) = (is_served(dev), self.world.is_served(key), port) else {
             return Ok(());
         };
@@ -154,6 +166,7 @@ impl DevClusters {
             ReconcileError::failed(format!("the API of {key} cannot be served on port {port}: {why}; {cure}"))
         };
         let reserved = self.reserved.lock().remove(&port);
+        // None is reserved where the object had its port before this process began.
         let listener = reserved.map_or_else(|| listen(port), Ok).map_err(failed)?;
         let facts = kubeadm_facts(cluster, &format!("{HOST}:{port}"));
         self.world.serve(key, ReservedEndpoint::new(listener, facts));
@@ -162,7 +175,10 @@ impl DevClusters {
 
     async fn delete(&self, key: &ObjectKey, dev: &DevCluster) -> Result<Outcome, ReconcileError> {
         let name = owner_name(dev).unwrap_or_else(|| key.name.clone());
+        // The world goes by the Cluster's name; without an owner the two are taken to be alike.
         self.world.remove_cluster(&ObjectKey::new(&key.namespace, name));
+        // Before the write: should it fail, the object
+        // in the cache still keeps its port from others.
         self.give_back(key);
         let mut after = dev.clone();
         release(&mut after.metadata, [finalizer::DEV_CLUSTER, finalizer::FORMER_DEV_CLUSTER]);
@@ -234,6 +250,7 @@ impl Controller for DevClusters {
             Trigger::own(&self.dev_clusters),
             Trigger::on(&self.clusters, move |old, new| {
                 let paused = |c: Option<&Cluster>| c.map(|c| c.spec.paused == Some(true));
+                // Nothing else of the Cluster matters here, and its status is written often.
                 let wakes = paused(old) != paused(new);
                 new.or(old).filter(|_| wakes).and_then(by_cluster).into_iter().collect()
             }),
@@ -253,6 +270,7 @@ impl Controller for DevClusters {
         let (Some(cluster_key), Some(cluster)) = (cluster_key, cluster) else { return Ok(Outcome::Done) };
         let after = self.desired(key, &dev, &cluster)?;
         if after.status.as_ref().and_then(|s| s.initialization.as_ref()).is_some() {
+            // An edit of nothing makes the cluster, so that its connection counts from here on.
             self.world.change(&cluster_key, |_| ());
             self.serve(&cluster_key, &after, &cluster)?;
         }

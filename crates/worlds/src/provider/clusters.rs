@@ -49,6 +49,7 @@ impl Clusters {
 
     pub(super) fn remove(&mut self, cluster: &ObjectKey) -> bool {
         let Some(held) = self.all.remove(cluster) else { return false };
+        // A moment that stayed would announce a cluster of the same name that is made later.
         if let Some(moment) = held.moment {
             self.moments.remove(&(moment, cluster.clone()));
         }
@@ -65,6 +66,7 @@ impl Clusters {
         &'a self,
         namespace: &'a str,
     ) -> impl Iterator<Item = (&'a ObjectKey, &'a SimCluster)> {
+        // Keys are ordered by namespace first, and no name comes before the empty one.
         let from_here = self.all.range(ObjectKey::new(namespace, "")..);
         let here = from_here.take_while(move |(key, _)| key.namespace == namespace);
         here.map(|(key, held)| (key, &held.sim))
@@ -84,10 +86,12 @@ impl Clusters {
                 break;
             }
             if let Some(held) = self.all.get_mut(&cluster) {
+                // Cleared, since `note_moment` keeps a moment that has come.
                 held.moment = None;
             }
             due.push(cluster);
         }
+        // After the loop: noted within it, a moment could be popped again.
         due.iter().for_each(|cluster| self.note_moment(cluster, now));
         due
     }
@@ -100,6 +104,7 @@ impl Clusters {
         }
         let next = held.sim.next_moment(now);
         let former = std::mem::replace(&mut held.moment, next);
+        // Most edits move no moment: the set stays untouched.
         if former == next {
             return;
         }

@@ -46,8 +46,11 @@ pub fn set(
     match known {
         Some(known) => {
             if known.status == status {
+                // The time is that of the last change of the
+                // status; a new message does not move it.
                 fresh.last_transition_time.clone_from(&known.last_transition_time);
             }
+            // Nothing changed, so the list is not sorted either: that alone would be a write.
             if *known == fresh {
                 return;
             }

@@ -51,11 +51,14 @@ impl SimCluster {
                 let around = Surroundings { config_maps: &self.config_maps, serves: true, now };
                 let mut host = KubeadmHost::new(facts, machine.control_plane, self.time_scale, &around)
                     .with_files(&machine.boot_data.files, now);
+                // Annotated before the host was made: `set_host_faults`
+                // had only the machine to note it on.
                 host.faults = faults_of(&machine.faults);
                 (name.clone(), host)
             })
             .collect();
         if !new.is_empty() {
+            // The earliest moment there is, which means at the next look.
             self.hosts.extend(new);
             self.hosts_due = Some(Timestamp::MIN_UTC);
         }
@@ -63,6 +66,8 @@ impl SimCluster {
 
     /// Shows what hosts report, when something of them has changed.
     pub fn advance_hosts(&mut self, now: Timestamp) {
+        // Every read of the cluster comes by here, and
+        // comparing pods costs more than the read itself.
         if self.hosts_due.is_none_or(|at| at > now) {
             return;
         }
@@ -71,10 +76,12 @@ impl SimCluster {
             let pods = host.static_pods(now);
             let is_static = |key: &ObjectKey, pod: &k8s_openapi::api::core::v1::Pod| {
                 let on = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(name);
+                // Pods of clients may be in kube-system too; only kubeadm's own are replaced.
                 let tier = pod.metadata.labels.as_ref().and_then(|labels| labels.get("tier"));
                 on && key.namespace == "kube-system" && tier.is_some_and(|tier| tier == "control-plane")
             };
             let before: Vec<_> = self.pods.iter().filter(|(key, pod)| is_static(key, pod)).collect();
+            // A Node is noted only when its pods differ: each note wakes a controller.
             let same = before.len() == pods.len()
                 && pods.iter().all(|pod| self.pods.get(&ObjectKey::of(pod)) == Some(pod));
             if !same {
@@ -84,6 +91,7 @@ impl SimCluster {
             }
             let is_control_plane = self.machines.get(name).is_some_and(|machine| machine.control_plane);
             let serves = is_control_plane && host.is_up(API_SERVER, now);
+            // A worker of the same files never serves, whatever lies in its manifests.
             let turned = if serves { self.serving.insert(name.clone()) } else { self.serving.remove(name) };
             self.changes.shared |= turned;
             let down = Fault::KubeletDown(name.clone());
@@ -91,10 +99,12 @@ impl SimCluster {
                 self.changes.shared |= self.faults.remove(&down).is_some();
             } else {
                 self.changes.shared |= !self.faults.contains_key(&down);
+                // The first time is kept: it is when Ready turned.
                 self.faults.entry(down).or_insert(now);
             }
         }
         changed.iter().for_each(|name| self.note_node(name));
+        // Only after a command or at these moments can a host look different.
         self.hosts_due = self.hosts.values().filter_map(|host| host.next_moment(now)).min();
     }
 
@@ -109,9 +119,12 @@ impl SimCluster {
 
     /// Runs a line on a host, as ssh would. `None`: there is no such host.
     pub fn run(&mut self, name: &str, line: &str, input: &str, now: Timestamp) -> Option<Output> {
+        // Asked before the host is borrowed; whether
+        // kubeadm finds an API is up to the whole cluster.
         let serves = self.serves();
         let host = self.hosts.get_mut(name)?;
         self.hosts_due = Some(Timestamp::MIN_UTC);
+        // The words and the status of ssh itself, for callers that tell it from a failed command.
         if host.faults.refuses_commands {
             let stderr = format!("ssh: connect to host {name} port 22: Connection refused\n");
             return Some(Output { status: NO_CONNECTION, stderr, ..Output::default() });
@@ -133,6 +146,8 @@ impl SimCluster {
                 self.hosts_due = Some(Timestamp::MIN_UTC);
             }
         }
+        // An equal failure again is not announced, or each
+        // restart of the process would wake everyone.
         self.changes.shared |= match failure {
             Some(why) => self.failing.insert(pod.clone(), why.to_owned()).as_deref() != Some(why),
             None => self.failing.remove(pod).is_some(),
@@ -147,6 +162,7 @@ impl SimCluster {
     /// What kubeadm would read of a ConfigMap through the API.
     pub fn set_config_map(&mut self, map: ConfigMap) {
         let Some(name) = map.metadata.name.clone() else { return };
+        // Others than those made here are none that kubeadm reads.
         if let Some(known) = self.config_maps.get_mut(&name) {
             known.data = map.data;
         }
@@ -171,6 +187,7 @@ impl SimCluster {
             (said(SILENT), Fault::NodeSilent(name.to_owned())),
         ] {
             if on {
+                // A fault that goes on keeps its beginning.
                 self.faults.entry(fault).or_insert(now);
             } else {
                 self.faults.remove(&fault);
@@ -186,6 +203,7 @@ impl SimCluster {
         if self.seen_node(node).is_none() {
             return Err(format!("there is no Node {node}"));
         }
+        // Before the path: a kubelet that is down has none at all.
         if self.is_silent(node) {
             return Err(format!("the kubelet of Node {node} does not answer"));
         }

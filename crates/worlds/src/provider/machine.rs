@@ -104,10 +104,13 @@ impl DevMachines {
     fn power_on(&self, scope: &Scope, spec: &InMemoryMachine) -> Option<Seen> {
         let (hold, version) = (held_at(&scope.dev), scope.version());
         let name = scope.key.name.as_str();
+        // Read first: a change is announced, and would wake this very controller again.
         let up_to_date = self.world.read(&scope.cluster_key, |sim, _| {
             sim.machine(name).map(|machine| machine.boot.hold == hold && machine.version == version)
         });
         match up_to_date.flatten() {
+            // Not only new ones: after a restart `prepare`
+            // leaves out those whose owner was not cached.
             None => self.restore(scope, spec),
             Some(true) => {}
             Some(false) => {
@@ -123,6 +126,7 @@ impl DevMachines {
     fn update_host(&self, scope: &Scope) {
         let (name, Some(noted)) = (scope.key.name.as_str(), noted_host(&scope.dev)) else { return };
         let is = self.world.read(&scope.cluster_key, |sim, _| sim.machine(name).and_then(|m| m.host.clone()));
+        // Before its node is up a machine has no host to change; a later look finds the difference.
         if is.flatten().is_some_and(|is| is != noted) {
             self.world.change(&scope.cluster_key, |sim| sim.set_host(name, noted));
         }
@@ -152,10 +156,13 @@ impl DevMachines {
         let uid = scope.dev.metadata.uid.clone().unwrap_or_default();
         let control_plane = is_control_plane(&scope.machine);
         let delays = match is_bootstrapped(&scope.machine) {
+            // Up once already, here or under another
+            // management cluster: nothing is waited for again.
             true => Delays::default(),
             false => boot::delays(spec, &uid, self.world.rng(), self.world.time_scale()),
         };
         let mut boot = Boot::new(self.clock.now(), delays, control_plane);
+        // Set before the first look, or a stage without delay would already be past it.
         boot.hold = held_at(&scope.dev);
         SimMachine {
             boot,
@@ -169,6 +176,7 @@ impl DevMachines {
             tenants: tenants(&scope.dev),
             boot_data: self.boot_data(scope),
             faults: String::new(),
+            // From the uid for the same reason; 0 is no member's ID in etcd.
             member_id: Rng::seeded(0).stream(&uid).below(u64::MAX - 1) + 1,
         }
     }
@@ -217,6 +225,7 @@ impl DevMachines {
         after: &mut DevMachine,
     ) -> (Vec<DevCondition>, Outcome) {
         let stages = BootStage::of_host(is_control_plane(&scope.machine));
+        // No look again: what is missing is in objects whose changes trigger.
         if let Some(missing) = missing_prerequisite(scope) {
             return (stages.iter().map(|stage| condition(*stage, None, missing)).collect(), Outcome::Done);
         }
@@ -224,15 +233,18 @@ impl DevMachines {
         fill(after, scope, &seen);
         let conditions =
             stages.iter().map(|stage| condition(*stage, Some(&seen.boot), WAITING_FOR_TIMEOUT)).collect();
+        // The world's clockwork leaves boots out, so the next look is asked for here.
         let wait = seen.boot.next_due().map(|(due, _)| (due - self.clock.now()).to_std().unwrap_or_default());
         (conditions, wait.map_or(Outcome::Done, Outcome::RequeueAfter))
     }
 
     async fn delete(&self, key: &ObjectKey, dev: &DevMachine) -> Result<Outcome, ReconcileError> {
         match cluster_label(dev) {
+            // The label outlives the owners: the Machine may be gone by now.
             Some(cluster) => {
                 self.world.remove_machine(&ObjectKey::new(&key.namespace, cluster), &key.name);
             }
+            // Without the label nothing says which cluster: all of the namespace are searched.
             None => self.world.forget_machine(key),
         }
         let mut after = dev.clone();
@@ -249,8 +261,10 @@ impl DevMachines {
         }
         let mut after = (*scope.machine).clone();
         after.metadata.annotations.get_or_insert_default().insert(BOOTSTRAPPED.to_owned(), String::new());
+        // Of this very Machine, at any version: the mark touches nothing that others write.
         let same = Precondition { uid: scope.machine.metadata.uid.clone(), resource_version: None };
         match self.writer.patch(scope.machine.as_ref(), &after, &same, Mode::Real).await {
+            // A Machine that went meanwhile needs no mark.
             Err(error) if !error.is_not_found() => Err(error.into()),
             _ => Ok(()),
         }
@@ -261,6 +275,8 @@ impl DevMachines {
     fn restore(&self, scope: &Scope, spec: &InMemoryMachine) {
         let up = stages_up(&scope.dev);
         let machine = self.sim_machine(scope, spec);
+        // Before the machine: coming up would join as a
+        // new member, and a removed one would be back.
         let member = remembered_member(&scope.dev, machine.member_id);
         self.world.change(&scope.cluster_key, |sim| {
             if let Some(member) = member {
@@ -279,6 +295,7 @@ fn missing_prerequisite(scope: &Scope) -> Option<&'static str> {
     let status = scope.cluster.status.as_ref();
     let infrastructure =
         status.and_then(|s| s.initialization.as_ref()).and_then(|i| i.infrastructure_provisioned);
+    // The order of upstream's checks, which decides which reason is shown.
     if infrastructure != Some(true) {
         return Some("WaitingForClusterInfrastructureReady");
     }
@@ -302,11 +319,13 @@ fn condition(stage: BootStage, boot: Option<&Boot>, reason: &'static str) -> Dev
         BootStage::ApiServer => condition::API_SERVER_PROVISIONED,
     };
     let up = |stage: BootStage| boot.is_some_and(|b| b.since(stage).is_some());
+    // Of a host that is up, nothing before it is asked.
     if up(stage) {
         return DevCondition::new(type_, true, "Provisioned");
     }
     let reason = match stage {
         BootStage::Bootstrap | BootStage::Host => reason,
+        // A later stage names the one that it waits for, not its own timeout.
         _ if !up(BootStage::Host) => "WaitingForVMProvisioned",
         BootStage::Etcd | BootStage::ApiServer if !up(BootStage::Node) => "WaitingForNodeProvisioned",
         _ => WAITING_FOR_TIMEOUT,
@@ -321,6 +340,7 @@ fn fill(after: &mut DevMachine, scope: &Scope, seen: &Seen) {
     if !notes.is_empty() {
         after.metadata.annotations.get_or_insert_default().extend(notes);
     }
+    // Without a provider ID the Machine does not count as provisioned.
     if seen.boot.since(BootStage::Host).is_none() {
         return;
     }
@@ -340,6 +360,7 @@ fn notes(seen: &Seen) -> Vec<(String, String)> {
     let mut notes = Vec::new();
     if let Some(member) = &seen.member {
         notes.push((annotation::SIMULATED_MEMBER_ID.to_owned(), member.id.to_string()));
+        // 0 says that the member never led.
         if member.leader_term > 0 {
             notes.push((annotation::SIMULATED_LEADER_FROM.to_owned(), member.leader_term.to_string()));
         }
@@ -384,6 +405,7 @@ fn provider_id(name: &str) -> String {
 
 fn held_at(dev: &DevMachine) -> Option<BootStage> {
     let wanted = annotation_of(dev, HOLD_ANNOTATION)?;
+    // An unknown word holds nothing.
     BootStage::of_host(true).iter().copied().find(|stage| boot::name(*stage) == wanted)
 }
 
@@ -403,6 +425,7 @@ fn tenants(dev: &DevMachine) -> Vec<TenantSpec> {
 /// A private address made from the uid, and the name. Difference: upstream's backend reports none.
 fn addresses(name: &str, uid: &str) -> Vec<(&'static str, String)> {
     let host = Rng::seeded(1).stream(uid).below(1 << 24);
+    // The first byte is 0, in place of which 10 stands.
     let [_, a, b, c] = u32::try_from(host).unwrap_or(1).to_be_bytes();
     vec![("InternalIP", format!("10.{a}.{b}.{c}")), ("Hostname", name.to_owned())]
 }
@@ -418,6 +441,7 @@ fn stages_up(dev: &DevMachine) -> Vec<(BootStage, Timestamp)> {
 }
 
 fn remembered_member(dev: &DevMachine, id: u64) -> Option<Member> {
+    // Only its presence matters: the number is made from the uid again.
     annotation_of(dev, annotation::SIMULATED_MEMBER_ID)?;
     Some(Member {
         leader_term: annotation_of(dev, annotation::SIMULATED_LEADER_FROM)
@@ -440,6 +464,7 @@ impl Controller for DevMachines {
         self.world.begin_anew();
         let mut clusters = BTreeSet::new();
         for dev in self.dev_machines.list() {
+            // New ones boot at their own reconcile; one that is going need not come up for that.
             let gone_or_new = dev.metadata.deletion_timestamp.is_some() || stages_up(&dev).is_empty();
             if !gone_or_new
                 && let Some(spec) = &dev.spec.backend.in_memory
@@ -449,6 +474,7 @@ impl Controller for DevMachines {
                 clusters.insert(scope.cluster_key);
             }
         }
+        // After every member is back, or the first would win alone.
         for cluster in clusters {
             self.world.change(&cluster, |sim| sim.etcd.elect());
         }
@@ -465,6 +491,7 @@ impl Controller for DevMachines {
                 new.or(old).and_then(infrastructure_key).into_iter().collect()
             }),
             Trigger::on(&self.clusters, move |old, new| {
+                // A Cluster's status changes often, and each change would wake all of its machines.
                 let wakes = old.map(gates) != new.map(gates);
                 new.filter(|_| wakes).map(|c| of_cluster(&by_cluster, &ObjectKey::of(c))).unwrap_or_default()
             }),
@@ -472,6 +499,7 @@ impl Controller for DevMachines {
             Trigger::announced(self.world.subscribe(), Announcement::Missed, move |announcement| {
                 let mut members = match announcement {
                     Announcement::Cluster(key) => by_world.of_cluster(key),
+                    // A Node is nothing that the object reports.
                     Announcement::Node { .. } => Vec::new(),
                     Announcement::Missed => by_world.list(),
                 };
@@ -497,6 +525,7 @@ impl Controller for DevMachines {
         let Some(scope) = scope else { return Ok(Outcome::Done) };
         let (after, outcome) = self.desired(&scope);
         self.writer.patch(dev.as_ref(), &after, &Precondition::unchanged(dev.as_ref()), Mode::Real).await?;
+        // After the status: the mark says that all of it was reported.
         self.mark(&scope).await?;
         Ok(outcome)
     }

@@ -94,6 +94,7 @@ impl DevMachinePools {
     /// Through its Machine, so that its Node is drained; a host without one is left to come up.
     async fn remove(&self, host: &DevMachine) -> Result<(), ReconcileError> {
         let Some(machine) = self.machine_of(host) else { return Ok(()) };
+        // A second deletion would change nothing: the Machine drains already.
         if machine.metadata.deletion_timestamp.is_none() {
             let same = Precondition { uid: machine.metadata.uid.clone(), resource_version: None };
             self.writer.delete::<Machine>(&ObjectKey::of(machine.as_ref()), &same, Mode::Real).await?;
@@ -102,9 +103,12 @@ impl DevMachinePools {
     }
 
     async fn grow(&self, scope: &Scope, spec: &InMemoryMachine) -> Result<(), ReconcileError> {
+        // Outdated ones do not count, so that their successors are there before they go.
         let matching = scope.hosts.iter().filter(|host| is_current(scope, host)).count();
         for _ in matching..wanted(&scope.pool) {
             let name = format!("worker-{}", self.rng.suffix(6));
+            // Random names: two that are made in one pass
+            // must not collide, nor one with its predecessor.
             self.writer.create(&host(scope, &name, spec), Mode::Real).await?;
         }
         Ok(())
@@ -117,6 +121,7 @@ impl DevMachinePools {
             self.machine_of(host).is_some_and(|machine| machine.metadata.deletion_timestamp.is_some())
         };
         let mut ready: Vec<&Arc<DevMachine>> =
+            // A host that still boots is no replacement yet; those that leave are counted no more.
             staying.filter(|host| is_provisioned(host) && !leaves(host)).collect();
         let over = ready.len().saturating_sub(wanted(&scope.pool));
         let is_marked = |host: &DevMachine| {
@@ -124,6 +129,7 @@ impl DevMachinePools {
             machine
                 .is_some_and(|machine| annotation_of(machine.as_ref(), annotation::DELETE_MACHINE).is_some())
         };
+        // `false` sorts first: outdated ones, and among equals the marked ones.
         ready.sort_by_key(|host| (is_current(scope, host), !is_marked(host)));
         for host in ready.into_iter().take(over) {
             self.remove(host).await?;
@@ -167,6 +173,7 @@ impl DevMachinePools {
         }
         let mut ids: Vec<String> =
             scope.hosts.iter().filter_map(|host| host.spec.provider_id.clone()).collect();
+        // A fixed order, since the cache has none and each difference would be a write.
         ids.sort();
         let (wanted, count) = (wanted(&scope.pool), scope.hosts.len());
         let is_complete = ids.len() == wanted && count == wanted;
@@ -293,7 +300,9 @@ impl Controller for DevMachinePools {
         if dev.metadata.deletion_timestamp.is_some() {
             return self.delete(&scope).await.map(|()| Outcome::Done);
         }
+        // Before there are hosts, since the finalizer has to outlive them.
         self.patch(&dev, &self.desired(&scope)).await?;
+        // As for Machines: no host starts before its bootstrap data is there.
         let has_data = scope.pool.spec.template.spec.bootstrap.data_secret_name.is_some();
         if let (true, Some(spec)) = (has_data, in_memory(&dev)) {
             self.grow(&scope, spec).await?;

@@ -45,9 +45,11 @@ impl SimCluster {
                 pod.name
             )
         };
+        // Only static pods are on the host's network; others have nothing that is simulated.
         let spec = self.pods.get(pod).and_then(|pod| pod.spec.as_ref());
         let node = spec.filter(|_| pod.namespace == KUBE_SYSTEM).and_then(|spec| spec.node_name.as_deref());
         let (node, host) = node.and_then(|node| self.hosts.get_key_value(node)).ok_or_else(refused)?;
+        // The forwarding goes through the kubelet, whatever listens behind it.
         if self.is_silent(node) {
             return Err(format!(
                 "error forwarding port {port} to pod {}: the kubelet of Node {node} does not answer",
@@ -77,6 +79,7 @@ impl SimCluster {
 impl KubeadmHost {
     fn certificate_at(&self, port: u16, now: Timestamp) -> Option<HostPort> {
         let tls = |names: &[String], signed_by| {
+            // Only the API server answers health checks over TLS without a client certificate.
             let is_server = signed_by == SignedBy::Cluster;
             let healthy = ["/livez", "/readyz"].map(|path| (path, "ok".to_owned()));
             let pages = healthy.into_iter().filter(|_| is_server).collect();
@@ -89,6 +92,7 @@ impl KubeadmHost {
             }
             ETCD_PORT => Some(tls(self.served_names(ETCD, now)?, SignedBy::Etcd)),
             KUBELET_PORT => {
+                // A kubelet that does not run has no port.
                 self.configz(now).ok()?;
                 Some(tls(std::slice::from_ref(&self.facts().name), SignedBy::Itself))
             }

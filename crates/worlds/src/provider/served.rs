@@ -66,8 +66,10 @@ impl SimCluster {
         now: Timestamp,
     ) -> Result<(), WorkloadError> {
         match shown {
+            // The rest of a Node is the simulation's own, and a client's echo of it may be old.
             ShownKind::Node => self.patch_node(&key.name, &of_clients(patch)).map(|_| ()),
             ShownKind::ConfigMap => match patch.get("data") {
+                // Hosts read nothing but the data.
                 Some(data) => self.patch_config_map(&key.name, &json!({ "data": data })),
                 None => Ok(()),
             },
@@ -75,6 +77,7 @@ impl SimCluster {
                 let addon = if shown == ShownKind::DaemonSet { Addon::KubeProxy } else { Addon::CoreDns };
                 let template_patch = patch.pointer("/spec/template");
                 if let (Some(add_on), Some(patch)) = (self.addons.get_mut(&addon), template_patch) {
+                    // Nodes and scale are of no matter: only the template is taken.
                     let mut template = add_on.object(addon, 0, now, 1.0)["spec"]["template"].take();
                     merge::apply(&mut template, patch);
                     add_on.accept(&template, now);

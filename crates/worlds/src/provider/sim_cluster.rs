@@ -172,6 +172,7 @@ impl SimCluster {
             last_known: Vec::new(),
             served: None,
             time_scale,
+            // A new cluster is news by itself.
             changes: Changes { shared: true, ..Changes::default() },
         }
     }
@@ -204,6 +205,7 @@ impl SimCluster {
 
     fn look_at_boot(&mut self, name: &str) {
         self.booting.insert(name.to_owned());
+        // In the past, so that the next advance looks at it.
         self.next_boot = Some(Timestamp::MIN_UTC);
     }
 
@@ -305,9 +307,11 @@ impl SimCluster {
     }
 
     pub(super) fn note_node(&mut self, name: &str) {
+        // A node that is gone already was noted as it went.
         if let Some(node) = self.nodes.get(name) {
             let now = NodeIdentity::of(node);
             let noted = self.changes.nodes.entry(name.to_owned()).or_insert_with(|| now.clone());
+            // Whichever it was at either end: those who follow control planes must hear of both.
             noted.is_control_plane |= now.is_control_plane;
         }
     }
@@ -328,6 +332,7 @@ impl SimCluster {
             self.boot(now);
         }
         self.advance_hosts(now);
+        // A borrow of the field alone, since the tenants are changed meanwhile.
         let faults = &self.faults;
         let ended = self.tenants.advance(now, &self.nodes, |node| silent_since(faults, node).is_none());
         ended.pods.iter().for_each(|key| drop(self.pods.remove(key)));
@@ -337,8 +342,10 @@ impl SimCluster {
 
     /// Lets machines boot as far as they are.
     fn boot(&mut self, now: Timestamp) {
+        // Taken out, since what comes up changes the cluster around it.
         let mut booting = std::mem::take(&mut self.booting);
         for name in &booting {
+            // More than one stage may be over since the last look.
             while let Some(stage) = self.machines.get_mut(name).and_then(|m| m.boot.advance(now)) {
                 self.came_up(name, stage);
             }
@@ -357,6 +364,8 @@ impl SimCluster {
         match stage {
             BootStage::Bootstrap | BootStage::Host => {}
             BootStage::Node => {
+                // From here on the kubelet is what it is: a later
+                // version of the Machine does not change it.
                 machine.host = Some(host.clone());
                 let node = kubeadm::node(&NodeFacts {
                     name,
@@ -379,6 +388,8 @@ impl SimCluster {
                 self.changes.shared = true;
                 self.serving.insert(name.to_owned());
                 self.config_maps
+                    // `kubeadm init` writes these once; servers
+                    // that join later find and leave them.
                     .entry(kubeadm::KUBEADM_CONFIG.to_owned())
                     .or_insert_with(|| kubeadm::config_map(at));
                 let proxy = || AddOn::new(kubeadm::kube_proxy_image(&version));
@@ -388,6 +399,7 @@ impl SimCluster {
             }
         }
         stage.components().iter().for_each(|component| self.add_pod(component, name, at));
+        // After the pods, which the host's own then replace.
         self.settle_hosts(at);
     }
 
@@ -400,6 +412,7 @@ impl SimCluster {
     /// scheduler, controller manager, machine.
     pub fn remove_machine(&mut self, name: &str, now: Timestamp) {
         let Some(machine) = self.machines.remove(name) else { return };
+        // Of a worker its node says enough.
         self.changes.shared |= machine.control_plane;
         self.remove_node(name);
         self.serving.remove(name);
@@ -412,6 +425,7 @@ impl SimCluster {
 
     fn update_link(&mut self, now: Timestamp) {
         let next = match (self.link, self.serves()) {
+            // A server that answers is found at once, where upstream waits for the next attempt.
             (Link::Never(_) | Link::Down(_), true) => Link::Up(now),
             (Link::Up(_), false) => Link::Down(now),
             (same, _) => same,
@@ -419,6 +433,7 @@ impl SimCluster {
         let before = std::mem::replace(&mut self.link, next);
         self.changes.shared |= before != next;
         match (before, next) {
+            // As a client's cache keeps what it read last while it cannot reach the server.
             (Link::Up(_), Link::Down(_)) => self.last_known = self.seen_nodes(),
             (_, Link::Up(_)) => self.last_known.clear(),
             _ => {}
@@ -429,6 +444,7 @@ impl SimCluster {
     pub fn connection(&self, now: Timestamp) -> Connection {
         match self.link {
             Link::Never(since) => {
+                // The first attempt is at once, not after an interval.
                 let attempts = whole_intervals(now - since, CONNECT_INTERVAL) + 1;
                 Connection {
                     last_probe: Some(since + CONNECT_INTERVAL * (attempts - 1)),
@@ -452,6 +468,7 @@ impl SimCluster {
                     last_probe: Some(since + PROBE_INTERVAL * failures),
                     last_probe_success: Some(since),
                     consecutive_failures: u32::try_from(failures).unwrap_or(0),
+                    // As upstream, a few failed probes do not end the connection.
                     connected: u32::try_from(failures).is_ok_and(|f| f < FAILURES_MAX),
                 }
             }
@@ -461,6 +478,7 @@ impl SimCluster {
     /// Can its API server be asked at `now`?
     pub fn reachable(&self, now: Timestamp) -> Result<(), WorkloadError> {
         match self.connection(now) {
+            // Between the loss and its discovery a request fails in another way than after it.
             connection if !connection.connected => Err(WorkloadError::NotConnected),
             _ if !self.serves() => {
                 Err(WorkloadError::Unreachable("the API server does not answer".to_owned()))
@@ -479,6 +497,7 @@ impl SimCluster {
             Err(WorkloadError::Unreachable(_)) => {
                 let known = self.last_known.iter().filter(|node| provider_id(node) == Some(id));
                 let known: Vec<Arc<Node>> = known.cloned().collect();
+                // A Node never seen says nothing; an empty answer would say that it does not exist.
                 if known.is_empty() { Err(WorkloadError::NotConnected) } else { Ok(known) }
             }
             reached => reached.map(|()| self.seen_nodes_with(id)),
@@ -516,6 +535,7 @@ impl SimCluster {
 
     /// A node as faults let it be seen.
     pub fn seen_node(&self, name: &str) -> Option<Arc<Node>> {
+        // Shared until something has to differ: `make_mut` copies only then.
         let mut seen = Arc::clone(self.nodes.get(name)?);
         let attached = self.tenants.attached_to(name);
         if !attached.is_empty() {
@@ -528,6 +548,7 @@ impl SimCluster {
         if let Some(since) = silent_since(&self.faults, name) {
             let node = Arc::make_mut(&mut seen);
             turn_ready(node, "Unknown", since);
+            // The node lifecycle controller's taint; there is no such controller here.
             let (key, effect) = ("node.kubernetes.io/unreachable".to_owned(), "NoExecute".to_owned());
             let taint = Taint { key, effect, ..Taint::default() };
             node.spec.get_or_insert_default().taints.get_or_insert_default().push(taint);
@@ -538,6 +559,7 @@ impl SimCluster {
     /// A machine as an earlier process left it: what was up is up, at once.
     pub fn restore_machine(&mut self, name: &str, machine: SimMachine, up: &[(BootStage, Timestamp)]) {
         self.put_machine(name, machine);
+        // Not by `boot`: the stages have their own times, and wait for nothing.
         for (stage, at) in up {
             if let Some(machine) = self.machines.get_mut(name) {
                 machine.boot.restore(*stage, *at);

@@ -154,15 +154,18 @@ impl Tenants {
     pub fn evict(&mut self, pod: &mut Pod, grace_period_s: Option<u32>, now: Timestamp) -> Option<Eviction> {
         let scale = self.time_scale;
         let tenant = self.pods.get_mut(&ObjectKey::of(pod))?;
+        // Asked again it does not begin anew: the first grace period counts.
         if tenant.ends.is_some() {
             return Some(Eviction::Started);
         }
+        // The budget counts from the first request, as if a replacement came up since then.
         if now < *tenant.asked.get_or_insert(now) + scaled(tenant.spec.budget_seconds, scale) {
             return Some(Eviction::Refused(eviction::no_room(&tenant.spec.name, 1, 1)));
         }
         let grace_s = grace_period_s.unwrap_or(tenant.spec.termination_seconds);
         pod.metadata.deletion_timestamp = Some(to_k8s(now + scaled(grace_s, scale)));
         pod.metadata.deletion_grace_period_seconds = Some(i64::from(grace_s));
+        // The pod may be done before its grace period is over, never after it.
         tenant.ends = Some(now + scaled(grace_s.min(tenant.spec.termination_seconds), scale));
         Some(Eviction::Started)
     }
@@ -177,11 +180,14 @@ impl Tenants {
         let mut ended = Ended::default();
         for tenant in self.pods.values_mut().filter(|t| t.ends.is_none()) {
             let cordoned = nodes.get(&tenant.node).and_then(|n| n.spec.as_ref()?.unschedulable) == Some(true);
+            // A job counts down only when its node is cordoned,
+            // so that a drain finds it whenever it comes.
             if let (true, Some(seconds)) = (cordoned, tenant.spec.completion_seconds) {
                 tenant.ends = Some(now + scaled(seconds, self.time_scale));
                 ended.nodes.insert(tenant.node.clone());
             }
         }
+        // Without its kubelet no pod ends, however long ago it was asked to.
         let is_due = |t: &Tenant| is_alive(&t.node) && t.ends.is_some_and(|ends| ends <= now);
         let due = self.pods.iter().filter(|(_, tenant)| is_due(tenant));
         ended.pods = due.map(|(key, _)| key.clone()).collect();
@@ -192,9 +198,11 @@ impl Tenants {
             let claim = ObjectKey::new(key.namespace.clone(), format!("{claim}-{}", tenant.node));
             let detaches = tenant.ends.unwrap_or(now) + scaled(tenant.spec.detach_seconds, self.time_scale);
             let used = self.volumes.values_mut().filter(|volume| volume.claim == claim);
+            // From the pod's own end on, also where nobody looked until now.
             used.for_each(|volume| volume.detaches = Some(detaches));
         }
         for volume in self.volumes.values_mut().filter(|v| v.detaches.is_some_and(|at| at <= now)) {
+            // The volume itself stays: only the attachment ends.
             ended.nodes.extend(volume.node.take());
             volume.detaches = None;
         }

@@ -45,6 +45,7 @@ impl Workload for World {
 
     async fn nodes_with(&self, cluster: &ObjectKey, id: &str) -> Result<Vec<Arc<Node>>, WorkloadError> {
         let known = self.read(cluster, |sim, now| sim.known_nodes_with(id, now));
+        // Not through `ask`: what a client knows already it knows without the server.
         known.unwrap_or(Err(WorkloadError::NotConnected))
     }
 
@@ -98,6 +99,7 @@ impl Workload for World {
         grace_period_s: Option<u32>,
     ) -> Result<Eviction, WorkloadError> {
         if self.ask(cluster, |sim| Ok(sim.faults.contains_key(&Fault::SlowEvictions)))? {
+            // No lock is held here: the other clusters go on.
             tokio::time::sleep(SLOW_EVICTION).await;
         }
         let now = self.now();
@@ -118,6 +120,7 @@ impl Workload for World {
         token: &str,
         expires: Timestamp,
     ) -> Result<(), WorkloadError> {
+        // The secret half is nobody's concern; the Secret is named after the first.
         let id = token.split_once('.').map_or(token, |(id, _)| id);
         self.write(cluster, |sim| {
             sim.join_tokens.insert(id.to_owned(), expires);

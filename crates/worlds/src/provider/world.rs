@@ -70,6 +70,7 @@ impl World {
     pub fn set_fault(&self, cluster: &ObjectKey, fault: Fault, on: bool) {
         let now = self.clock.now();
         self.change(cluster, |sim| {
+            // An alarm is etcd's own, so it is set on the member and not read from the faults.
             let alarms = if on { vec!["NOSPACE".to_owned()] } else { Vec::new() };
             if let Fault::EtcdNoSpace(node) = &fault
                 && let Some(member) = sim.etcd.member_mut(node)
@@ -96,6 +97,7 @@ impl World {
                 sim
             },
             |sim| {
+                // Compared, since an edit may change anything and need not say so.
                 let before = sim.shared();
                 let answer = edit(sim);
                 sim.note_shared(&before);
@@ -114,6 +116,7 @@ impl World {
             sim.served = Some(endpoint);
             sim.settle_hosts(now);
         });
+        // After the endpoint is there: who hears of it asks for it.
         self.served.send_if_modified(|served| served.insert(cluster.clone()));
     }
 
@@ -128,6 +131,7 @@ impl World {
     /// The cluster and Node of a host.
     pub fn host_named(&self, host: &str) -> Option<(ObjectKey, String)> {
         // Only clusters whose API is served have hosts.
+        // A copy, since the borrow would hold off those who change the set.
         let served = self.served.borrow().clone();
         served.into_iter().find_map(|cluster| {
             let name = self.read(&cluster, |sim, _| sim.host_named(host)).flatten()?;
@@ -158,6 +162,7 @@ impl World {
 
     /// Takes a machine away wherever it is: for objects that are gone without a trace.
     pub fn forget_machine(&self, machine: &ObjectKey) {
+        // The lock ends with this block, since removing takes it again.
         let clusters: Vec<ObjectKey> = {
             let all = self.clusters.lock();
             let with_it =
@@ -181,6 +186,7 @@ impl World {
 
     /// Forgets every cluster. Whoever held the right to simulate them meanwhile noted in their objects what became of them.
     pub fn begin_anew(&self) {
+        // First, so that nobody serves a cluster that is forgotten.
         self.served.send_if_modified(|served| !std::mem::take(served).is_empty());
         let gone = self.clusters.lock().take_all();
         self.send(gone.into_iter().map(Announcement::Cluster).collect());
@@ -209,6 +215,7 @@ impl World {
         question: impl FnOnce(&SimCluster) -> Result<T, WorkloadError>,
     ) -> Result<T, WorkloadError> {
         self.read(cluster, |sim, now| {
+            // After `advance`, so that what is due has happened before anyone is answered.
             sim.reachable(now)?;
             question(sim)
         })
@@ -224,6 +231,7 @@ impl World {
         cluster: &ObjectKey,
         edit: impl FnOnce(&mut SimCluster) -> Result<T, WorkloadError>,
     ) -> Result<T, WorkloadError> {
+        // Asked first, since `change` would make a cluster that is not there.
         self.ask(cluster, |_| Ok(()))?;
         self.change(cluster, edit)
     }
@@ -241,6 +249,7 @@ impl World {
             // It is fine when there is no listener.
             let _ = self.changes.send(announcement);
         }
+        // The next moment may be sooner now; a permit is kept while the clockwork is elsewhere.
         self.rewind.notify_one();
     }
 
@@ -252,9 +261,11 @@ impl World {
     /// volumes on their way out. (Machines that boot are looked at by their controller when they are due.)
     pub async fn clockwork(self: Arc<Self>) {
         loop {
+            // The lock is free again before the wait begins.
             let (now, next) = (self.clock.now(), self.clusters.lock().next_moment());
             let wait = next.map(|at| (at - now).to_std().unwrap_or(Duration::ZERO));
             tokio::select! {
+                // A change first: its next moment replaces the one that is being waited for.
                 biased;
                 () = self.rewind.notified() => {}
                 () = pause(wait), if wait.is_some() => {

@@ -36,11 +36,13 @@ impl RunningEngine {
         };
         let rng = options.rng.stream("engine");
         let mut engine = Engine::new(connection.client, options.clock.clone(), rng, engine_options);
+        // First: the world is rebuilt before controllers that ask it begin.
         let world = provider::register(
             &mut engine,
             ProviderOptions { time_scale: options.time_scale, ..ProviderOptions::default() },
         );
         let (serves, ledgers) = (options.serves_workloads, Ledgers::default());
+        // Without APIs there are no pods that could say which processes run.
         let apis = serves.then(|| workload_api::register(&mut engine, Arc::clone(&world)));
         if let Some(apis) = &apis {
             let rng = options.rng.stream("controller-managers");
@@ -51,6 +53,7 @@ impl RunningEngine {
             Runtime::new(engine.client().clone(), engine.clock().clone(), Arc::new(Https::default()));
         let extensions = Arc::new(extensions);
         let mut in_place = options.in_place.clone();
+        // A test may have given its own, which stay.
         in_place.extensions.get_or_insert_with(|| extensions.clone());
         let settings = controllers::Settings { in_place, ..controllers::Settings::default() };
         controllers::register(&mut engine, world.clone(), settings);
@@ -80,6 +83,7 @@ impl RunningEngine {
 
     /// Ends it; runs that had begun are finished.
     pub async fn stop(self) {
+        // The guard cancels when it is dropped, which ends the engine's loop.
         drop(self.stop);
         // A join error is a panic, which the engine has logged.
         let _ = self.task.await;

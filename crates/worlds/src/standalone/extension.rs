@@ -37,6 +37,7 @@ pub async fn start(
     let identity = Identity::generate(&[Ipv4Addr::LOCALHOST.to_string()])?;
     let hosts = DevHosts::new(connection.client.clone(), clock, time_scale);
     let extension = Arc::new(Extension::new(behaviour, Arc::new(hosts)));
+    // Served before it is registered: discovery asks at once.
     let serving = serve(extension, SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), &identity).await?;
     let url = format!("https://{}", serving.address());
     register(connection, NAME, &extension_config(NAME, &url, identity.certificate_pem())).await?;

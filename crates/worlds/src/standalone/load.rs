@@ -63,6 +63,7 @@ pub async fn edit_later(connection: Connection, edits: Vec<Edit>, time_scale: f6
     let writer = Writer::new(connection.client.clone(), MANAGER);
     let mut waited = Duration::ZERO;
     for edit in edits {
+        // From the beginning and not from the edit before, whatever each of them took.
         let due = edit.after.div_f64(time_scale);
         tokio::time::sleep(due.saturating_sub(waited)).await;
         waited = due.max(waited);

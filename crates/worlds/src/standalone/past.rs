@@ -50,6 +50,7 @@ pub async fn replay(
     if chapters.is_empty() {
         return Ok(());
     }
+    // A thread of its own: paused time holds for a whole runtime, and the caller's must go on.
     let (send, done) = tokio::sync::oneshot::channel();
     std::thread::Builder::new().name("past".to_owned()).spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
@@ -63,10 +64,12 @@ pub async fn replay(
 }
 
 async fn all(store: Arc<dyn Store>, chapters: Vec<Chapter>, options: &StackOptions) -> Result<(), PastError> {
+    // Once for all: chapters count from the same now, however long they take to play.
     let now = options.clock.now();
     for (index, chapter) in chapters.into_iter().enumerate() {
         let start = now - chrono::TimeDelta::from_std(chapter.ago).unwrap_or_default();
         let clock = Clock::new(Replayed { start, began: Instant::now() });
+        // A stream for each, or names of one chapter would come again in the next.
         let rng = options.rng.stream(&format!("chapter/{index}"));
         live(
             store.clone(),
@@ -84,6 +87,7 @@ async fn live(store: Arc<dyn Store>, chapter: Chapter, options: StackOptions) ->
     let stack = Stack::start(store, options).await?;
     load::create(&stack.connection("past", false), chapter.objects).await?;
     load::edit_later(stack.connection("past", false), chapter.edits, 1.0).await;
+    // Counted from the beginning, so that edits take nothing of the chapter's length.
     tokio::time::sleep_until(began + chapter.lasts).await;
     stack.stop().await;
     Ok(())

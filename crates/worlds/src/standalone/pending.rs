@@ -43,10 +43,12 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
+        // Always ready: waiting happens in the call, so that many requests may wait.
         let mut receiver = self.0.clone();
         async move {
             let server = match receiver.wait_for(Option::is_some).await {
                 Ok(server) => server.clone().ok_or(NotStarted)?,
+                // The sender is gone without having sent a server.
                 Err(_) => return Err(NotStarted),
             };
             match server.oneshot(request).await {

@@ -33,8 +33,10 @@ pub async fn run(apis: Arc<WorkloadApis>, world: Arc<World>, ledgers: Ledgers, c
     let mut running: BTreeMap<ObjectKey, AbortOnDropHandle<()>> = BTreeMap::new();
     loop {
         let there = open.borrow_and_update().clone();
+        // Dropped handles abort, which kills the processes of the cluster.
         running.retain(|cluster, _| there.contains_key(cluster));
         for (cluster, access) in there {
+            // By the cluster's name, so that identities do not depend on which comes first.
             let (clock, rng) = (clock.clone(), rng.stream(&cluster.to_string()));
             running.entry(cluster.clone()).or_insert_with(|| {
                 let ledger = ledgers.of(&cluster);

@@ -38,6 +38,7 @@ impl Stack {
             },
         )
         .await?;
+        // The engine is in the server's own process: no socket, and no token.
         let connection = || in_process(server.clone(), "engine", "default", false);
         let engine = options.engine.then(|| RunningEngine::start(connection(), &options));
         if let Some(engine) = &engine {

@@ -42,9 +42,11 @@ async fn updating(gate: Gate, request: Request<kube::client::Body>) -> Result<Re
     // What a client made is there as a whole.
     let mut sent = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
     if parts.method == Method::PATCH {
+        // The path without its query: options of a patch say nothing to a read.
         let get = Request::builder().uri(parts.uri.path()).body(Full::<Bytes>::default());
         let Ok(get) = get else { return Err(Down) };
         let found = gate.clone().oneshot(get).await?;
+        // A read that fails is the answer, since there is nothing to lay the patch on.
         if !found.status().is_success() {
             return Ok(found);
         }
@@ -54,6 +56,7 @@ async fn updating(gate: Gate, request: Request<kube::client::Body>) -> Result<Re
         merge::apply(&mut object, &patch);
         sent = object.to_string().into();
         parts.method = Method::PUT;
+        // The length was that of the patch.
         parts.headers.remove(header::CONTENT_LENGTH);
         parts.headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));
     }

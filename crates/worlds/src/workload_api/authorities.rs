@@ -22,6 +22,7 @@ impl Authorities {
     /// It is not there or holds something else, in a sentence.
     pub async fn named(&self, purpose: &str) -> Result<Authority, String> {
         let key = ObjectKey::new(&self.cluster.namespace, format!("{}-{purpose}", self.cluster.name));
+        // Read for each certificate and never kept: the Secret may be renewed, or come later.
         let found: Option<Secret> =
             get(&self.management, &key).await.map_err(|e| explain(&e, "the management cluster"))?;
         let data =

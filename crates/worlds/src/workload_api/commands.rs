@@ -47,10 +47,12 @@ impl WorkloadApis {
     pub async fn run_on_host(&self, command: &HostCommand) -> HostAnswer {
         let HostCommand { host, line, input } = command;
         if let Some((cluster, _)) = self.world.host_named(host) {
+            // Before the command and not within it: the world's lock is not held over a request.
             self.refresh(&cluster).await;
         }
         match self.world.run(host, line, input) {
             Some(output) => {
+                // The host has changed already; only the caller waits, as for a real command.
                 tokio::time::sleep(output.takes).await;
                 HostAnswer { status: output.status, stdout: output.stdout, stderr: output.stderr }
             }
@@ -71,6 +73,7 @@ impl WorkloadApis {
         };
         for name in READ_BY_HOSTS {
             let found = get::<ConfigMap>(&client, &ObjectKey::new("kube-system", name)).await;
+            // Without an API the host reads what it knows: its own `serves` refuses it anyway.
             if let Ok(Some(map)) = found {
                 self.world.change(cluster, |sim| sim.set_config_map(map));
             }
@@ -89,6 +92,8 @@ impl WorkloadApis {
                 match file.accept().await {
                     Ok(stream) => {
                         let apis = Arc::clone(&apis);
+                        // A task of its own, since a command may
+                        // take minutes and others come meanwhile.
                         tokio::spawn(async move {
                             if let Err(error) = apis.answer(stream).await {
                                 tracing::debug!("a command for a simulated host was not answered: {error}");
@@ -107,6 +112,7 @@ impl WorkloadApis {
 
     async fn answer(&self, mut stream: UnixStream) -> std::io::Result<()> {
         let mut text = Vec::new();
+        // A question that is longer is cut off there, and fails to be read.
         (&mut stream).take(BYTES_MAX).read_to_end(&mut text).await?;
         let command: HostCommand = serde_json::from_slice(&text)?;
         let answer = self.run_on_host(&command).await;
@@ -122,6 +128,7 @@ impl WorkloadApis {
 pub async fn send(path: &Path, command: &HostCommand) -> std::io::Result<HostAnswer> {
     let mut stream = UnixStream::connect(path).await?;
     stream.write_all(&serde_json::to_vec(command)?).await?;
+    // The end of the question: the far side reads up to it.
     stream.shutdown().await?;
     let mut text = Vec::new();
     stream.read_to_end(&mut text).await?;

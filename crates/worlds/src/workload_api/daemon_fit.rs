@@ -27,6 +27,7 @@ pub(super) fn fits(node: &Node, template: Option<&PodSpec>) -> bool {
 }
 
 fn is_tolerated(taint: &Taint, tolerations: &[Toleration]) -> bool {
+    // A preference keeps no pod away from the only node that is meant for it.
     let is_soft = taint.effect == "PreferNoSchedule";
     is_soft
         || TOLERATED.contains(&taint.key.as_str())
@@ -37,6 +38,7 @@ fn tolerates(given: &Toleration, taint: &Taint) -> bool {
     let has_effect = given.effect.as_deref().is_none_or(|effect| effect.is_empty() || effect == taint.effect);
     let key = given.key.as_deref().unwrap_or_default();
     let is_any = given.operator.as_deref() == Some("Exists");
+    // An empty key with `Exists` tolerates every taint.
     let has_key = key == taint.key || key.is_empty() && is_any;
     let value = given.value.as_deref().unwrap_or_default();
     has_effect && has_key && (is_any || value == taint.value.as_deref().unwrap_or_default())

@@ -73,9 +73,11 @@ impl DaemonSets {
         feed(&mut feeds, &self.sets, &client, &changed, self.rng.stream("daemon sets"));
         feed(&mut feeds, &self.pods, &client, &changed, self.rng.stream("pods"));
         feed(&mut feeds, &self.nodes, &client, &changed, self.rng.stream("nodes"));
+        // Before the first look, or what happens between the two would be missed.
         let mut news = self.world.subscribe();
         loop {
             let mut look_again = None;
+            // Half a view would make pods that are there already, or delete those of unseen nodes.
             if self.sets.is_ready() && self.pods.is_ready() && self.nodes.is_ready() {
                 look_again = self.settle().await.unwrap_or_else(|error| {
                     tracing::debug!(cluster = %self.cluster, "a DaemonSet is not brought in line: {error}");
@@ -102,10 +104,13 @@ impl DaemonSets {
         let mut again = None;
         for set in self.sets.list() {
             let key = ObjectKey::of(set.as_ref());
+            // The simulation makes the pods of its own
+            // sets; those of a set that goes are collected.
             if simulated.contains(&key) || set.metadata.deletion_timestamp.is_some() {
                 continue;
             }
             let wait = self.bring_in_line(&self.round(&set, key)).await?;
+            // The soonest of all sets; an earlier look than the others need costs little.
             again = again.into_iter().chain(wait).min();
         }
         Ok(again)
@@ -113,6 +118,7 @@ impl DaemonSets {
 
     fn round<'r>(&self, set: &'r DaemonSet, key: ObjectKey) -> Round<'r> {
         let uid = set.metadata.uid.as_deref();
+        // By uid: a set that was made anew under its name has none of the old pods.
         let is_own =
             |pod: &Pod| pod.metadata.owner_references.iter().flatten().any(|o| Some(o.uid.as_str()) == uid);
         let pods = self.pods.in_namespace(&key.namespace).into_iter().filter(|pod| is_own(pod));
@@ -136,12 +142,14 @@ impl DaemonSets {
         }
         for (node, pod) in &round.pods {
             if round.wanted.contains(node) {
+                // Every round, since a failure may begin or end without a change of the pod.
                 self.report(pod, round.now).await?;
             } else {
                 self.delete(pod).await?;
             }
         }
         let outdated = round.outdated();
+        // The next pod goes only when all the others are available.
         let wait = round.rest(outdated);
         if let (Some(pod), None, true) = (outdated, wait, round.rolls()) {
             self.delete(pod).await?;
@@ -153,12 +161,14 @@ impl DaemonSets {
     async fn create(&self, round: &Round<'_>, node: &str) -> Result<(), WriteError> {
         let pod = round.pod(node);
         match self.writer.create_value(&target(&pod), &pod, Mode::Real).await {
+            // The cache may be behind by the pod of the round before.
             Err(error) if !error.already_exists() => Err(error),
             _ => Ok(()),
         }
     }
 
     async fn delete(&self, pod: &Pod) -> Result<(), WriteError> {
+        // By uid, as the next pod of the node may have the same name.
         let same = Precondition { uid: pod.metadata.uid.clone(), resource_version: None };
         match self.writer.delete::<Pod>(&ObjectKey::of(pod), &same, Mode::Real).await {
             // Another one has its name by now.
@@ -172,6 +182,7 @@ impl DaemonSets {
         let key = ObjectKey::of(pod);
         let failure = self.world.read(&self.cluster, |sim, _| sim.failure(&key).map(str::to_owned)).flatten();
         let status = pod_status(pod, failure.as_deref(), now);
+        // A write would wake this loop again.
         if pod.status == status {
             return Ok(());
         }
@@ -208,6 +219,7 @@ impl Round<'_> {
 
     /// How long until a pod counts as available. `None`: it does.
     fn until_available(&self, pod: &Pod) -> Option<TimeDelta> {
+        // A pod that is not ready has no moment at which it will be; its news wake the loop.
         let wait = ready_since(pod).map_or(UNREADY_LOOK, |since| self.min_ready() - (self.now - since));
         (wait > TimeDelta::zero()).then_some(wait)
     }
@@ -215,6 +227,7 @@ impl Round<'_> {
     /// The pod that is to be replaced next: one that is not available costs nothing.
     fn outdated(&self) -> Option<&Pod> {
         let old = self.pods.values().map(AsRef::as_ref).filter(|pod| !self.is_new(pod));
+        // `false` sorts first, which is a pod that is not available.
         old.min_by_key(|pod| self.until_available(pod).is_none())
     }
 
@@ -224,14 +237,17 @@ impl Round<'_> {
             .pods
             .values()
             .map(AsRef::as_ref)
+            // The pod to be replaced may itself be the one that is missing.
             .filter(|pod| next.is_none_or(|next| !std::ptr::eq(*pod, next)));
         let waits = others.filter_map(|pod| self.until_available(pod));
+        // A pod that is not made yet is unavailable too.
         let missing = self.wanted.iter().any(|node| !self.pods.contains_key(node)).then_some(UNREADY_LOOK);
         waits.chain(missing).max()
     }
 
     fn rolls(&self) -> bool {
         let strategy = self.set.spec.as_ref().and_then(|spec| spec.update_strategy.as_ref());
+        // An unset strategy rolls, as the server's default does.
         strategy.and_then(|strategy| strategy.type_.as_deref()) != Some("OnDelete")
     }
 
@@ -248,11 +264,13 @@ impl Round<'_> {
             digest(&format!("{uid} {node} {}", self.hash), NAME_LENGTH)
         ));
         pod["metadata"]["namespace"] = json!(self.key.namespace);
+        // By this label a pod of an older template is told from a new one.
         pod["metadata"]["labels"][HASH] = json!(self.hash);
         pod["metadata"]["ownerReferences"] = json!([{
             "apiVersion": "apps/v1", "kind": "DaemonSet", "name": self.key.name, "uid": uid, "controller": true,
             "blockOwnerDeletion": true,
         }]);
+        // Bound at once: there is no scheduler in a simulated cluster.
         pod["spec"]["nodeName"] = json!(node);
         pod
     }
@@ -302,6 +320,7 @@ fn pod_status(pod: &Pod, failure: Option<&str>, now: Timestamp) -> Option<PodSta
     let started = before["startTime"].as_str().map_or_else(|| rfc3339(now), str::to_owned);
     let ready = if failure.is_none() { "True" } else { "False" };
     let condition = &before["conditions"][0];
+    // Kept while the status is the same, or `minReadySeconds` would never be over.
     let turned = condition["lastTransitionTime"].as_str().filter(|_| condition["status"] == ready);
     let turned = turned.map_or_else(|| rfc3339(now), str::to_owned);
     let containers = pod.spec.as_ref().map(|spec| spec.containers.as_slice()).unwrap_or_default();
@@ -348,6 +367,7 @@ fn feed<K: Object>(
     rng: Rng,
 ) {
     let changed = Arc::clone(changed);
+    // A single permit is kept, however many changes come while the loop is busy.
     cache.on_change(move |_| changed.notify_one());
     feeds.spawn(cache.clone().follow(client.clone(), rng));
 }
@@ -359,6 +379,7 @@ async fn of_cluster(news: &mut broadcast::Receiver<Announcement>, cluster: &Obje
             Ok(Announcement::Cluster(of)) if of == *cluster => return,
             Ok(Announcement::Missed) | Err(RecvError::Lagged(_)) => return,
             Ok(_) => {}
+            // The other branches of the select go on; an end here would spin them.
             Err(RecvError::Closed) => std::future::pending().await,
         }
     }

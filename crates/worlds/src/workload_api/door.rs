@@ -28,10 +28,12 @@ pub async fn keep(
         Err(_) => ListenError::Bind { address: ([127, 0, 0, 1], 0).into(), source },
     };
     reserved.set_nonblocking(true).map_err(failed)?;
+    // Kept while the cluster is down, so that no other process takes the port.
     let listener = Arc::new(TcpListener::from_std(reserved).map_err(failed)?);
     loop {
         let shown = front.borrow_and_update().clone();
         if shown.up {
+            // Served until the front changes: names may, and the certificate with them.
             let _listening = serve::serve(server.clone(), Arc::clone(&listener), authority, &shown.names)?;
             if front.changed().await.is_err() {
                 return Ok(());
@@ -40,6 +42,8 @@ pub async fn keep(
         }
         tokio::select! {
             changed = front.changed() => if changed.is_err() { return Ok(()) },
+            // Accepted and dropped: without that, connections
+            // would wait in the queue in place of failing.
             _ = listener.accept() => {}
         }
     }

@@ -51,6 +51,8 @@ where
         let (server, mut front) = (self.server.clone(), self.front.clone());
         async move {
             tokio::select! {
+                // The fall first: an answer that is ready at the
+                // same moment came from a server that is gone.
                 biased;
                 _ = front.wait_for(|front| !front.up) => Err(Down),
                 answered = server.oneshot(request) => match answered {

@@ -57,17 +57,20 @@ impl Mirror {
         let changed = Arc::new(Notify::new());
         let mut feeds = JoinSet::new();
         let client = self.writer.client().clone();
+        // Namespaces are missing here: of those the simulation takes no change.
         notice::<Node>(&mut feeds, &client, &changed, &rng);
         notice::<Pod>(&mut feeds, &client, &changed, &rng);
         notice::<ConfigMap>(&mut feeds, &client, &changed, &rng);
         notice::<DaemonSet>(&mut feeds, &client, &changed, &rng);
         notice::<Deployment>(&mut feeds, &client, &changed, &rng);
+        // Before the first round, or what happens during it would be missed.
         let mut news = self.world.subscribe();
         loop {
             if front.wait_for(|front| front.up).await.is_err() {
                 return;
             }
             for shown in ShownKind::ALL {
+                // A kind that fails keeps none of the others from being shown.
                 if let Err(error) = self.round(shown).await {
                     tracing::warn!(cluster = %self.cluster, "the simulation is not shown in the API: {error}");
                 }
@@ -105,20 +108,24 @@ impl Mirror {
         let api: Objects = listed.into_iter().map(typed).collect();
         if shown == ShownKind::DaemonSet {
             let uid = |object: &Value| object["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+            // Sets come before pods in `ALL`: the pods' owners need these uids.
             self.daemon_sets = api.iter().map(|(key, object)| (key.clone(), uid(object))).collect();
         }
+        // First, so that what the simulation makes of the change is in the wishes below.
         self.offer(shown, &api);
         let made = self.world.read(&self.cluster, |sim, now| sim.objects(shown, now)).unwrap_or_default();
         let made: Objects =
             made.into_iter().map(|(key, object)| (key, own(object, &api, &self.daemon_sets))).collect();
         let known = self.known.entry(shown).or_default();
         let at = |key: &ObjectKey| ObjectRef { gvk: gvk.clone(), key: key.clone(), uid: String::new() };
+        // Only what the mirror has written is deleted: the rest belongs to clients.
         let gone: Vec<ObjectKey> = known.keys().filter(|key| !made.contains_key(key)).cloned().collect();
         for key in gone {
             self.writer.delete_value(&at(&key), &Precondition::default(), Mode::Real).await?;
             known.remove(&key);
         }
         for (key, wish) in made {
+            // What was seen is kept apart from the wish: a client's own fields are in the one only.
             let mut seen = match (known.get(&key), api.get(&key)) {
                 (Some(known), _) => known.seen.clone(),
                 (None, Some(object)) => bare(object),
@@ -135,6 +142,7 @@ impl Mirror {
             };
             if let Some(patch) = patch {
                 let before = seen.clone();
+                // Sent is what differs from the API, as a client may have made the same change.
                 merge::apply(&mut seen, &patch);
                 if let Some(patch) = merge_diff(&before, &seen) {
                     send(&self.writer, &at(&key), patch).await?;
@@ -160,6 +168,8 @@ impl Mirror {
             if let Err(error) = taken {
                 tracing::debug!(cluster = %self.cluster, %key, "a client's change is not taken over: {error}");
             }
+            // Also where the change was not taken: offered
+            // again, it would be refused in each round.
             known.seen = bare(object);
         }
         for key in deleted {
@@ -186,6 +196,7 @@ async fn create(writer: &Writer, target: &ObjectRef, wish: &Value) -> Result<(),
 }
 
 async fn send(writer: &Writer, target: &ObjectRef, mut patch: Value) -> Result<(), WriteError> {
+    // The main resource ignores the status, and the status the rest: two writes.
     let status = patch.as_object_mut().and_then(|patch| patch.remove("status"));
     let always = Precondition::default();
     if patch.as_object().is_some_and(|patch| !patch.is_empty()) {

@@ -78,6 +78,7 @@ impl WorkloadApis {
         let mut running: BTreeMap<ObjectKey, AbortOnDropHandle<()>> = BTreeMap::new();
         loop {
             let wanted = served.borrow_and_update().clone();
+            // Dropped handles abort: a cluster that is gone serves nobody.
             running.retain(|cluster, _| wanted.contains(cluster));
             self.open.send_if_modified(|open| {
                 let before = open.len();
@@ -85,6 +86,8 @@ impl WorkloadApis {
                 open.len() != before
             });
             for cluster in wanted {
+                // A task for each, since one that waits for
+                // its authority must not hold up the others.
                 running.entry(cluster.clone()).or_insert_with(|| {
                     let apis = Arc::clone(&self);
                     AbortOnDropHandle::new(tokio::spawn(async move { apis.serve(cluster).await }))
@@ -109,6 +112,7 @@ impl WorkloadApis {
             clock: self.clock.clone(),
             rng: self.rng.stream(&cluster.to_string()),
             definitions: Vec::new(),
+            // Nobody is given a token: clients come with certificates of the cluster's authority.
             tokens: Tokens::random(),
             admission: Arc::new(AdmitAll),
         };
@@ -121,7 +125,9 @@ impl WorkloadApis {
         let front = watch::Sender::<Front>::default();
         let gate = Gate { server: server.clone(), front: front.subscribe() };
         let access = ApiAccess::new(gate, &cluster.name);
+        // Before the door is open: processes of this process need no certificate.
         self.open.send_modify(|open| drop(open.insert(cluster.clone(), access)));
+        // Past the gate: the mirror waits for the front by itself.
         let kubelet = in_process(server.acting_as(Identity::ADMIN), &cluster.name, "default", false);
         let mirror = Mirror::new(Arc::clone(&self.world), cluster.clone(), kubelet.client.clone());
         let rng = self.rng.stream("daemon sets");
@@ -173,6 +179,7 @@ impl WorkloadApis {
         let authority = loop {
             match authorities.named("ca").await {
                 Ok(authority) => break authority,
+                // The Secret is made by a controller that may not have run yet.
                 Err(why) => tracing::debug!(%cluster, "the API is not served yet: {why}"),
             }
             tokio::time::sleep(AUTHORITY_RETRY).await;

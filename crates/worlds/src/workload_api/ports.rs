@@ -20,10 +20,12 @@ const REQUEST_BYTES_MAX: usize = 8 * 1024;
 /// # Errors
 /// The authority that signed the certificate is not there.
 pub(super) async fn connect(port: HostPort, authorities: &Authorities) -> Result<DuplexStream, String> {
+    // No socket: a port-forward carries the bytes through the API server.
     let (near, far) = tokio::io::duplex(BUFFER_BYTES);
     match port {
         HostPort::Pages(pages) => drop(tokio::spawn(show(far, pages))),
         HostPort::Tls { names, signed_by, pages } => {
+            // Before the task: a missing authority is told as a failed connection.
             let config = certificate(&names, signed_by, authorities).await?;
             tokio::spawn(shake_hands(far, config, pages));
         }
@@ -39,6 +41,7 @@ async fn certificate(
     let authority = match signed_by {
         SignedBy::Cluster => authorities.named("ca").await?,
         SignedBy::Etcd => authorities.named("etcd").await?,
+        // A kubelet's own certificate differs at each start; nobody compares it.
         SignedBy::Itself => Authority::generate(authorities.now()).map_err(|error| error.to_string())?,
     };
     let common_name = names.first().map_or("localhost", String::as_str);
@@ -55,6 +58,7 @@ async fn show(mut far: impl AsyncRead + AsyncWrite + Unpin, pages: Vec<(&'static
     let mut request = Vec::new();
     while !request.windows(4).any(|end| end == b"\r\n\r\n") {
         match far.read_buf(&mut request).await {
+            // 0 is the end of the stream: the rest of the request will never come.
             Ok(count) if count > 0 && request.len() < REQUEST_BYTES_MAX => {}
             _ => return,
         }
@@ -66,6 +70,7 @@ async fn show(mut far: impl AsyncRead + AsyncWrite + Unpin, pages: Vec<(&'static
         Some(page) => format!("HTTP/1.0 200 OK\r\nContent-Length: {}\r\n\r\n{page}", page.len()),
         None => "HTTP/1.0 404 Not Found\r\nContent-Length: 0\r\n\r\n".to_owned(),
     };
+    // The near end may be gone, which ends the connection as well.
     let _ = far.write_all(answer.as_bytes()).await;
     let _ = far.shutdown().await;
 }

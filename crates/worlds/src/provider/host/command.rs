@@ -64,6 +64,7 @@ impl KubeadmHost {
     fn run_all(&mut self, commands: &[Simple], input: &str, around: &Surroundings<'_>) -> Output {
         let mut output = Output::default();
         for command in commands {
+            // The status is that of the last command that ran; one that is passed over leaves it.
             let runs = match command.joint {
                 Joint::Then => true,
                 Joint::And => output.status == 0,
@@ -83,9 +84,12 @@ impl KubeadmHost {
                 self.run_all(&command.group, input, around)
             };
             if command.is_error {
+                // A group's errors stand there already, in the order in which they were said.
                 said.stderr.push_str(&std::mem::take(&mut said.stdout));
             }
             output = output.then(said);
+            // A kubelet looks by itself; here it looks after
+            // each command, so that the next one finds its work.
             self.sync_pods(around.now);
         }
         output
@@ -98,10 +102,12 @@ impl KubeadmHost {
             ["-w", _, _, rest @ ..] => (true, 1, rest),
             _ => return Output::failed(64, "flock: this form is not simulated\n"),
         };
+        // Commands of here end at once; the lock lasts for as long as the command is said to take.
         let left = self.locked_until.and_then(|until| (until - around.now).to_std().ok()).unwrap_or_default();
         if !left.is_zero() && !waits {
             return Output::failed(busy, "");
         }
+        // Run at once even so, while the time it takes begins when the lock is free.
         let output = self.command(rest, input, around);
         let takes = left + output.takes;
         self.locked_until = TimeDelta::from_std(takes).ok().map(|takes| around.now + takes);
@@ -111,10 +117,12 @@ impl KubeadmHost {
     fn command(&mut self, words: &[&str], input: &str, around: &Surroundings<'_>) -> Output {
         match without_sudo(words) {
             ["flock", rest @ ..] => self.flock(rest, input, around),
+            // Nothing runs between two lines, so that no process of before is ever found.
             ["pgrep", "-x", _] => Output { status: 1, ..Output::printed("") },
             ["sh", "-c", line] if line.starts_with("ls -dt /etc/kubernetes/tmp/capstan-") => {
                 Output::printed("")
             }
+            // The host's state is one for all shells: there are no variables to be kept apart.
             ["sh" | "bash", "-c", line] => self.run(line, input, around),
             ["sh", script, ..] if script.ends_with("/back.sh") => self.put_back(script, around),
             // The kubelet of here ends a container as soon as its manifest is away.
@@ -157,6 +165,7 @@ impl KubeadmHost {
     /// Programs that only read and write files.
     fn file_command(&mut self, words: &[&str], input: &str) -> Output {
         match words {
+            // Before the other forms of `install`, which write a file.
             ["install", "-d", "-m", "0700", path] => {
                 self.folders.insert((*path).to_owned());
                 Output::printed("")
@@ -171,6 +180,7 @@ impl KubeadmHost {
                 self.folders.extend(operands(paths).map(str::to_owned));
                 Output::printed("")
             }
+            // With the slash, or a neighbour whose name begins alike would go too.
             ["rm", "-rf", folder] => {
                 let below = format!("{folder}/");
                 self.files.retain(|path, _| !path.starts_with(&below));
@@ -321,6 +331,7 @@ impl KubeadmHost {
             match self.read("sha256sum", path) {
                 Ok(text) => {
                     let sum: String =
+                        // Real sums: a runbook compares them with those of files that it sent.
                         Sha256::digest(&text).iter().map(|byte| format!("{byte:02x}")).collect();
                     said.push_str(&format!("{sum}  {path}\n"));
                 }
@@ -338,6 +349,7 @@ impl KubeadmHost {
             return Output::failed(1, why);
         }
         self.kubelet.up_at = Some(around.now + self.scaled(super::KUBELET_RESTART));
+        // Read now and never again: a file that is written later shows only after the next restart.
         self.kubelet.configuration = self.kubelet_file();
         Output::printed("")
     }
@@ -345,6 +357,7 @@ impl KubeadmHost {
     fn crictl(&mut self, words: &[&str], around: &Surroundings<'_>) -> Output {
         match words {
             ["ps", "-q", "--name", pattern] => {
+                // The component's name is its container's id, so that no second table is needed.
                 let component = pattern.trim_matches(['^', '$']);
                 let id = self.containers.contains_key(component).then(|| format!("{component}\n"));
                 Output::printed(id.unwrap_or_default())
@@ -362,6 +375,7 @@ impl KubeadmHost {
 
     fn etcdctl(&mut self, id: &str, words: &[&str], around: &Surroundings<'_>) -> Output {
         let runs = component_of(id).and_then(|component| self.containers.get(component));
+        // Ready, not merely there: etcdctl reaches nothing while etcd starts.
         if !runs.is_some_and(|container| container.is_ready(around.now)) {
             return Output::failed(1, "FATA[0000] execing command in container: etcd does not run\n");
         }
@@ -392,6 +406,7 @@ fn room(folders: &[&str]) -> String {
 
 /// The command that is run as root.
 fn without_sudo<'w, 'a>(mut words: &'w [&'a str]) -> &'w [&'a str] {
+    // Everyone is root here, so sudo neither asks nor refuses.
     while let ["sudo", "-n", rest @ ..] | ["sudo", rest @ ..] = words {
         words = rest;
     }

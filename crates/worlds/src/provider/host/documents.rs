@@ -56,6 +56,7 @@ fn config_map(name: &str, key: &str, document: &Value, at: Timestamp) -> ConfigM
 }
 
 fn cluster(facts: &InitFacts, own: Option<&Value>, version: &str) -> Value {
+    // kubeadm writes the newest version that it knows: v1beta4 from 1.31 on.
     let is_new = Release::of(version).is_none_or(|release| release.minor >= 31);
     let mut document = json!({
         "apiVersion": if is_new { "kubeadm.k8s.io/v1beta4" } else { "kubeadm.k8s.io/v1beta3" },
@@ -86,6 +87,7 @@ fn cluster(facts: &InitFacts, own: Option<&Value>, version: &str) -> Value {
         merge::apply(&mut document, &more);
     }
     if let Some(own) = own {
+        // The rest of what was told (endpoint, networks) is in the facts, from the Cluster itself.
         let parts = ["apiServer", "controllerManager", "scheduler", "featureGates", "imageRepository"];
         for part in parts.into_iter().filter(|part| !own[*part].is_null()) {
             document[part] = own[part].clone();
@@ -110,6 +112,7 @@ fn arguments_as_map(component: &mut Value) {
 }
 
 fn kubelet(facts: &InitFacts) -> Value {
+    // kubeadm's rule: the tenth address of the first range is the DNS service's.
     let tenth = Cidr::parse_pair(&facts.service_subnet).and_then(|ranges| ranges.first()?.nth(10));
     json!({
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
@@ -173,6 +176,7 @@ pub(super) fn configz(configuration: &Value) -> Value {
     });
     let mut own = configuration.clone();
     if let Some(fields) = own.as_object_mut() {
+        // A kubelet shows its internal type, which has neither.
         fields.retain(|name, _| name != "apiVersion" && name != "kind");
         merge::apply(&mut shown, &own);
     }

@@ -38,6 +38,8 @@ impl KubeadmHost {
         self.folders.insert("/etc/kubernetes/tmp".to_owned());
         let configuration = cluster_document(stored(around, "kubeadm-config", "ClusterConfiguration"));
         let Some(configuration) = configuration else { return };
+        // A configuration that cannot be rendered leaves a
+        // host without control plane, as a failed init does.
         let Ok(artefacts) = self.artefacts(&configuration, &self.facts.clone()) else { return };
         for component in artefacts.static_pods.keys() {
             self.write_manifest(&artefacts, component);
@@ -160,7 +162,10 @@ impl KubeadmHost {
         let Some(names) = artefacts.certificates.get(certificate) else {
             return unknown(&format!("init phase certs {certificate}"));
         };
+        // kubeadm's phases name etcd's certificates with a dash, while they lie in a folder.
         let path = format!("{pki}/{}.crt", certificate.replacen("etcd-", "etcd/", 1));
+        // Names that are missing in it are no reason to
+        // make it anew: it has to be moved away first.
         if self.files.contains_key(&path) {
             return Output::printed(format!(
                 "[certs] Using existing {certificate} certificate and key on disk\n"
@@ -208,6 +213,7 @@ impl KubeadmHost {
             Err(why) => return Output::failed(ERROR, format!("error: {why}\n")),
         };
         let (mut said, mut takes) = (String::new(), self.wait(WRITES));
+        // Without a local etcd there is nothing to upgrade.
         if with_etcd && self.containers.contains_key(ETCD) {
             takes += self.upgrade_etcd(&artefacts, around);
         }
@@ -215,6 +221,7 @@ impl KubeadmHost {
             let path = format!("{MANIFESTS}/{component}.yaml");
             let before = self.files.get(&path).cloned();
             self.write_manifest(&artefacts, component);
+            // Compared as text, as kubeadm does: an equal pod does not restart.
             if self.files.get(&path) == before.as_ref() {
                 said.push_str(&format!("[upgrade/staticpods] Current and new manifests of {component} are equal, skipping upgrade\n"));
                 continue;
@@ -222,6 +229,7 @@ impl KubeadmHost {
             takes += self.wait(WAITS);
             self.sync_pods(around.now);
             if self.containers.get(component).is_some_and(|running| running.ready_at.is_none()) {
+                // Only this one is taken back; components that came up keep their new manifests.
                 if let Some(before) = before {
                     self.files.insert(path, before);
                 }
@@ -282,6 +290,7 @@ fn stored(around: &Surroundings<'_>, map: &str, key: &str) -> String {
 
 /// The same through the API.
 fn fetched(around: &Surroundings<'_>, map: &str, key: &str) -> Result<String, Output> {
+    // An ongoing upgrade of the only server finds no API, as on a real host.
     let why = if !around.serves {
         "connection refused".to_owned()
     } else {

@@ -113,10 +113,12 @@ impl KubeadmHost {
             time_scale,
             locked_until: None,
         };
+        // Files first: kubelet and containers are made of them.
         host.install(around);
         host.kubelet.configuration = host.kubelet_file();
         host.sync_pods(around.now);
         for container in host.containers.values_mut().filter(|container| container.ready_at.is_some()) {
+            // kubeadm had waited for them; only those that cannot come up stay down.
             container.ready_at = Some(around.now);
         }
         host
@@ -124,6 +126,7 @@ impl KubeadmHost {
 
     /// The same with files that were put there before kubeadm ran.
     pub fn with_files(mut self, files: &BTreeMap<String, String>, now: Timestamp) -> Self {
+        // Over those of `install`: manifests may name files that are only here.
         self.files.extend(files.clone());
         self.sync_pods(now);
         for container in self.containers.values_mut().filter(|container| container.ready_at.is_some()) {
@@ -134,6 +137,7 @@ impl KubeadmHost {
 
     /// Text of the file at a path, or of those below it, by path.
     pub fn files_at(&self, path: &str) -> BTreeMap<String, String> {
+        // With a slash at the end, so that `/a/b` is below `/a` and `/ab` is not.
         let below = format!("{}/", path.trim_end_matches('/'));
         let found = self.files.iter().filter(|(file, _)| *file == path || file.starts_with(&below));
         found.map(|(file, text)| (file.clone(), text.clone())).collect()
@@ -162,6 +166,7 @@ impl KubeadmHost {
 
     /// The kubelet looks at the manifests: new ones start, changed ones start again, others end.
     fn sync_pods(&mut self, now: Timestamp) {
+        // A kubelet that is down starts and ends nothing; what ran goes on.
         if !self.kubelet_works() {
             return;
         }
@@ -173,6 +178,7 @@ impl KubeadmHost {
                 Some((component.to_owned(), text.clone()))
             })
             .collect();
+        // Ended before anything starts: a manifest under a new name is another pod.
         self.containers.retain(|component, _| manifests.contains_key(component));
         for (component, manifest) in manifests {
             // One that waits for a file is looked at again.
@@ -187,9 +193,11 @@ impl KubeadmHost {
     }
 
     fn start(&mut self, component: &str, manifest: String, now: Timestamp) {
+        // Counted on through a new manifest, though a real kubelet counts from 0 for a new pod.
         let restarts = self.containers.get(component).map_or(0, |running| running.restarts);
         let comes_up = self.comes_up(component, &manifest);
         let ready_at = comes_up.then(|| now + self.scaled(POD_RESTART));
+        // Read at the start, as a server does: a new certificate shows only after a restart.
         let names = self.certificate_names(component);
         let container = Container { manifest, started: now, ready_at, restarts, names, failure: None };
         self.containers.insert(component.to_owned(), container);
@@ -221,6 +229,7 @@ impl KubeadmHost {
             _ => return Vec::new(),
         };
         let text = self.files.get(&format!("{PKI}/{file}.crt")).map_or("", String::as_str);
+        // The first line says that it is simulated.
         text.lines().skip(1).map(str::to_owned).collect()
     }
 

@@ -16,6 +16,7 @@ use kubeadm_change::yaml;
 pub(super) fn manifest(host: &HostFacts, component: &str, pod: &StaticPod) -> String {
     let volume = |v: &kubeadm_change::render::Volume| {
         let mut path = json!({ "path": v.host_path });
+        // An empty type is left out in kubeadm's own files.
         if !v.type_.is_empty() {
             path["type"] = json!(v.type_);
         }
@@ -75,9 +76,11 @@ pub(super) fn flags(manifest: &str) -> Vec<(String, String)> {
 /// What the kubelet shows of a static pod. `None`: the manifest is not a pod.
 pub(super) fn mirror(host: &HostFacts, component: &str, running: &Container, is_ready: bool) -> Option<Pod> {
     let mut pod = documents::parsed(&running.manifest);
+    // A manifest that was broken by hand shows no pod, and no error either.
     if pod["kind"] != "Pod" {
         return None;
     }
+    // Of the manifest, so that a client sees in it that the pod is another one.
     let hash: String =
         Sha256::digest(&running.manifest).iter().take(16).map(|b| format!("{b:02x}")).collect();
     let started = rfc3339(running.started);
@@ -114,6 +117,7 @@ pub(super) fn mirror(host: &HostFacts, component: &str, running: &Container, is_
             "imageID": "",
             "ready": is_ready,
             "started": !fails,
+            // A container in back-off has been tried a few times.
             "restartCount": running.restarts + if fails { 3 } else { 0 },
             "state": state,
         }],

@@ -11,8 +11,10 @@ pub(super) fn edited(text: &str, script: &str) -> Result<String, String> {
         return Ok(lines(text, |line| (!line.contains(wanted)).then(|| line.to_owned())));
     }
     let mut rest = script.strip_prefix('s').ok_or_else(unknown)?.chars();
+    // Any character, as paths are full of slashes.
     let separator = rest.next().ok_or_else(unknown)?;
     let parts: Vec<&str> = rest.as_str().split(separator).collect();
+    // A separator that is escaped in the text makes another number of parts, and is refused.
     let &[from, to, "" | "g"] = parts.as_slice() else { return Err(unknown()) };
     if !is_plain(from) || to.contains(['&']) {
         return Err(unknown());

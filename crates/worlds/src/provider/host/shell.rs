@@ -53,6 +53,7 @@ fn list(reader: &mut Reader, depth: usize) -> Result<Vec<Simple>, String> {
         match reader.token()? {
             None if depth > 0 => return Err("`{` without `}`".to_owned()),
             None => break,
+            // Only as the first word of a command, as in a shell; elsewhere braces are text.
             Some(Token::Word(word)) if last.is_empty() && word == "}" && depth > 0 => break,
             Some(Token::Word(word)) if last.is_empty() && word == "{" => {
                 last.group = list(reader, depth + 1)?;
@@ -64,6 +65,7 @@ fn list(reader: &mut Reader, depth: usize) -> Result<Vec<Simple>, String> {
             Some(Token::Joint(joint)) => found.push(std::mem::replace(&mut last, Simple::after(joint))),
         }
     }
+    // The last command has no joint behind it.
     found.push(last);
     found.retain(|simple| !simple.is_empty());
     Ok(found)
@@ -98,6 +100,8 @@ impl Reader {
             (Some('&'), Some('&')) => Some((Joint::And, 2)),
             (Some('|'), Some('|')) => Some((Joint::Or, 2)),
             (Some(';' | '\n'), _) => Some((Joint::Then, 1)),
+            // Refused in place of being taken as text, which
+            // would run something else than was meant.
             (Some(c @ ('&' | '|' | '>' | '<' | '`')), _) => {
                 return Err(format!("`{c}` is not understood here"));
             }
@@ -117,6 +121,7 @@ impl Reader {
                 ' ' | '\t' | '\n' | ';' | '&' | '|' | '<' | '>' => break,
                 '\'' => self.quoted('\'', &mut word)?,
                 '"' => self.quoted('"', &mut word)?,
+                // Nothing is run for it: the command that gets the word knows what was asked.
                 '$' if self.peek(1) == Some('(') => self.substitution(&mut word)?,
                 '\\' => {
                     word.extend(self.peek(1));
@@ -138,6 +143,7 @@ impl Reader {
             if c == quote {
                 return Ok(());
             }
+            // Within single quotes a backslash is itself; within double ones it escapes only these.
             let escaped = quote == '"' && c == '\\' && matches!(self.peek(0), Some('"' | '\\' | '$'));
             if escaped {
                 word.extend(self.peek(0));

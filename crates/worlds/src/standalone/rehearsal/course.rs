@@ -137,6 +137,7 @@ pub async fn way_back(cast: Cast, from: MigrationStage) -> Result<Played, Rehear
             play.judge();
             play.old(&cast, &nodes[0], true)?;
             play.pass(SETTLES_S).await?;
+            // Only after the old process runs: between the two nobody would be left.
             play.take(CCM, &nodes[0]);
         }
         _ => {
@@ -160,6 +161,7 @@ pub async fn way_back(cast: Cast, from: MigrationStage) -> Result<Played, Rehear
             }
         }
     }
+    // Both locks may have to run out, one after the other.
     play.pass(2 * SETTLES_S).await?;
     play.judge();
     play.note("back: the flag goes, node by node");

@@ -189,6 +189,7 @@ pub async fn failure(cast: Cast, code: &str) -> Result<(FailureEffect, Played), 
     let mut exits = false;
     for (number, part) in (1..).zip(failure.parts) {
         let (manager, node, args) = (part.manager, part.node, part.args.replace("ON", ON));
+        // A second process on one node gets another name; under its own it would take the place.
         let is_there = play.pods.contains_key(&format!("{manager}-{node}"));
         let name = if is_there { format!("{manager}-{node}-{number}") } else { format!("{manager}-{node}") };
         play.note(&format!("{manager} {} on {node}: {args}", part.release));
@@ -200,6 +201,7 @@ pub async fn failure(cast: Cast, code: &str) -> Result<(FailureEffect, Played), 
         // The one before leads before the next one comes.
         play.pass(5).await?;
     }
+    // Long after the start, so that the Lease is held and renewed when it goes.
     if failure.code == "F21" {
         play.pass(20).await?;
         play.note("the held Lease is deleted");
@@ -209,6 +211,7 @@ pub async fn failure(cast: Cast, code: &str) -> Result<(FailureEffect, Played), 
     let is_run = play.runs(failure.function);
     let has_overlap = !play.host.ledger().overlaps().is_empty();
     let seen = match (has_overlap, exits, is_run) {
+        // The worst comes first: a process may end and two others still run at once.
         (true, _, _) => FailureEffect::Twice,
         (_, true, _) => FailureEffect::Exits,
         (_, _, false) => FailureEffect::Nowhere,

@@ -116,6 +116,7 @@ impl Rehearsal {
         let options =
             StackOptions { engine: false, ..StackOptions::new(clock.clone(), Rng::seeded(cast.seed)) };
         let stack = Stack::start(Arc::new(MemoryStore::new()), options).await?;
+        // Shared with the server's guard: the right comes and goes while processes run.
         let is_granted = Arc::new(AtomicBool::new(true));
         let processes = guarded(stack.server().clone(), Arc::clone(&is_granted));
         let site = Arc::new(EveryHost(processes));
@@ -188,6 +189,7 @@ impl Rehearsal {
     /// Lets time pass, and notes who runs the moved controllers whenever that changes.
     pub(super) async fn pass(&mut self, seconds: u64) -> Result<(), RehearsalError> {
         for _ in 0..seconds {
+            // Second by second: the log says when something changed.
             tokio::time::sleep(Duration::from_secs(1)).await;
             let leases = list_values(&self.client, &gvk_of::<Lease>(), "", "").await?;
             let leases: Vec<Lease> =
@@ -207,6 +209,7 @@ impl Rehearsal {
             let running = self.host.ledger().running(function);
             if running.is_empty() { "nobody".to_owned() } else { running.join(" and ") }
         };
+        // A single line where all move together, which is nearly always.
         let first = by(MOVED[0]);
         if MOVED.iter().all(|function| by(*function) == first) {
             return format!("all three: {first}");
@@ -224,6 +227,7 @@ impl Rehearsal {
             let file = self.pods.get(&process.name).map_or("", |(_, file)| file.as_str());
             let path = process.flags.migration_config.clone();
             if !file.is_empty() && !path.is_empty() {
+                // As the person would hand it in: from a pod alone the file is not seen.
                 process.file = ConfigFile::Read { name: path, reading: read(file) };
             }
         }
@@ -259,6 +263,7 @@ impl Rehearsal {
     pub(super) async fn wait(&mut self) -> Result<(), RehearsalError> {
         self.pass(2).await?;
         self.judge();
+        // The walkthrough itself says how long, so that its advice is what is played.
         let wait = self.stage().and_then(|report| report.wait);
         self.pass(wait.map_or(0, |wait| u64::try_from(wait.left_s).unwrap_or(0))).await
     }
@@ -332,6 +337,7 @@ fn guarded(server: ApiServer, is_granted: Arc<AtomicBool>) -> Client {
         async move {
             let (parts, body) = request.into_parts();
             let bytes = body.collect().await.map_err(std::io::Error::other)?.to_bytes();
+            // A creation has the name in its body only.
             let is_about_it = parts.uri.path().ends_with(DEFAULT_LEADER_NAME)
                 || String::from_utf8_lossy(&bytes).contains(DEFAULT_LEADER_NAME);
             if is_about_it && !is_granted {
