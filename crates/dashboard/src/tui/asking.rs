@@ -34,6 +34,7 @@ impl Model {
     }
 
     pub fn take(&mut self, subject: &Subject, reading: Reading) {
+        // First: what a screen makes of the answer may be to want it again.
         self.known.reads.answered(subject);
         match (subject, reading) {
             (Subject::Plans(cluster), Reading::Plans(reading)) => self.known.plans.take(cluster, reading),

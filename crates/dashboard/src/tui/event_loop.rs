@@ -114,16 +114,20 @@ pub async fn run(
                     continue;
                 }
                 Next::Opened(result) => {
+                    // What waits after this may be of the server
+                    // before: it is not taken in with this round.
                     switch(model, &mut inbox, &mut runner, result);
                     next = None;
                     continue;
                 }
+                // A terminal that takes no more bytes is gone, whatever the error is.
                 Next::Written(Written::Failed(_)) | Next::Hangup => Msg::Signal(Signal::Hangup),
             };
             let is_asked = !matches!(msg, Msg::Fleet(_) | Msg::Tick);
             if let Some(exit) = handle(model, msg, &clock, &mut screen, &mut runner, &mut contexts_switch)? {
                 return Ok(exit);
             }
+            // After the message, since a frame for it must show what it did.
             pace.is_asked |= is_asked;
             model.needs_frame |= pace.is_age_over();
             // What a person did is drawn before anything else is looked at.
@@ -240,6 +244,7 @@ impl ContextSwitch {
         let Some(contexts) = &self.contexts else { return };
         self.last = SourceId(self.last.0.wrapping_add(1));
         let (opening, tell) = (contexts.open(name, self.last), self.tell.clone());
+        // The handle of the one before is dropped, which ends it: the last wish counts.
         self.opening = Some(AbortOnDropHandle::new(tokio::spawn(async move {
             let _ = tell.send(opening.await).await;
         })));
@@ -271,6 +276,7 @@ impl Pace {
         self.is_asked = false;
         self.drawn_at = Some(now);
         self.cost = now - began;
+        // Only what was drawn can read differently by itself.
         self.age_at = after(now, next_change_s);
     }
 

@@ -95,6 +95,7 @@ pub fn load(path: &Path) -> Result<AllFolds, String> {
 /// # Errors
 /// A sentence: it cannot be written, or what stands there cannot be read and stays as it is.
 pub fn save(path: &Path, own: &AllFolds) -> Result<(), String> {
+    // Read once more: another dashboard may have written since this one began.
     let mut all = load(path)?;
     all.extend(own.iter().map(|(uid, folds)| (*uid, folds.clone())));
     let mut latest: Vec<(&Uid, &Folds)> = all.iter().collect();

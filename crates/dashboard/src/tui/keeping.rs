@@ -109,6 +109,7 @@ impl Keeping {
         if !is_last && fleet.now_s() < self.written_s.saturating_add(WRITTEN_EVERY_S) {
             return is_any;
         }
+        // Counted from the attempt: a disk that refuses is not asked at each change.
         self.written_s = fleet.now_s();
         if let Some(path) = &self.usual_times
             && let Some(times) = fleet.unsaved_usual_times()
@@ -140,6 +141,7 @@ impl Waiting {
     /// # Errors
     /// A sentence: which file could not be written, and why.
     pub fn write(&self) -> Result<(), String> {
+        // Held first: of two writers the later one must not be overtaken by an older text.
         let _one = self.0.writing.lock();
         let texts = std::mem::take(&mut *self.0.texts.lock());
         for (path, text) in texts {

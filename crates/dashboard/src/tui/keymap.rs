@@ -118,6 +118,7 @@ impl KeyPress {
     fn new(code: KeyCode, modifiers: KeyModifiers) -> Self {
         let known = KeyModifiers::CONTROL | KeyModifiers::ALT | KeyModifiers::SHIFT;
         let mut modifiers = modifiers & known;
+        // Terminals differ in whether they report shift beside a capital.
         if matches!(code, KeyCode::Char(_) | KeyCode::BackTab) {
             modifiers -= KeyModifiers::SHIFT;
         }
@@ -264,6 +265,7 @@ impl Keymap {
                     follow.push((chord_text(&binding.keys[keys.len()..]), binding.line.clone()));
                 }
             }
+            // A chord that begins in the mode's own bindings hides a global key.
             if !follow.is_empty() {
                 return Lookup::Pending(follow);
             }
@@ -323,6 +325,7 @@ fn load_at(
         }
         Some(value) => {
             let base = source.string(value, "`inherits`")?;
+            // A file that inherits its own name means the one that is built in.
             load_at(base, library, check, base == name, depth + 1)
                 .map_err(|e| if e.is_missing { source.error(&value.span(), e.message) } else { e })?
         }

@@ -201,6 +201,7 @@ impl Model {
 
     /// Another server is looked at: nothing that is known holds any more. How it looks stays, and what is kept is kept.
     pub fn begin_again(&mut self, session: Session) {
+        // Before the fleet goes: what was learnt of the server before is kept.
         self.keep_last();
         let folder = self.keeping.folder().map(Path::to_path_buf);
         self.fleet = Fleet::explained_by(self.look.explanations.clone());
@@ -387,9 +388,11 @@ impl Model {
     /// Opens a screen on top. Of a long way the first steps are forgotten.
     pub fn open(&mut self, screen: Screen) {
         if self.screens.len() >= SCREENS_MAX {
+            // The first one is the fleet, which every way back ends at.
             self.screens.remove(1);
         }
         self.screens.push(screen);
+        // A right may have been given since: each screen asks for what was refused once more.
         self.known.rights.forget_refusals();
     }
 

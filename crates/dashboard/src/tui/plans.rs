@@ -71,6 +71,7 @@ impl Plans {
         if self.of.as_ref() != Some(of) {
             return;
         }
+        // Also after a failure: a server in trouble is asked less often.
         self.rest_ms = reading.took_ms.saturating_mul(REST_FACTOR);
         match reading.plans {
             Ok(forecast) => {

@@ -35,6 +35,7 @@ fn changed(model: &mut Model, msg: Msg) -> Vec<Effect> {
     match msg {
         Msg::Key(event) if event.kind == KeyEventKind::Release => Vec::new(),
         Msg::Key(event) => {
+            // The cursor may stand on a row that went since the last frame.
             model.refresh();
             on_key(model, event)
         }
@@ -50,6 +51,7 @@ fn changed(model: &mut Model, msg: Msg) -> Vec<Effect> {
             Vec::new()
         }
         Msg::Fleet(deltas) => {
+            // The time first: what comes is judged by it.
             let has_turned = judge_again(model);
             let changes = model.fleet.apply(deltas);
             model.note(&changes);
@@ -87,6 +89,7 @@ fn judge_again(model: &mut Model) -> bool {
 }
 
 fn on_key(model: &mut Model, event: KeyEvent) -> Vec<Effect> {
+    // Any key takes a toast away, since the hints stand behind it.
     let had_toast = model.toast.take().is_some();
     if let Some(overlay) = model.overlays.last_mut()
         && let Some(answer) = overlay.on_key(event, &model.typing.history)
@@ -159,6 +162,7 @@ fn on_answer(model: &mut Model, answer: Answer) -> Vec<Effect> {
 /// Pasted text goes into an open field as one edit, without line ends; elsewhere it is ignored, so
 /// that it cannot run commands.
 fn on_paste(model: &mut Model, text: &str) -> Vec<Effect> {
+    // A line end would run the line, and controls would reach the terminal.
     let text = capstan_base::text::sanitize_line(text);
     match model.overlays.last_mut().and_then(|overlay| overlay.on_paste(&text)) {
         Some(answer) => on_answer(model, answer),
@@ -175,6 +179,7 @@ fn on_mouse(model: &mut Model, event: MouseEvent) {
         MouseEventKind::ScrollUp => model.move_by(Motion::Up),
         MouseEventKind::Down(MouseButton::Left) if model.overlays.is_empty() => {
             let Some(parts) = layout(model.area).map(|parts| model.screen().arrange(parts)) else { return };
+            // The first line of the body has the headings.
             let first = parts.body.y + 1;
             if (first..parts.body.bottom()).contains(&event.row) && event.column < parts.body.right() {
                 model.on_screen(|screen, context| screen.click(context, usize::from(event.row - first)));

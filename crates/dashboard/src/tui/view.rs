@@ -46,6 +46,7 @@ pub fn view(model: &Model, area: Rect, buffer: &mut Buffer) -> Drawn {
     footer(model, &paint, parts.footer, buffer);
     let mut cursor = None;
     for overlay in &model.overlays {
+        // The last dialog has the keys, so its cursor counts.
         cursor = overlay.view(&model.look.keymap, &paint, area, buffer);
     }
     Drawn { cursor, next_change_s: paint.next_change_s() }

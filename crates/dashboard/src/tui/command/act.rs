@@ -28,6 +28,7 @@ fn preview_many(model: &mut Model, about: &[RowId], action: &Action) -> Outcome 
         return Err(format!("{} objects are marked; at most {OBJECTS_MAX} are changed at once", about.len()));
     }
     let mut rows: Vec<_> = about.iter().filter_map(|id| model.fleet.row(*id)).collect();
+    // By place, so that the order does not depend on that of the marks.
     rows.sort_by_key(|row| (row.kind, &row.namespace, &row.name));
     let of = |row: &Arc<Row>| {
         let is_member = row.machine().is_some_and(|machine| machine.control_plane);

@@ -20,6 +20,7 @@ pub fn complete_prompt(model: &mut Model) {
         return;
     };
     let Some(line) = prompt.wants_completions() else { return };
+    // The picture of all names lasts as long as somebody looks, and costs nothing otherwise.
     let is_looking = line.trim_start().starts_with(find::LINE);
     model.known.names = model
         .known

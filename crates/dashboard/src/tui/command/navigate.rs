@@ -41,6 +41,7 @@ pub fn tree(model: &mut Model, name: &str) -> Outcome {
         screen.set_folds(folds.clone());
     }
     if !name.is_empty() {
+        // A cluster that is named has nothing to do with the open screen: back leads to the list.
         model.screens.truncate(1);
     }
     model.open(Screen::Tree(Box::new(screen)));
@@ -236,6 +237,7 @@ fn next_cause(model: &mut Model, of: RowId, at: usize) -> Outcome {
     }
     let next = if at < causes { at } else { 0 };
     let screen = DetailsScreen::of_cause(&model.fleet, of, next).ok_or("it is well by now")?;
+    // In its place, so that one step back leaves all causes.
     model.close_screen();
     model.open(Screen::Details(Box::new(screen)));
     NOTHING

@@ -151,6 +151,7 @@ impl ManyBox {
     }
 
     pub fn on_key(&mut self, event: KeyEvent) -> Option<Answer> {
+        // Before it can be confirmed, keys move about: nothing is typed ahead of what is read.
         let is_right = self.typed.value() == self.word(self.is_read)?;
         match (event.code, event.modifiers) {
             (KeyCode::Esc, _) | (KeyCode::Char('c' | 'g'), KeyModifiers::CONTROL) => Some(Answer::Close),
@@ -195,6 +196,7 @@ impl ManyBox {
             Err(why) => {
                 let name = self.parts.iter().find(|part| part.ticket == ticket);
                 let name = name.map(|part| part.request.target.to_string()).unwrap_or_default();
+                // The failed one is neither done nor left.
                 let left = all - self.done - 1;
                 Next::Failed(format!(
                     "{name}: {why}\n\n{} of {all} objects were changed before, and {left} were not touched.",

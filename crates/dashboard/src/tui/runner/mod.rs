@@ -111,6 +111,7 @@ impl Runner {
         let (handle, outcomes) = (self.handles.get(&subject.source()).cloned(), self.outcomes.clone());
         let kind = subject.kind();
         let task = tokio::spawn(async move {
+            // Aborted with the task: a person who moves on quickly causes no request.
             tokio::time::sleep(Duration::from_millis(wait_ms)).await;
             let mut readings = reading::readings(handle, subject.clone(), remembered);
             while let Some(reading) = readings.next().await {
@@ -136,6 +137,7 @@ impl Runner {
 
     fn perform(&self, ticket: u64, source: SourceId, proposal: Proposal) {
         let (handle, outcomes) = (self.handles.get(&source).cloned(), self.outcomes.clone());
+        // No handle is kept: what was confirmed must not be stopped half way by another screen.
         tokio::spawn(async move {
             let result = match executor_of(handle.as_deref()) {
                 Ok(executor) => executor.carry_out(&proposal).await,

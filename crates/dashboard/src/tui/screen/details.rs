@@ -208,6 +208,8 @@ impl DetailsScreen {
 
     pub fn refresh(&mut self, context: &Context<'_>) {
         self.find_place(context.fleet);
+        // Building the page costs as much as drawing it:
+        // only a search or a chosen link needs it here.
         if self.search.words().is_empty() && !self.is_link_sought {
             return;
         }
@@ -226,6 +228,7 @@ impl DetailsScreen {
     /// Rows come and go: the place of the object is looked up again when it is not there any more.
     fn find_place(&mut self, fleet: &Fleet) {
         let Some(key) = self.key else { return };
+        // The number of a row that went may have been given to another one.
         if self.item.is_some_and(|item| fleet.item_key(item) == Some(key)) {
             return;
         }

@@ -44,6 +44,7 @@ impl Full {
             }
             ObjectNews::Writers(writers) => self.writers.clone_from(writers),
             ObjectNews::Events(events) => self.events = Some(events.clone()),
+            // What was read last stays on the page, below this sentence.
             ObjectNews::Gone => self.trouble = Some("the object does not exist any more".to_owned()),
             ObjectNews::Failed(why) => self.trouble = Some(why.clone()),
             ObjectNews::Unchanged => self.trouble = None,

@@ -66,6 +66,7 @@ impl EtcdScreen {
         let (Subject::Etcd(of), Reading::Etcd(look)) = (of, reading) else { return };
         let Some(facts) = self.readings.take(of, look, now) else { return };
         let report = Report::of(&facts, self.previous.as_ref());
+        // One second look only: what still shows then does not pass by itself.
         self.is_doubtful = report.may_pass() && !self.is_doubtful;
         (self.report, self.previous) = (Some(report), Some(facts));
     }

@@ -107,6 +107,7 @@ impl FleetScreen {
     /// Does a change touch what is on the screen? The header counts verdicts.
     pub fn shows(&self, changes: &Changes, area: Rect) -> bool {
         let on_screen = self.order.iter().skip(self.cursor.offset).take(self.page(area));
+        // `lines` are in the order of ids, as they come from a set.
         let mut touched = on_screen.filter(|id| changes.lines.binary_search(id).is_ok());
         changes.overview || changes.verdicts || self.order.is_due() || touched.next().is_some()
     }
@@ -155,6 +156,7 @@ impl FleetScreen {
         let mut below = 0;
         let shown = self.on_screen(context.fleet, &placed, parts.body, &paint);
         let at = shown.iter().position(|shown| {
+            // Rows are of different heights: a long reason takes lines of its own.
             below += shown.lines.len();
             line < below
         });

@@ -127,6 +127,7 @@ fn crumbs(header: Header<'_>, paint: &Paint<'_>, room: usize) -> Line<'static> {
     let mut names: Vec<String> = header.screens.iter().map(|screen| name_of(screen, header.fleet)).collect();
     let separator = format!(" {} ", paint.glyphs().crumb);
     while names.len() > 1 && names.join(&separator).chars().count() + 1 > room {
+        // The nearest screens say more about where one is.
         names.remove(0);
     }
     let last = names.pop().unwrap_or_default();

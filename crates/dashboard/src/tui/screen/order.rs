@@ -95,6 +95,7 @@ impl Order {
         if self.due == Due::Nothing || (is_held && self.due == Due::Places) {
             return false;
         }
+        // Who asks for another order wants to see it: no row keeps a place of the one before.
         if self.due == Due::Asked {
             self.places.clear();
         }

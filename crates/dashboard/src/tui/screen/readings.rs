@@ -35,6 +35,7 @@ impl Readings {
 
     /// The cluster was changed: it is read again at once.
     pub fn hurry(&mut self) {
+        // Another version stops a reading under way, which may show what was before the change.
         (self.version, self.is_urgent) = (self.version + 1, true);
     }
 

@@ -106,6 +106,7 @@ fn references(value: &Value, target: &Target, depth: usize, found: &mut Vec<Rela
         Value::Array(items) => items.iter().collect(),
         _ => return,
     };
+    // What is a reference itself has no others inside.
     let own = reference(value, "refers to", target);
     if own.is_none() && depth > 0 && found.len() < LINKS_MAX {
         parts.into_iter().for_each(|part| references(part, target, depth - 1, found));

@@ -134,6 +134,7 @@ impl RolloutsScreen {
 
     fn look_again(&mut self, fleet: &Fleet, plans: &Plans) {
         let stale = std::mem::take(&mut self.stale);
+        // The number of a row that went may have been given to another cluster.
         self.all.retain(|s| !stale.contains(&s.id) && fleet.find(s.uid.0, s.uid.1) == Some(s.id));
         let clusters = stale.into_iter().filter(|id| fleet.may_roll(*id));
         self.all.extend(clusters.filter_map(|id| summary(fleet, fleet.rollout(id)?, plans)));

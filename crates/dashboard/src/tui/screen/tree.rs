@@ -224,6 +224,7 @@ impl TreeScreen {
         }
         let mut at = self.tree.nodes.iter().position(|node| key_at(node) == Some(key))?;
         loop {
+            // `visible` has ascending places, since a tree is listed in order.
             if let Ok(line) = self.visible.binary_search(&u32::try_from(at).ok()?) {
                 return Some(line);
             }
@@ -245,6 +246,7 @@ impl TreeScreen {
         let matched: FxHashSet<RowId> =
             Kind::ALL.into_iter().flat_map(|kind| fleet.select(kind, Some(cluster), &query)).collect();
         let mut shown = vec![false; self.tree.nodes.len()];
+        // From the end: every part stands behind what it is part of.
         for (at, node) in self.tree.nodes.iter().enumerate().rev() {
             let hit = matches!(node.item, Item::Row(id) if matched.contains(&id));
             shown[at] = shown[at] || hit;
@@ -523,6 +525,7 @@ impl ObjectList for TreeScreen {
             above = node.parent as usize;
         }
         closed.into_iter().for_each(|key| self.folds.open(key));
+        // Needed now, not with the next frame: the cursor goes to one of the new lines.
         self.build(fleet);
         if let Some(line) = key.and_then(|key| self.line_of(fleet, key)) {
             self.go(context, line);

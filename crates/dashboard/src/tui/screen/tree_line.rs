@@ -146,6 +146,7 @@ fn is_taken(fleet: &Fleet, item: Item, name: &str) -> bool {
     let Item::Row(id) = item else { return false };
     let (Some(row), Some(cluster)) = (fleet.row(id), fleet.cluster_of(id)) else { return false };
     let named = |id: &RowId| fleet.row(*id).map_or("", |row| row.name.as_ref());
+    // Members of a kind are in the order of their names.
     fleet.members(cluster, row.kind).binary_search_by(|id| named(id).cmp(name)).is_ok()
 }
 

@@ -156,6 +156,7 @@ impl Decoder {
                 };
                 return;
             }
+            // 0xc0 and 0xc1 begin no character in its shortest form.
             0xc2..=0xdf => 2,
             0xe0..=0xef => 3,
             0xf0..=0xf4 => 4,
@@ -173,6 +174,7 @@ impl Decoder {
         byte: u8,
         inputs: &mut Vec<Input>,
     ) {
+        // The character was broken off: this byte begins something of its own.
         if !matches!(byte, 0x80..=0xbf) {
             self.begin(byte, false, inputs);
             return;
@@ -244,6 +246,8 @@ impl Decoder {
 
     fn in_paste(&mut self, mut bytes: Vec<u8>, matched: usize, byte: u8, inputs: &mut Vec<Input>) {
         let mut keep = |more: &[u8]| {
+            // What is too long is dropped, not the end mark,
+            // or keys would count as pasted for ever.
             let room = PASTE_BYTES_MAX.saturating_sub(bytes.len());
             bytes.extend_from_slice(&more[..more.len().min(room)]);
         };

@@ -41,6 +41,7 @@ fn read_inputs(tell: &mpsc::Sender<Input>) -> io::Result<()> {
     loop {
         if wait_for_bytes(decoder.patience())? {
             match terminal.read(&mut bytes) {
+                // The end of a terminal's input is a hang-up.
                 Ok(0) => return Err(io::Error::from(io::ErrorKind::BrokenPipe)),
                 Ok(count) => decoder.feed(&bytes[..count], &mut inputs),
                 Err(e) if matches!(e.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock) => {}
@@ -72,6 +73,8 @@ fn wait_for_bytes(patience: Option<Duration>) -> io::Result<bool> {
             }
             return Err(error);
         }
+        // Asked before reading: on some systems a read of
+        // a terminal that is gone answers nothing for ever.
         if descriptor.revents & (libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) != 0 {
             return Err(io::Error::from(io::ErrorKind::BrokenPipe));
         }

@@ -90,6 +90,7 @@ impl Terminal {
     }
 
     fn enter(&mut self) -> Result<(), TerminalError> {
+        // Set first: what fails half way below has to be undone as well.
         TAKEN.store(true, Ordering::SeqCst);
         crossterm::terminal::enable_raw_mode()
             .map_err(|source| TerminalError::Io { what: "take", source })?;
@@ -129,6 +130,7 @@ impl Terminal {
         self.next.resize(area);
         self.next.reset();
         let cursor = draw(area, &mut self.next);
+        // Everything counts as blank then, so that every other cell is drawn.
         if self.shown.area != area || self.clear {
             self.shown.resize(area);
             self.shown.reset();
@@ -167,6 +169,7 @@ impl Terminal {
     }
 
     fn out_of_band(&mut self, bytes: &[u8]) {
+        // Bytes in the middle of a frame would break its control sequences.
         self.writer.wait(Duration::from_millis(DRAIN_MS));
         // A failure shows at the next frame, where it ends the program.
         let _ = write_now(bytes);
@@ -195,6 +198,7 @@ impl Terminal {
     }
 
     fn give_back(&mut self) {
+        // A terminal that takes nothing would hold the exit up for as long as its queue is full.
         if !self.writer.wait(Duration::from_millis(DRAIN_MS)) {
             discard_output();
         }
@@ -239,6 +243,7 @@ fn write_now(bytes: &[u8]) -> io::Result<()> {
 /// Puts the terminal back as it was found; does nothing the second time.
 fn restore() {
     if TAKEN.swap(false, Ordering::SeqCst) {
+        // A terminal that refuses these is gone, and needs nothing back.
         let _ = write_now(LEAVE);
         let _ = crossterm::terminal::disable_raw_mode();
     }

@@ -59,6 +59,8 @@ impl FrameWriter {
 
     /// Sends one frame. Only when [`FrameWriter::is_idle`]; a frame too many is dropped.
     pub fn send(&mut self, frame: Vec<u8>) {
+        // Never blocks: a full channel means that the terminal
+        // is behind, and a later frame says more.
         self.in_flight = self.frames.try_send(frame).is_ok() || self.in_flight;
     }
 
@@ -80,6 +82,7 @@ fn write_frames(
     while let Ok(frame) = work.recv() {
         let result = out.write_all(&frame).and_then(|()| out.flush());
         let failed = result.is_err();
+        // Before the report: an exit waits here without the loop, which takes no reports any more.
         let _ = tell.send(());
         let report = match result {
             Ok(()) => Written::Drained(frame),

@@ -147,6 +147,7 @@ fn rgb_of(index: u8) -> (u8, u8, u8) {
 }
 
 fn nearest_256(target: (u8, u8, u8)) -> u8 {
+    // The first 16 are the user's own, whose colours are not known.
     (16..=255u8).min_by_key(|i| distance(rgb_of(*i), target)).unwrap_or(15)
 }
 

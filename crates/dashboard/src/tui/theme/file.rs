@@ -109,6 +109,7 @@ fn load_at(name: &str, library: &Library, built_in: bool, depth: usize) -> Resul
         }
         Some(value) => {
             let base = source.string(value, "`inherits`")?;
+            // A file that inherits its own name means the one that is built in.
             load_at(base, library, base == name, depth + 1)
                 .map_err(|e| if e.is_missing { source.error(&value.span(), e.message) } else { e })?
         }

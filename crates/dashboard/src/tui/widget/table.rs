@@ -81,6 +81,7 @@ fn widths<C>(columns: &[Column<C>], width: u16) -> Vec<Option<u16>> {
                 |at: &usize| columns[*at].late == late && growing.is_none_or(|g| columns[*at].grows == g);
             order.iter().copied().filter(mine)
         };
+        // Two rounds: all of a kind get their least before one of them gets more.
         for at in of_this_kind() {
             let column = &columns[at];
             let gap = if left == width { 0 } else { GAP };

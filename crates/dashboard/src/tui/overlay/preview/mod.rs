@@ -121,7 +121,9 @@ impl PreviewBox {
     }
 
     pub fn on_key(&mut self, event: KeyEvent) -> Option<Answer> {
+        // Every key between two yeses takes the first one back.
         self.first = if self.first == First::Last { First::Before } else { First::No };
+        // Without a word to type, or before the end was seen, keys move about.
         let is_right = self.typed.value() == self.word()?;
         match (event.code, event.modifiers) {
             (KeyCode::Esc, _) | (KeyCode::Char('c' | 'g'), KeyModifiers::CONTROL) => Some(Answer::Close),

@@ -68,6 +68,7 @@ fn add_document(kind: DocumentKind, attributes: Vec<Attribute>, rows: &mut Vec<R
     for attribute in attributes {
         let steps = attribute.path.0.clone();
         let Some((last, parents)) = steps.split_last() else { continue };
+        // Attributes are in the order of their paths, so that shared parents stand together.
         let common = before.iter().zip(parents).take_while(|(a, b)| a == b).count();
         for depth in common..parents.len() {
             let key = format!("{} {}", kind.name(), FieldPath(parents[..=depth].to_vec()));

@@ -180,6 +180,7 @@ impl ChangeScreen {
     /// It cannot be understood, in a sentence.
     pub fn stage(&mut self, edit: &str) -> Result<(), String> {
         let (path, _) = edit.split_once('=').ok_or("expected PATH=VALUE, such as maxPods=60")?;
+        // Put back below, where the edit cannot be understood.
         let before = self.staged.clone();
         self.staged.retain(|staged| staged.split_once('=').is_none_or(|(of, _)| of != path));
         self.staged.push(edit.to_owned());
@@ -211,6 +212,7 @@ impl ChangeScreen {
 
     fn judge(&mut self) {
         let Some(reading) = &self.reading else { return };
+        // Before the equals sign nothing is wanted yet.
         let whole = self.draft.iter().filter(|draft| draft.contains('='));
         let edits: Vec<RequestPart> =
             self.staged.iter().chain(whole).map(|edit| RequestPart::Set(edit.clone())).collect();
@@ -240,6 +242,7 @@ impl ChangeScreen {
         let rows = attributes::rows(&reading.inputs, staged, &self.closed);
         let lines = plan.map(|plan| plan_lines::of_plan(plan, &self.facts, items, self.width));
         let matrix = Matrix::of(plan, items, &self.facts);
+        // The cursor stays on its line while others open and close.
         let kept = self.rows.get(self.selected[0]).map(|row| row.key.clone());
         if let Some(at) = kept.and_then(|key| rows.iter().position(|row| row.key == key)) {
             self.selected[0] = at;
@@ -286,6 +289,7 @@ impl ChangeScreen {
     /// Opens or closes every line.
     pub fn fold_all(&mut self, open: bool) {
         self.closed.clear();
+        // Opened first, so that every line with lines below it is among the rows.
         self.lay_out();
         if !open {
             let with_children = self.rows.iter().filter(|row| row.shape.has_children);

@@ -181,6 +181,7 @@ impl ChangeScreen {
         let visible = self.rows.iter().skip(first).take(usize::from(list.height));
         let visible: Vec<_> = visible.map(|row| (row.shape, line(row))).collect();
         let mut above = Vec::new();
+        // The ancestors of the first line are needed for the branches that are drawn.
         let mut depth = self.rows.get(first).map_or(0, |row| row.shape.depth);
         for row in self.rows.iter().take(first).rev() {
             if row.shape.depth < depth {

@@ -62,6 +62,8 @@ impl AheadCourse<'_> {
         let mut made = made_since(sources, self.at);
         let is_ahead = |event: &&Event| {
             let verb = Verb::of(event);
+            // A simulated Machine has another name than the
+            // one that was made: they are matched by number.
             if verb == Verb::Create && made > 0 {
                 made -= 1;
                 return false;

@@ -59,6 +59,7 @@ pub fn outlook(fleet: &Fleet, rollout: &Rollout, plans: &Plans) -> RolloutOutloo
         Some(course) => course.arrival(),
         None => estimated(),
     };
+    // What is held ends by a person alone, whose time cannot be foreseen.
     let arrival = arrival.filter(|_| held.is_empty());
     let ahead = course.map(|course| course.next(sources)).filter(|lines| !lines.is_empty());
     RolloutOutlook {

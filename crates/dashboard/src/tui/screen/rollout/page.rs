@@ -104,6 +104,7 @@ pub(super) fn page(
         page.machines();
     }
     let before = page.lines.len();
+    // Made before the log, which has the room that they leave, and shown below it.
     page.assumed();
     let assumed = page.lines.split_off(before);
     if !input.has_log_pane && !input.log.is_empty() {
