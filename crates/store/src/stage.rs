@@ -81,6 +81,7 @@ impl Stage {
             });
             self.overlay.insert(key.clone(), current.clone());
             self.changes.push(Arc::new(Change { revision, key, current, previous }));
+            // A transaction that changes nothing takes no revision.
             self.revision = revision;
         }
         Outcome::Committed(self.revision)

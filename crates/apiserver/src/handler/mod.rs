@@ -115,6 +115,7 @@ async fn try_handle(asked: Asked) -> Result<Reply, Failure> {
         return Ok(documents::not_found());
     }
     let warnings: Vec<String> = resource.deprecation.iter().cloned().collect();
+    // What is wrong with a body is said only to those who may send one.
     let (body, held, grants) = (body?, Vec::new(), None);
     let call = Call { registry, lines, who, resource, target, query, parts, body, held, grants, in_process };
     let reply = if call.is_long(verb) {

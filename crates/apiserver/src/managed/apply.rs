@@ -133,6 +133,7 @@ fn lay_over<'a>(
         Some(at) => entries.0.remove(at),
         None => Entry::new(who, None, PathSet::default()),
     };
+    // A manager that applies has one set, so its entry follows the version of the request.
     own.who.api_version = author.api_version.into();
     let last = own.set()?.into_owned();
     if !last.is_subset(&wanted) {
@@ -140,6 +141,7 @@ fn lay_over<'a>(
     }
     let compared = rules.compare(live, &merged)?;
     let changed = compared.changed();
+    // Only what changes can be disputed: what others own is never taken out.
     let disputes = disputes(&entries, &changed)?;
     if !force && !disputes.is_empty() {
         return Ok(Outcome::Conflicts(disputes));

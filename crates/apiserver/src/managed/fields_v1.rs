@@ -90,9 +90,11 @@ impl<'de> Visitor<'de> for Reader {
             }
             let step = Element::parse(&key.0).map_err(A::Error::custom)?;
             let node = map.next_value_seed(Reader)?;
+            // A step of an unknown type is read over and left out, as upstream.
             branches.extend(step.map(|step| Branch { step, member: node.member, below: node.below }));
         }
         let below = PathSet::from_branches(branches);
+        // With nothing below it, a node can only be a member.
         Ok(Node { member: member || below.is_empty(), below })
     }
 }

@@ -132,6 +132,7 @@ pub fn validate(object: &Value, namespaced: bool, name_rule: fn(&str) -> Vec<Str
 fn without_trailing_dash(prefix: &str) -> String {
     match prefix.strip_suffix('-') {
         Some(rest) if !rest.is_empty() => {
+            // As upstream's mask, two characters become one.
             let kept: String = rest.chars().take(rest.chars().count() - 1).collect();
             kept + "a"
         }

@@ -78,6 +78,7 @@ pub fn encode(object: &Value, managed: &[u8], schema_tag: u32) -> Result<Bytes, 
     };
     let mut out = BytesMut::with_capacity(1024 + managed.len());
     out.put_u32_le(schema_tag);
+    // The places are known at the end, and written here then.
     out.put_u32_le(0);
     out.put_u8(b'{');
     for key in ["apiVersion", "kind"] {
@@ -93,6 +94,7 @@ pub fn encode(object: &Value, managed: &[u8], schema_tag: u32) -> Result<Bytes, 
         put_field(&mut out, key, value)?;
     }
     close(&mut out);
+    // The comma comes even when no field follows: `close` makes it the brace.
     out.put_u8(b',');
     for (key, value) in
         fields.iter().filter(|(key, _)| !["apiVersion", "kind", "metadata"].contains(&key.as_str()))
@@ -261,6 +263,7 @@ impl Record {
             out.extend_from_slice(&self.managed);
             out.push(b',');
         }
+        // The metadata has no other field, so no comma may stand before its brace.
         if out.len() > start && self.json.get(splice) == Some(&b'}') {
             out.pop();
         }
@@ -269,6 +272,7 @@ impl Record {
 
     /// Upper estimate of what `write_json` appends.
     pub fn bytes_max(&self) -> usize {
+        // Both keys and a resource version take less than these 64 bytes.
         self.json.len() + self.managed.len() + 64
     }
 
@@ -287,6 +291,7 @@ impl Record {
     /// # Errors
     /// 500 when the stored text is not JSON.
     pub fn metadata(&self) -> Result<Metadata, Failure> {
+        // One byte back: `OPEN` ends with the brace that the metadata begins with.
         let text = &self.json[self.metadata_at + OPEN.len() - 1..];
         Metadata::deserialize(&mut serde_json::Deserializer::from_slice(text)).map_err(Failure::internal)
     }

@@ -82,6 +82,7 @@ impl Registry {
             let (draft, warnings) = self.accept(subject, draft, options)?;
             check_precondition(subject, &draft, &shown)?;
             let before = Before { entry: &entry, record: &record, shown: &shown, old: &record.value()? };
+            // When another writer was faster, the wish is laid over what that one has left.
             if let Some(written) = self.rewrite(subject, part, options, draft, before, Some(managed)).await? {
                 let warnings = [wish.warnings(options), warnings, written.warnings].concat();
                 return Ok(Written { warnings, ..written });
@@ -136,6 +137,7 @@ impl Registry {
             let resource = subject.resource;
             return Err(Failure::conflict(&resource.group, &resource.plural, subject.name, &why));
         }
+        // A version is a precondition, which an object that is not there cannot meet.
         if !object::text(&wish.object, "resourceVersion").is_empty() {
             return Err(subject.stale());
         }

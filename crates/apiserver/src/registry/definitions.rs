@@ -95,6 +95,7 @@ impl Registry {
             catalog.insert(versions.clone());
             catalog
         });
+        // `send` would take it for an error that nobody watches.
         self.catalog_changed.send_replace(());
     }
 

@@ -245,6 +245,8 @@ impl Registry {
     ) -> Result<(Value, Vec<String>), Failure> {
         let resource = subject.resource;
         let mut object = draft.object;
+        // An object of another kind is named as such, before its fields are held against this
+        // schema.
         check_type(resource, &object)?;
         let unknown = schema(resource)?.decode(&mut object)?;
         resource.check_decoded(&object)?;

@@ -101,6 +101,7 @@ impl Grants {
         rules: Option<&[PolicyRule]>,
     ) -> Result<(), GrantRefusal> {
         let resource = if kind == "ClusterRole" { "clusterroles" } else { "roles" };
+        // `covers` looks at no namespace: what is held was gathered for this place.
         let (group, subresource, namespace) = ("rbac.authorization.k8s.io", "", "");
         let attributes = ResourceAttributes { verb, group, resource, subresource, namespace, name };
         if self.held.iter().any(|rule| covers(rule, attributes)) {
@@ -166,6 +167,7 @@ impl Part<'_> {
         match self {
             Self::Resource { verb, group, resource, name } => {
                 let only = list(&rule.resource_names);
+                // Without names all are asked for, which a rule with names does not give.
                 let has_name = only.is_empty() || name.is_some_and(|name| only.iter().any(|n| n == name));
                 any_or(&rule.verbs, verb)
                     && any_or(list(&rule.api_groups), group)

@@ -70,6 +70,7 @@ pub fn route(method: &Method, uri: &Uri, query: &Query) -> Result<Route, Failure
         ["apis", group, version, rest @ ..] if !rest.is_empty() => (*group, *version, rest),
         _ => return Ok(Route::Other(path.to_owned())),
     };
+    // A watch was part of the path before it was a parameter, and upstream still takes that.
     let (rest, watched) = match rest {
         ["watch", rest @ ..] if !rest.is_empty() => (rest, true),
         _ => (rest, false),

@@ -125,6 +125,7 @@ fn compile(kind: &str, version: &str, schema: &str) -> Result<Schema, Vec<Cause>
 
 /// Never 0, which is the tag of built-in kinds.
 fn tag(content: &impl std::hash::Hash) -> u32 {
+    // The tag is stored: should the hash ever change, objects are fitted anew when they are read.
     let mut hasher = rustc_hash::FxHasher::default();
     content.hash(&mut hasher);
     let hash = hasher.finish();

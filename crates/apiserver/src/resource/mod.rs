@@ -263,6 +263,8 @@ impl Catalog {
                 versions.push(&resource.version);
             }
         }
+        // Kinds of one group may have different versions, so the order in which they came means
+        // nothing.
         groups.values_mut().for_each(|versions| versions.sort_by(|a, b| compare_versions(a, b)));
         groups
     }
@@ -302,6 +304,7 @@ fn built_in() -> Vec<Resource> {
         |prefix: &str, resource: Resource| Resource { prefix: format!("/registry/{prefix}/"), ..resource };
     vec![
         short(&["ns"], cluster(with_status(plain("Namespace", Strategy::Namespace)))),
+        // Nodes were called so before v1, and kube-apiserver keeps them under this word still.
         short(&["no"], at("minions", cluster(with_status(plain("Node", Strategy::Node))))),
         plain("Secret", Strategy::Secret),
         short(&["cm"], plain("ConfigMap", Strategy::ConfigMap)),

@@ -106,6 +106,7 @@ pub fn check(paths: &ScalePaths, object: &Value) -> Vec<Cause> {
             Some(n) if n > i64::from(i32::MAX) => format!("should be less than or equal to {}", i32::MAX),
             Some(_) => continue,
         };
+        // Upstream shows the zero that stands for a number of another type.
         let shown = if value.is_i64() { value.clone() } else { 0.into() };
         causes.push(Cause::invalid(dotted(pointer), &shown, &detail));
     }

@@ -95,12 +95,14 @@ impl Source<'_> {
     ) -> Result<Result<(Vec<Entry>, Phase, Box<dyn Watch>), Failure>, Failure> {
         let (start, mark_end) = start(options);
         let after = match start {
+            // Without a version, such a watch begins with what comes next.
             Start::After(0) => registry.store.revision().await?,
             Start::After(revision) => revision,
             Start::State => {
                 if let Err(failure) = registry.wait_for(options.resource_version.unwrap_or(0)).await {
                     return Ok(Err(failure));
                 }
+                // A key comes before all longer ones that begin with it, so one entry is enough.
                 let (prefix, limit) = self.only.map_or((self.prefix, 0), |key| (key, 1));
                 let page = registry.store.range(Range { prefix, limit, ..Range::default() }).await?;
                 let changes = registry.store.watch(self.prefix, page.revision).await?;
@@ -109,6 +111,7 @@ impl Source<'_> {
             }
         };
         let mut changes = registry.store.watch(self.prefix, after).await;
+        // Another server of the store may have written this version, and it is on its way here.
         if matches!(changes, Err(store::Error::Future { .. })) && registry.wait_for(after).await.is_ok() {
             changes = registry.store.watch(self.prefix, after).await;
         }
@@ -231,6 +234,7 @@ impl Watcher {
                     self.phase = Phase::Over;
                     return Ok(Bytes::new());
                 }
+                // Nothing is pending here, so all changes up to this revision have been sent.
                 let revision = self.changes.progress().await.map_err(out_of_reach)?;
                 self.bookmarks = Some(self.next_bookmark(now));
                 Ok(self.bookmark(revision, false))

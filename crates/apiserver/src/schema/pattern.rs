@@ -94,6 +94,7 @@ fn escape(c: Option<char>, in_class: bool, out: &mut String) {
         Some('D') => ("[^0-9]", "[^0-9]"),
         Some('w') => ("[0-9A-Za-z_]", "0-9A-Za-z_"),
         Some('W') => ("[^0-9A-Za-z_]", "[^0-9A-Za-z_]"),
+        // Go's `\s` has no vertical tab.
         Some('s') => (r"[\t\n\f\r ]", r"\t\n\f\r "),
         Some('S') => (r"[^\t\n\f\r ]", r"[^\t\n\f\r ]"),
         Some('b') if !in_class => (r"(?-u:\b)", ""),

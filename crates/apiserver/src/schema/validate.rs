@@ -44,6 +44,8 @@ pub(super) fn status(root: &Node, value: &Value, old: &Value) -> Vec<Cause> {
 }
 
 fn with_rules(root: &Node, value: &Value, old: Option<&Value>, mut causes: Vec<Cause>) -> Vec<Cause> {
+    // A rule relies on types, required fields and sizes, and would fail in other words without
+    // them.
     if root.has_rules && causes.iter().any(blocks_rules) {
         causes.push(Cause::invalid(
             "<nil>",
@@ -125,6 +127,7 @@ fn node(schema: &Node, path: Path<'_>, value: &Value, old: Option<&Value>, out: 
         return;
     }
     if value.is_null() && (schema.nullable || schema.type_ == Type::Any) {
+        // Nothing but the enumeration applies to a null.
         if let Some(checks) = &schema.checks {
             checks.one_of_the_values(path, value, out);
         }
@@ -305,6 +308,8 @@ impl Checks {
     fn junctors(&self, path: Path<'_>, value: &Value, out: &mut Vec<Cause>) {
         let problems = |branch: &Node| {
             let mut causes = Vec::new();
+            // Without the old value: which part of a branch is unchanged does not say which branch
+            // holds.
             node(branch, path, value, None, &mut causes);
             causes
         };

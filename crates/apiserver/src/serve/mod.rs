@@ -318,6 +318,7 @@ async fn converse(
             if silence == Silence::Head {
                 return tracing::debug!("the head of a request took too long");
             }
+            // A client that is about to ask is told to do so on a new connection.
             connection.as_mut().graceful_shutdown();
             match tokio::time::timeout(GOODBYE_TIMEOUT, connection).await {
                 Ok(ended) => ended,
@@ -328,6 +329,7 @@ async fn converse(
     if let Err(error) = ended {
         return tracing::debug!("a connection ended: {error}");
     }
+    // Taken out first, so that no lock is held over the await.
     let forwarding: Option<Forwarding> = forwarding.lock().take();
     if let Some(forwarding) = forwarding {
         forwarding.run().await;

@@ -77,6 +77,7 @@ impl Style {
 
 fn number_text(n: &Number, style: Style) -> String {
     let Some(f) = n.as_f64().filter(|_| n.is_f64()) else { return n.to_string() };
+    // Rust's plain form has no exponent at any size.
     if f == 0.0 || style.without_exponent().contains(&f.abs()) {
         return f.to_string();
     }

@@ -27,6 +27,7 @@ pub(super) fn read(path: &Path) -> Result<Loaded, OpenError> {
         Err(TryLockError::Error(source)) => return Err(io(source)),
         Ok(()) => {}
     }
+    // The lock goes with the file, so no server opens it while it is read.
     let (opened, loaded) = DataFile::open(&ReadOnly { path: path.to_owned(), file })?;
     opened.close();
     Ok(loaded)
@@ -95,6 +96,7 @@ impl Overlay {
     fn page(&self, number: u64) -> io::Result<Vec<u8>> {
         let mut page = vec![0; PAGE_BYTES as usize];
         let start = number * PAGE_BYTES;
+        // A page at most, so the cast cuts nothing.
         let there = self.file_bytes.saturating_sub(start).min(PAGE_BYTES) as usize;
         self.file.read_exact_at(&mut page[..there], start)?;
         Ok(page)

@@ -174,6 +174,7 @@ impl Members {
 
     /// The place to ask next: the usual one, else one that answers, else any that was not `tried`.
     fn best(&self, tried: &[usize]) -> usize {
+        // A hint only: every place is right, so it needs no order.
         let first = self.first.load(Ordering::Relaxed);
         let places = || (0..self.seats.len()).map(|step| (first + step) % self.seats.len());
         let untried = || places().filter(|place| !tried.contains(place));
@@ -236,11 +237,13 @@ impl Members {
 
     async fn probe_one(&self, place: usize) {
         let Some(seat) = self.seats.get(place) else { return };
+        // A read goes through the leader: a member that is cut off from it does not count as back.
         let question = Query::key(COMPACT_KEY);
         loop {
             self.until_aside(place).await;
             let pause = seat.health.borrow().pause;
             sleep(pause).await;
+            // A request may have been answered there meanwhile.
             if !self.is_aside(place) {
                 continue;
             }

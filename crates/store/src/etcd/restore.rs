@@ -75,6 +75,8 @@ impl EtcdRestore {
     /// [`RestoreError`]; nothing is written then.
     pub async fn begin(&self) -> Result<(), RestoreError> {
         let (members, mark) = (&self.store.0.members, &self.mark);
+        // Read first: the write below fails then if another restore begins while the prefix is
+        // looked at.
         let seen = mark.read(members).await.map_err(self.store.failed())?;
         match seen.as_ref().and_then(under_way) {
             Some(content) if same(content, &self.content) => {}
@@ -107,6 +109,7 @@ impl EtcdRestore {
         let (members, mark) = (&self.store.0.members, &self.mark);
         let upto = self.store.revision().await?;
         match members.repeat(&Compaction(upto), Patience::REQUEST).await {
+            // An earlier attempt may have compacted, and its answer was lost.
             Err(failure) if !matches!(failure, Failure::Compacted(_)) => {
                 return Err(self.store.failed()(failure).into());
             }

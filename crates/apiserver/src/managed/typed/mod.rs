@@ -31,6 +31,7 @@ pub fn equal(a: &Value, b: &Value) -> bool {
         (Value::Number(_), Value::Number(_)) => Scalar::of(a) == Scalar::of(b),
         (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equal(a, b)),
         (Value::Object(a), Value::Object(b)) => {
+            // Maps are sorted by key, so equal ones have their fields in the same places.
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.0 == b.0 && equal(a.1, b.1))
         }
         _ => a == b,

@@ -65,6 +65,7 @@ async fn follow(registry: &Registry) -> Result<(), store::Error> {
     let mut due = graph.all_due();
     loop {
         due = Collector { registry, graph: &graph }.judge_all(due).await;
+        // With nothing to try again only a change is waited for.
         let retry = if due.is_empty() { Duration::MAX } else { RETRY_AFTER };
         tokio::select! {
             biased;
@@ -301,6 +302,7 @@ impl Collector<'_> {
     async fn drain(&self, resource: &Arc<Resource>, namespace: &str) -> Result<(), Failure> {
         let prefix = resource.range_prefix(namespace);
         let page = self.registry.store.range(Range { prefix: &prefix, ..Range::default() }).await?;
+        // The graph may be behind; an object that is deleted once more stays as it is.
         let leaving = |key: &Key| self.graph.get(key).is_some_and(|node| node.terminating);
         let keys = page.entries.into_iter().map(|entry| entry.key).filter(|key| !leaving(key));
         let background = Some(Propagation::Background);

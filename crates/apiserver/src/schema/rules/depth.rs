@@ -32,6 +32,7 @@ pub(super) fn bounded(source: &str) -> Result<String, String> {
     }
     let mut text = source.to_owned();
     for at in reader.idle {
+        // A blank keeps the place of everything behind it, which complaints name.
         text.replace_range(at..=at, " ");
     }
     Ok(text)
@@ -166,6 +167,7 @@ impl Reader {
     /// The depth of the whole, brackets that are still open included.
     fn depth(&mut self) -> usize {
         self.end_signs();
+        // The parser refuses brackets that stay open only once it has recursed into them.
         while !self.outer.is_empty() {
             self.close();
         }

@@ -207,6 +207,7 @@ static TABLE: LazyLock<BTreeMap<&'static str, Vec<Signature>>> = LazyLock::new(|
 
 /// Is `space.name` a function of a namespace, rather than a method of a value that is called like it?
 pub(super) fn is_qualified(space: &str, name: &str) -> bool {
+    // A value may be called like a library: these are then methods of it.
     const METHODS: [&str; 12] = [
         "hasValue",
         "value",

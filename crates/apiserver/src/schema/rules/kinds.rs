@@ -73,6 +73,7 @@ impl Kind<'_> {
             (Self::Dyn, _) | (_, Self::Dyn) | (Self::Null, _) | (_, Self::Null) => true,
             (Self::List(a), Self::List(b)) | (Self::Optional(a), Self::Optional(b)) => a.compares_with(b),
             (Self::Map(ak, av), Self::Map(bk, bv)) => ak.compares_with(bk) && av.compares_with(bv),
+            // Upstream names the type of an object by its place, so two nodes are two types.
             (Self::Object(a, _), Self::Object(b, _)) => std::ptr::eq(*a, *b),
             (Self::Library(a), Self::Library(b)) => a == b,
             (a, b) => std::mem::discriminant(a) == std::mem::discriminant(b),
@@ -178,6 +179,7 @@ pub(super) fn serialized_min(node: &Node) -> u64 {
             let fields = required.iter().filter_map(|name| Some((name, node.properties.get(name)?)));
             // A required field with a default may be missing in the request.
             let fields = fields.filter(|(_, child)| child.default.is_none());
+            // Quotes, colon and comma of each field are the four bytes.
             2 + fields.map(|(name, child)| name.len() as u64 + serialized_min(child) + 4).sum::<u64>()
         }
     }

@@ -54,6 +54,7 @@ pub(super) fn of(call: &CallExpr) -> Option<Macro<'_>> {
             Some(Macro::Optional { target, name: name(0)?, body, flat: flavour == "optFlatMap" })
         }
         ("sortBy", [_, key]) => Some(Macro::Sort { target, name: name(0)?, key }),
+        // With a single variable the parser has expanded these itself.
         (flavour, [_, _, rest @ ..]) => {
             let result = match flavour {
                 "all" => Pairs::All,

@@ -123,6 +123,7 @@ impl Survey {
         let at = directory.revision.unwrap_or(0);
         let mut lost = Vec::new();
         for span in &spans {
+            // `Directory` takes none that has no such tree.
             let Some(tree) = directory.objects else { continue };
             walker.walk(tree, span, RECORDS, &mut |seen| match seen {
                 Seen::Pair(key, value) => self.evidence.see(key, value, at, is_newest),

@@ -70,6 +70,7 @@ impl Scrub {
             match Current::holding(&pages, reference) {
                 Current::Pages(all) => self.left.retain(|reference| all.contains(reference)),
                 Current::Rotten(page) => return Ok(Some(page)),
+                // Nothing is known of what is left, so the next bite begins a new round.
                 Current::Moving => self.left.clear(),
             }
         }
@@ -108,12 +109,15 @@ impl Current {
     fn when_still(pages: &Pages, compare: impl Fn(&BTreeSet<Reference>) -> Option<Extent>) -> Self {
         for _ in 0..TRIES {
             let head = slots(pages).into_iter().find(|slot| slot.is_primary && slot.is_whole);
+            // The head is being written at this moment.
             let Some(slot) = head else { continue };
             let mut walk = Pointers { pages, all: BTreeSet::new(), rotten: None };
             for root in [slot.tables, slot.system].into_iter().flatten() {
                 walk.tables(root, 0);
             }
             let rotten = walk.rotten.or_else(|| compare(&walk.all));
+            // Checksums do not agree by chance, so only a difference needs the second look at the
+            // head.
             let Some(Extent { offset, bytes }) = rotten else { return Self::Pages(walk.all) };
             if slots(pages).into_iter().find(|slot| slot.is_primary && slot.is_whole) == head {
                 return Self::Rotten(Rotten { offset, bytes });

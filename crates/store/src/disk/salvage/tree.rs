@@ -151,6 +151,8 @@ impl Walk<'_, '_> {
     /// A page that is not what its pointer says. It was a branch if one of its own pointers holds.
     fn damaged(&mut self, bytes: &[u8], span: &Span, depth: usize) -> Reach {
         let node = Node::new(bytes, self.shape);
+        // The byte that tells a leaf from a branch may be the altered one, so a leaf is tried as
+        // both.
         let mut reach = if node.is_branch() { None } else { self.damaged_leaf(node, span) };
         if reach.is_none() {
             reach = self.damaged_branch(node, span, depth);
@@ -191,6 +193,8 @@ impl Walk<'_, '_> {
         let mut gap_above = span.above.clone();
         let mut is_gap = false;
         for child in (0..=node.count).map(|n| held.contains(&n).then(|| node.child(n)).flatten()) {
+            // Separators of a damaged branch prove nothing, so each child is read for the whole
+            // span.
             let part = child.and_then(|child| self.descend(child, span, depth + 1));
             let Some((first, last)) = part else {
                 is_gap = true;
