@@ -113,6 +113,7 @@ pub fn kind_named(typed: &str) -> Result<Served, TargetError> {
     let found = served.iter().find(|s| {
         let names = [s.gvk.kind.to_ascii_lowercase(), s.gvk.plural.clone()];
         let named = names.iter().any(|n| n == word) || s.short_names.contains(&word);
+        // As client-go's mapper takes it, a group may be cut at a dot.
         named && group.is_none_or(|g| g == s.gvk.group || s.gvk.group.starts_with(&format!("{g}.")))
     });
     found.cloned().ok_or_else(|| TargetError::Kind {

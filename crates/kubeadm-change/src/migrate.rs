@@ -18,6 +18,7 @@ use super::render::PORT_DEFAULT;
 /// # Errors
 /// A document holds what that version cannot say.
 pub fn migrate(inputs: &Inputs, version: &str) -> Result<Vec<Value>, ConvertError> {
+    // kubeadm completes an endpoint with the port of the InitConfiguration.
     let port = inputs.document(DocumentKind::Init).map(|init| &init.value["localAPIEndpoint"]["bindPort"]);
     let port =
         port.and_then(Value::as_u64).filter(|port| *port != 0).unwrap_or(PORT_DEFAULT.into()).to_string();

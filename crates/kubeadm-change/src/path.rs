@@ -78,6 +78,7 @@ fn bracket(inner: &str) -> Option<(PathStep, &str)> {
     }
     let (name, after) = inner.split_once(']')?;
     let step = match name.parse() {
+        // In a list with keys a number may be one: `request` takes it so.
         Ok(index) => PathStep::Index(index),
         Err(_) => PathStep::Item(name.strip_prefix("name=").unwrap_or(name).to_owned()),
     };

@@ -140,6 +140,7 @@ impl Flags {
             "cidr-allocator-type" => value.clone_into(&mut self.cidr_allocator_type),
             // Gates of a repeated flag add up; of all others the last value counts.
             "feature-gates" => self.feature_gates.extend(gates(name, value)?),
+            // Names of all flags are judged by `known_flags`; values of others do not matter here.
             _ => {}
         }
         Ok(())

@@ -133,6 +133,7 @@ impl Process {
     /// Does it ever begin to compete for the migration lock? Up to 1.33 the signal hangs on the token controller.
     pub fn signals_readiness(&self) -> bool {
         self.manager == ManagerKind::CloudControllerManager
+            // From then on that controller is made whatever --controllers says.
             || self.release >= WITHOUT_TOKEN_SIGNAL
             || self.flags.enables(["serviceaccount-token-controller", "serviceaccount-token"])
     }

@@ -85,6 +85,7 @@ fn exit_code(items: &[ProgressItem], has_drift: bool, is_open: bool) -> ExitCode
     if items.iter().any(|item| item.state == ItemState::Failed) || has_drift {
         ExitCode::FailedCheck
     } else if is_open {
+        // Also when all of it is done: only `apply` and `rollback` close the record.
         ExitCode::Pending
     } else {
         ExitCode::Success

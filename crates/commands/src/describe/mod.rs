@@ -185,6 +185,7 @@ fn rows_of(objects: &[(Gvk, Value)], now: Timestamp) -> Fleet {
         Some(Delta::Upsert(std::sync::Arc::new(decoder.row(&slim))))
     };
     let mut fleet = Fleet::new();
+    // The time before the objects: what they mean depends on it.
     fleet.advance(now);
     fleet.apply(objects.iter().filter_map(row).collect());
     fleet

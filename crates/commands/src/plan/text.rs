@@ -135,6 +135,7 @@ impl Page<'_> {
         self.labelled(label, &self.safe(&held.sentence), out);
         for seen in held.evidence.iter().filter(|seen| !shown.contains(seen)).take(EVIDENCE_MAX) {
             self.labelled("", &format!("  {}", self.painted(GREY, &self.safe(&self.seen(seen)))), out);
+            // Lines that the sentence has already are not said again.
             for line in message_lines(&seen.message)
                 .filter(|line| !held.sentence.contains(line.trim_end_matches(':')))
             {

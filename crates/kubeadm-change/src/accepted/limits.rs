@@ -45,6 +45,7 @@ pub(super) fn problem(
     value: &str,
 ) -> Option<String> {
     let is_of = |limit: &&Limit| {
+        // `kube` in the table stands for the three programs of Kubernetes.
         let of = |of: &String| of == component || of == "kube" && component != ETCD;
         limit.of.iter().any(of)
             && limit.flags.iter().any(|flag| flag == name)

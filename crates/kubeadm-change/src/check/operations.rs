@@ -131,6 +131,7 @@ impl DocumentCheck<'_> {
     fn preflight_errors(&mut self, path: &[&str]) {
         let mut names: Vec<String> = self.texts(path).iter().map(|name| name.to_lowercase()).collect();
         names.sort_unstable();
+        // kubeadm gathers them in a set: `all` twice is `all` alone.
         names.dedup();
         if names.len() > 1 && names.iter().any(|name| name == "all") {
             self.refuse(&path.join("."), "has `all` beside others; expected `all` alone, or single checks");

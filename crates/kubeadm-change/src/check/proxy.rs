@@ -22,6 +22,7 @@ pub(super) fn refused(document: &Value, minor: Option<u64>) -> Found {
         |path: &str| path.split('.').fold(document, |value, name| &value[name]).as_str().unwrap_or_default();
     let mode = text("mode");
     let gate = |name: &str| gate_is_on(minor.unwrap_or(u64::MAX), name, &document["featureGates"]);
+    // From 1.33 on the mode needs no gate.
     if mode == "nftables" && !gate("NFTablesProxyMode") && minor.is_some_and(|minor| minor < 33) {
         found.push(("mode".to_owned(), "is nftables, which needs the gate NFTablesProxyMode".to_owned()));
     }
@@ -45,9 +46,11 @@ pub(super) fn refused(document: &Value, minor: Option<u64>) -> Found {
 
 /// The periods of the mode that is used.
 fn periods(document: &Value, mode: &str) -> Found {
+    // The default on Linux; only the periods of the mode that runs are looked at.
     let mode = if mode.is_empty() { "iptables" } else { mode };
     let least_default = if mode == "ipvs" { 0.0 } else { 1e9 };
     let period = |name: &str, default: f64| {
+        // Zero gets the default of its mode.
         amount(&document[mode][name]).filter(|period| *period != 0.0).unwrap_or(default)
     };
     let (sync, least) = (period("syncPeriod", SYNC_PERIOD_NS), period("minSyncPeriod", least_default));
