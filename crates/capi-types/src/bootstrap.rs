@@ -103,6 +103,7 @@ impl<'de> Deserialize<'de> for KubeadmConfigSpec {
             }
         }
 
+        // An option and no struct: formats say only this way that the field is null.
         deserializer.deserialize_option(Absent)
     }
 }

@@ -137,6 +137,7 @@ pub fn polarity(name: &str) -> Polarity {
 /// Source: `defaultSortLessFunc` in `util/conditions/sort.go`.
 pub fn rank(name: &str) -> usize {
     match place(name) {
+        // A place further, which makes room for all unknown types before the last two.
         Some(at) if at >= UNKNOWN_PLACE => at + 1,
         Some(at) => at,
         None => UNKNOWN_PLACE,

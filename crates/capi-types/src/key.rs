@@ -116,6 +116,7 @@ pub fn controller_of<K: Resource>(object: &K) -> Option<&OwnerReference> {
 
 /// Whether `owner` refers to an object of this group and kind. The version does not matter.
 pub fn refers_to(owner: &OwnerReference, group: &str, kind: &str) -> bool {
+    // Owners keep the version that they were written with, through later ones of the API.
     owner.kind == kind && group_of(&owner.api_version) == group
 }
 

@@ -51,6 +51,7 @@ pub fn render<'a>(
     while let Some(open) = rest.find("{{") {
         name.push_str(&rest[..open]);
         let inside = &rest[open + 2..];
+        // The first: there are no strings in an action that could hold braces.
         let close = inside.find("}}").ok_or(Fault::Unclosed)?;
         let action = &inside[..close];
         if variable(action) == ".random" {
@@ -58,6 +59,7 @@ pub fn render<'a>(
             name.push_str(random);
         } else {
             let known = variables.iter().find(|(known, _)| *known == variable(action));
+            // A place in the whole template, so that a complaint can point there.
             let start = template.len() - inside.len();
             name.push_str(known.ok_or(Fault::NotKnown { action, start })?.1);
         }
@@ -66,6 +68,7 @@ pub fn render<'a>(
     name.push_str(rest);
     if name.len() > NAME_BYTES_MAX {
         let mut keep = NAME_BYTES_MAX - RANDOM_BYTES;
+        // The bound is one of bytes; a cut within a character would panic.
         while !name.is_char_boundary(keep) {
             keep -= 1;
         }

@@ -43,6 +43,7 @@ checks! {
 impl PreflightCheck {
     /// The checks whose names stand in quotes in a message.
     pub fn named_in(message: &str) -> impl Iterator<Item = Self> {
+        // Whole words in quotes: one name may be a part of another.
         let is_named = |check: &Self| message.split('"').any(|part| part == check.name());
         Self::ALL.iter().copied().filter(is_named)
     }

@@ -79,6 +79,7 @@ impl Boot {
     /// At power-on the bootstrap data is there.
     pub fn new(powered_on: Timestamp, delays: Delays, is_control_plane: bool) -> Self {
         let mut boot = Self { delays, since: [None; BootStage::ALL.len()], hold: None, is_control_plane };
+        // Power-on is the end of the first stage, from which all other times count.
         boot.restore(BootStage::Bootstrap, powered_on);
         boot
     }
@@ -103,6 +104,7 @@ impl Boot {
         if self.since(stage).is_some() || self.hold == Some(stage) {
             return None;
         }
+        // Nothing begins before the stage it needs is over, however late that is.
         let start = self.since(stage.after()?)?;
         Some(start + TimeDelta::from_std(self.delays.of(stage)).unwrap_or(TimeDelta::zero()))
     }
@@ -114,6 +116,7 @@ impl Boot {
         if due > now {
             return None;
         }
+        // At the time it was due, not now: the next stage begins there too.
         self.restore(stage, due);
         Some(stage)
     }
@@ -121,6 +124,7 @@ impl Boot {
     /// When to look again.
     pub fn next_due(&self) -> Option<(Timestamp, BootStage)> {
         let stages = BootStage::of_host(self.is_control_plane).iter();
+        // Of two that are due at once the earlier in the order, so that runs are alike.
         stages.filter_map(|stage| Some((self.due(*stage)?, *stage))).min()
     }
 }

@@ -46,18 +46,21 @@ pub struct Etcd {
 impl Etcd {
     /// A member joins, and the first one leads. Joining again changes nothing.
     pub fn join(&mut self, node: &str, id: u64) {
+        // Of an etcd of one, the one leads; term 0 is that of members that never did.
         let leader_term = u64::from(self.members.is_empty());
         self.members.entry(node.to_owned()).or_insert(Member { leader_term, ..Member::new(id) });
     }
 
     /// A member as it was before anybody looked.
     pub fn restore(&mut self, node: &str, member: Member) {
+        // In the place of one that joined meanwhile: what was remembered is right.
         self.members.insert(node.to_owned(), member);
     }
 
     /// Its process ends. Until it is removed it counts for the quorum.
     pub fn end(&mut self, node: &str) {
         if let Some(member) = self.members.get_mut(node) {
+            // Kept in the list: etcd itself never takes out a member that is silent.
             member.answers = false;
         }
     }
@@ -82,6 +85,7 @@ impl Etcd {
 
     /// Members that answer, and how many have to.
     pub fn votes(&self) -> (usize, usize) {
+        // A majority of all that are listed, dead ones among them: these cost the quorum.
         let answering = self.listed().filter(|(_, member)| member.answers).count();
         (answering, self.listed().count() / 2 + 1)
     }
@@ -96,6 +100,7 @@ impl Etcd {
     /// The last leader, not the last of those that are left: another one leads only once it is elected. Without a quorum
     /// nobody leads.
     pub fn leader(&self) -> Option<&Member> {
+        // Removed ones count here: a leader that was removed leaves none behind until an election.
         let last = self.members.values().filter(|m| m.leader_term > 0).max_by_key(|m| m.leader_term)?;
         let (answering, quorum) = self.votes();
         (last.votes() && answering >= quorum).then_some(last)
@@ -104,10 +109,12 @@ impl Etcd {
     /// The members elect a leader where theirs is gone and enough of them answer.
     pub fn elect(&mut self) {
         let (answering, quorum) = self.votes();
+        // A leader that works stays, and a minority elects nobody.
         if self.leader().is_some() || answering < quorum {
             return;
         }
         let term = self.next_term();
+        // The lowest ID: real elections are a matter of chance, and runs are to be alike.
         let first = self.members.values_mut().filter(|member| member.votes()).min_by_key(|member| member.id);
         if let Some(member) = first {
             member.leader_term = term;
@@ -119,7 +126,9 @@ impl Etcd {
     /// # Errors
     /// The last member is refused; without a leader nothing works.
     pub fn remove(&mut self, id: u64) -> Result<(), EtcdRefusal> {
+        // Asked first, as in etcd: a change of membership has to be agreed upon.
         self.leader().ok_or(EtcdRefusal::NoLeader)?;
+        // After a lost answer a caller removes again.
         if self.listed().all(|(_, member)| member.id != id) {
             return Ok(());
         }
@@ -127,6 +136,7 @@ impl Etcd {
             return Err(EtcdRefusal::LastMember);
         }
         if let Some(member) = self.members.values_mut().find(|m| m.id == id) {
+            // Marked and kept, since its pod goes on until its machine is gone.
             member.is_removed = true;
         }
         Ok(())
@@ -141,6 +151,7 @@ impl Etcd {
             return Ok(());
         }
         let term = self.next_term();
+        // Found before the term is written: a refusal changes nothing.
         let target = self.members.values_mut().find(|m| m.id == to && !m.is_removed);
         target.ok_or(EtcdRefusal::NotAMember)?.leader_term = term;
         Ok(())

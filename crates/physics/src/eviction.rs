@@ -83,6 +83,7 @@ impl Budget {
 
     fn healthy(&self) -> (i32, i32) {
         let status = self.budget.status.as_ref();
+        // Evictions since are taken off: the status was counted before them.
         status.map_or((0, 0), |s| (s.desired_healthy, s.current_healthy - self.taken))
     }
 
@@ -90,6 +91,7 @@ impl Budget {
     fn guards(&self, pod: &Pod) -> bool {
         let (needs, has) = self.healthy();
         let policy = self.budget.spec.as_ref().and_then(|s| s.unhealthy_pod_eviction_policy.as_deref());
+        // Without the policy such a pod goes only where the budget has what it needs.
         is_ready(pod) || !(policy == Some("AlwaysAllow") || has >= needs && needs > 0)
     }
 
@@ -97,9 +99,11 @@ impl Budget {
         let status = self.budget.status.as_ref();
         let budget = ObjectKey::of(&self.budget);
         let counted = status.and_then(|s| s.observed_generation).unwrap_or(0);
+        // Counts of an earlier spec say nothing about this one.
         if counted < self.budget.metadata.generation.unwrap_or(0) {
             return Some(Hold::NotCounted { budget });
         }
+        // Without a status nothing is allowed, as the server has it.
         let room = status.map_or(0, |s| s.disruptions_allowed) - self.taken;
         let (needs, has) = self.healthy();
         (room <= 0).then_some(Hold::NoRoom { budget, needs, has })
@@ -122,6 +126,7 @@ impl Budgets {
         }
         let mut selecting = self.0.iter().filter(|budget| budget.selects(pod));
         match (selecting.next(), selecting.next()) {
+            // Before the pod itself: the server refuses several, whether it is ready or not.
             (_, Some(_)) => Some(Hold::Several),
             (Some(only), None) if only.guards(pod) => only.hold(),
             _ => None,
@@ -133,6 +138,7 @@ impl Budgets {
     /// # Errors
     /// What holds it.
     pub fn evict(&mut self, pod: &Pod) -> Result<(), Hold> {
+        // Asked first, so that a refused eviction takes nothing.
         if let Some(hold) = self.hold(pod) {
             return Err(hold);
         }

@@ -43,6 +43,7 @@ enum Spec {
 /// One definition per typed kind, in the order of [`super::served`]. Each call builds them anew,
 /// which takes some milliseconds.
 pub fn all() -> Vec<CustomResourceDefinition> {
+    // Shared by all, since machine templates and references are in most kinds.
     let schemas = &mut Schemas::default();
     vec![
         live::<Cluster>(schemas, Spec::Required),
@@ -84,6 +85,7 @@ where
 }
 
 fn definition(mut crd: CustomResourceDefinition, properties: Value, spec: Spec) -> CustomResourceDefinition {
+    // kube derives none of these from the types.
     crd.metadata.labels = Some(labels(&crd.spec.group));
     crd.spec.names.list_kind = Some(format!("{}List", crd.spec.names.kind));
     let schema = root_schema(&crd.spec.names.kind, properties, spec);
@@ -99,6 +101,7 @@ fn printer_columns(kind: &str) -> Vec<CustomResourceColumnDefinition> {
         name: column.name.to_owned(),
         type_: column.type_.as_str().to_owned(),
         json_path: column.path.render(),
+        // Any number above 0 keeps a column out of the short list; upstream has 10.
         priority: column.wide.then_some(10),
         ..Default::default()
     };
@@ -108,6 +111,7 @@ fn printer_columns(kind: &str) -> Vec<CustomResourceColumnDefinition> {
 /// The envelope that every object has, around the parts that the types describe.
 fn root_schema(kind: &str, mut properties: Value, spec: Spec) -> Option<JSONSchemaProps> {
     for (name, type_) in [("apiVersion", "string"), ("kind", "string"), ("metadata", "object")] {
+        // Bare types: what is below metadata is the server's own matter.
         properties[name] = json!({ "type": type_ });
     }
     let mut schema = json!({ "type": "object", "description": description(kind), "properties": properties });

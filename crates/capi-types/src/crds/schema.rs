@@ -43,9 +43,11 @@ impl Schemas {
             // `true` accepts anything.
             return json!({ PRESERVE_UNKNOWN: true });
         };
+        // A structural schema has no references: what stands beside one is laid over it.
         if let Some(base) = self.take_base(&mut schema) {
             return overlay(base, Value::Object(schema));
         }
+        // Before what is below: a type of its own decides which keys matter.
         drop_null(&mut schema);
         for key in ["items", "additionalProperties"] {
             if let Some(inner) = schema.get_mut(key) {
@@ -58,9 +60,11 @@ impl Schemas {
             }
         }
         name_list_type(&mut schema);
+        // The one place where a structural schema may have alternatives.
         if schema.contains_key(INT_OR_STRING) {
             schema.insert("anyOf".to_owned(), json!([{ "type": "integer" }, { "type": "string" }]));
         }
+        // An empty schema would have the server prune everything there.
         if schema.is_empty() {
             schema.insert(PRESERVE_UNKNOWN.to_owned(), Value::Bool(true));
         }
@@ -73,6 +77,7 @@ impl Schemas {
             return Some(self.definition(reference.as_str()?.rsplit('/').next()?));
         }
         let Some(Value::Array(alternatives)) = schema.remove("anyOf") else { return None };
+        // Only options have alternatives here; any other would lose all but the first.
         let other = alternatives.into_iter().find(|alternative| alternative["type"] != "null")?;
         Some(self.inline(other))
     }
@@ -83,6 +88,7 @@ impl Schemas {
         }
         let schema = self.generator.definitions().get(name).cloned().unwrap_or(Value::Bool(true));
         let mut schema = self.inline(schema);
+        // Kubernetes' own texts are long, and the same in each kind that embeds the type.
         if let Some(short) = name.strip_prefix("io.k8s.").and_then(|name| name.rsplit('.').next()) {
             drop_descriptions(&mut schema);
             schema = overlay(schema, kubernetes_rules(short));
@@ -124,10 +130,12 @@ fn kubernetes_rules(type_: &str) -> Value {
 fn overlay(mut base: Value, over: Value) -> Value {
     let (Value::Object(fields), Value::Object(over)) = (&mut base, over) else { return base };
     for (key, value) in over {
+        // As in `drop_null`: an empty default says no more than that the field is optional.
         if key == "default" && is_empty(&value) {
             continue;
         }
         let value = match fields.remove(&key) {
+            // Into the old one, so that a rule for one field leaves its neighbours.
             Some(old @ Value::Object(_)) => overlay(old, value),
             _ => value,
         };
@@ -162,6 +170,7 @@ fn is_empty(value: &Value) -> bool {
 /// A list with keys is a map; every other list is replaced as a whole.
 fn name_list_type(schema: &mut Map<String, Value>) {
     if schema.get("type").is_some_and(|type_| type_ == "array") {
+        // Stated even where it is the server's default, as upstream's definitions state it.
         let keyed = schema.contains_key("x-kubernetes-list-map-keys");
         schema.insert(LIST_TYPE.to_owned(), json!(if keyed { "map" } else { "atomic" }));
     }

@@ -159,6 +159,7 @@ fn listed(waiting: &[String]) -> String {
 /// What the answers of several handlers amount to: the soonest next call, and all messages. Source:
 /// `aggregateSuccessfulResponses`.
 pub fn aggregate(answers: &[UpdateMachineResponse]) -> UpdateMachineResponse {
+    // 0 is done; while one handler is still at work the whole is not.
     let soonest = answers.iter().map(|answer| answer.retry_after_seconds).filter(|after| *after != 0).min();
     let messages: Vec<&str> =
         answers.iter().map(|answer| answer.message.as_str()).filter(|message| !message.is_empty()).collect();

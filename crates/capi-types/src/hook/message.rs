@@ -55,6 +55,7 @@ pub fn subject(object: &Value) -> Value {
     let mut metadata = Map::new();
     for field in ["name", "namespace", "labels", "annotations"] {
         let value = &object["metadata"][field];
+        // Left out as Go leaves out what is empty.
         let empty = value.is_null() || value == "" || value.as_object().is_some_and(Map::is_empty);
         if !empty {
             metadata.insert(field.to_owned(), value.clone());
@@ -246,6 +247,7 @@ impl CanUpdateMachineRequest {
     /// A patch that cannot be applied.
     pub fn apply(&mut self, answer: &CanUpdateMachineResponse) -> Result<(), PatchError> {
         let current = &mut self.current;
+        // Upstream's order, which decides which error comes back.
         answer.machine_patch.apply(&mut current.machine, SPEC)?;
         answer.bootstrap_config_patch.apply(&mut current.bootstrap_config, SPEC)?;
         answer.infrastructure_machine_patch.apply(&mut current.infrastructure_machine, SPEC)
@@ -259,6 +261,7 @@ impl CanUpdateMachineSetRequest {
     /// A patch that cannot be applied.
     pub fn apply(&mut self, answer: &CanUpdateMachineSetResponse) -> Result<(), PatchError> {
         let current = &mut self.current;
+        // In the same order as for a Machine.
         answer.machine_set_patch.apply(&mut current.machine_set, TEMPLATE_SPEC)?;
         answer
             .bootstrap_config_template_patch

@@ -109,6 +109,7 @@ impl Patch {
             "JSONMergePatch" => merge(&self.patch, object)?,
             other => return Err(PatchError::UnknownType(other.to_owned())),
         };
+        // Applied to all of the object, as paths begin there; taken is only the allowed part.
         let part = patched.and_then(|patched| {
             within.iter().try_fold(patched, |mut at, key| at.as_object_mut().and_then(|at| at.remove(*key)))
         });
@@ -122,8 +123,10 @@ impl Patch {
 /// The object after the operations; nothing when there are none.
 fn operate(document: &[u8], object: &Value) -> Result<Option<Value>, PatchError> {
     let decode = |why: serde_json::Error| PatchError::Decode { format: RFC_6902, why: why.to_string() };
+    // Null is a list without operations to Go.
     let operations: Option<Vec<PatchOperation>> = serde_json::from_slice(document).map_err(decode)?;
     let operations = operations.unwrap_or_default();
+    // Counted before the first is applied, as each may walk the whole object.
     if operations.len() > OPERATIONS_MAX {
         let why = format!("{} operations, at most {OPERATIONS_MAX} are applied", operations.len());
         return Err(PatchError::TooMuch(why));
@@ -131,11 +134,13 @@ fn operate(document: &[u8], object: &Value) -> Result<Option<Value>, PatchError>
     let mut copied_bytes = 0;
     let mut patched = object.clone();
     for operation in &operations {
+        // Before each operation: copies of copies double, so that few of them are enough.
         copied_bytes += copied(operation, &patched);
         if copied_bytes > COPIED_BYTES_MAX {
             let why = format!("its copies add more than {COPIED_BYTES_MAX} bytes");
             return Err(PatchError::TooMuch(why));
         }
+        // Without undoing: on an error this copy is thrown away as a whole.
         json_patch::patch_unsafe(&mut patched, std::slice::from_ref(operation))
             .map_err(|why| PatchError::Apply { format: RFC_6902, why: why.to_string() })?;
     }
@@ -157,6 +162,7 @@ fn merge(document: &[u8], object: &Value) -> Result<Option<Value>, PatchError> {
     }
     let error = |why: String| PatchError::Apply { format: RFC_7386, why };
     let patch: Value = serde_json::from_slice(document).map_err(|why| error(why.to_string()))?;
+    // RFC 7386 would replace the whole object by it.
     if !patch.is_object() {
         return Err(error("a JSON object is expected".to_owned()));
     }

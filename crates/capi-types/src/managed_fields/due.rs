@@ -44,12 +44,14 @@ pub fn standing(live: &Value, intent: &Value, manager: &str) -> Standing {
         let has_all = change(live, intent, manager).is_none();
         return if has_all { Standing::Settled } else { Standing::Due };
     };
+    // An owner of everything would keep what the intent gives up.
     if entries.iter().any(|entry| entry["manager"] == BEFORE_FIRST_APPLY) {
         return Standing::Unowned;
     }
     let mut own = entries.iter().filter(|entry| is_apply_of(entry, manager));
     let Some(entry) = own.next() else { return Standing::Unowned };
     // Field names are those of the entry's version; another one is rewritten by the next apply.
+    // Two entries are of two versions: the apply leaves one.
     let comparable = own.next().is_none() && entry["apiVersion"] == intent["apiVersion"];
     let owned = fields(entry);
     if comparable && owned.as_object().is_some_and(|owned| root_matches(owned, intent, live)) {
@@ -66,6 +68,7 @@ pub fn change(live: &Value, intent: &Value, manager: &str) -> Option<Value> {
     let entry = entries.and_then(|all| all.iter().find(|entry| is_apply_of(entry, manager)));
     let owned = entry.map_or(Cow::Owned(Value::Null), fields);
     let mut patch = Map::new();
+    // A status is never applied, and the rest names the object.
     for top in ["metadata", "spec"] {
         let shared = SHARED_METADATA.iter().filter(|_| entries.is_none());
         let untracked: Vec<&str> = match top {
@@ -85,6 +88,7 @@ fn change_below(owned: &Value, intent: &Value, live: &Value, untracked: &[&str])
     let tracked = |name: &str| !untracked.contains(&name);
     for (name, wanted) in intent.as_object().into_iter().flatten().filter(|(name, _)| tracked(name)) {
         let (owned, found) = (&owned[format!("f:{name}").as_str()], &live[name.as_str()]);
+        // As deep as both sides go, so that the patch has only what differs.
         if wanted.is_object() && found.is_object() || is_empty_map(wanted) && found.is_null() {
             let below = change_below(owned, wanted, found, &[]);
             if !below.is_empty() {
@@ -96,6 +100,7 @@ fn change_below(owned: &Value, intent: &Value, live: &Value, untracked: &[&str])
     }
     let names = owned.as_object().into_iter().flatten().filter_map(|(name, _)| name.strip_prefix("f:"));
     for name in names.filter(|name| tracked(name)) {
+        // Owned and wanted no more: an apply takes it away, which a merge patch says as null.
         if intent.get(name).is_none() && live.get(name).is_some() {
             patch.insert(name.to_owned(), Value::Null);
         }
@@ -111,6 +116,7 @@ fn has(found: &Value, wanted: &Value, owned: &Value, shared: bool) -> bool {
     };
     let all = wanted.iter().all(|wanted| items.iter().any(|item| covers(item, wanted)));
     let surplus = match owned.as_object() {
+        // Owned item by item: others' items are no surplus.
         Some(owned) if !is_leaf(owned) => children(owned).count() > wanted.len(),
         Some(_) => items.len() > wanted.len(),
         None => !shared && items.len() > wanted.len(),
@@ -136,6 +142,7 @@ fn root_matches(owned: &Map<String, Value>, intent: &Value, live: &Value) -> boo
     };
     let wanted = root.get("metadata").and_then(Value::as_object).unwrap_or(&nothing.0);
     let found = live.get("metadata").unwrap_or(&nothing.1);
+    // Metadata for itself, since it has untracked fields of its own.
     fields_match(metadata, wanted, found, &UNTRACKED_METADATA) && fields_match(owned, root, live, &UNTRACKED)
 }
 
@@ -143,7 +150,9 @@ fn root_matches(owned: &Map<String, Value>, intent: &Value, live: &Value) -> boo
 /// not: either is the same here.
 fn matches(owned: &Value, wanted: &Value, found: Option<&Value>) -> bool {
     let Some(owned) = owned.as_object() else { return false };
+    // Owned and not stored: so a server leaves an empty map.
     let Some(found) = found else { return is_leaf(owned) && is_empty_map(wanted) };
+    // Owned as a whole: whatever is below is compared by value.
     if is_leaf(owned) {
         return covers(found, wanted);
     }
@@ -161,8 +170,10 @@ fn fields_match(
     untracked: &[&str],
 ) -> bool {
     let tracked = |name: &str| !untracked.contains(&name);
+    // Counted, since the loop below meets only what is owned, and nothing wanted may be missing.
     let mut owned_count = 0;
     for (path, below) in children(owned) {
+        // Items in the place of fields: the shape has changed, and the next apply rewrites it.
         let Some(name) = path.strip_prefix("f:") else { return false };
         if tracked(name) {
             owned_count += 1;
@@ -191,6 +202,7 @@ fn items_match(owned: &Map<String, Value>, wanted: &[Value], found: &Value) -> b
         }
         _ => false,
     };
+    // As many as wanted, so that an item given up is noticed.
     children(owned).count() == wanted.len() && children(owned).all(one)
 }
 

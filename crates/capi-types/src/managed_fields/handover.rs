@@ -45,6 +45,7 @@ impl Handover {
         let has_applied = before.iter().any(|entry| is_apply_of(entry, self.manager));
         // Where nothing is given up, the first apply of a whole object makes the entry by itself.
         let is_enough = has_applied || (self.scope == HandoverScope::Whole && !before.is_empty());
+        // No write, or each look at the object would make one.
         if after == *before && is_enough {
             return None;
         }
@@ -53,9 +54,11 @@ impl Handover {
                    "fieldsType": "FieldsV1", "fieldsV1": set})
         };
         let is_ours = |entry: &Value| entry["manager"] == manager::PATCHES && entry["operation"] == "Update";
+        // Nobody's so far: our own entry takes them, as if its patches had written them.
         let unrecorded = before.is_empty()
             || before.iter().any(is_of_everything)
                 && !after.iter().any(|entry| is_main(entry) && is_ours(entry));
+        // What is about to be applied is left out: two owners would keep it for ever.
         let rest = without_pairs(fields_of_metadata(object), &self.taken);
         if unrecorded && let Some(rest) = rest {
             after.push(entry(manager::PATCHES, "Update", &rest));
@@ -73,6 +76,7 @@ impl Handover {
         let name = entry["manager"].as_str().unwrap_or_default();
         let updates = entry["operation"] == "Update" && is_main(entry);
         let gives_up = match self.scope {
+            // Whatever the scope: an owner of all fields makes every later removal fail.
             _ if is_of_everything(entry) => return None,
             HandoverScope::Whole => updates && name == manager::PATCHES,
             HandoverScope::Metadata => {
@@ -80,6 +84,7 @@ impl Handover {
                     || manager::OF_SPEC.iter().any(|name| is_apply_of(entry, name))
             }
         };
+        // Others' entries, and sets that cannot be read, stay as they are.
         if !gives_up || !entry["fieldsV1"].is_object() {
             return Some(entry.clone());
         }
@@ -113,6 +118,7 @@ fn without_pairs(mut set: Value, taken: &Value) -> Option<Value> {
         for field in PAIRS {
             let Some(below) = metadata.get_mut(field).and_then(Value::as_object_mut) else { continue };
             below.retain(|path, _| taken["f:metadata"][field].get(path).is_none());
+            // The mark of the parent alone owns nothing that is worth an entry.
             if below.keys().all(|path| path == ".") {
                 metadata.remove(field);
             }

@@ -17,11 +17,14 @@ use crate::names::manager;
 pub fn keep(metadata: &mut ObjectMeta) {
     let entries = metadata.managed_fields.get_or_insert_default();
     entries.retain(is_kept);
+    // A copy lives long, and the list had room for all entries.
     entries.shrink_to_fit();
     for entry in entries {
+        // Nobody here asks when, and a text for each entry adds up.
         entry.time = None;
         entry.fields_type = None;
         let is_of_everything = entry.manager.as_deref() == Some(BEFORE_FIRST_APPLY);
+        // The owner of everything matters by its name alone.
         let set = entry.fields_v1.take().filter(|_| !is_of_everything);
         entry.fields_v1 = set.map(|FieldsV1(set)| FieldsV1(text(set)));
     }
@@ -75,11 +78,14 @@ struct Owner<'a> {
 fn shortened(object: &str) -> Option<String> {
     let owners = serde_json::from_str::<Owned<'_>>(object).ok()?.metadata.managed_fields.get();
     let mut kept: Vec<Owner<'_>> = serde_json::from_str(owners).ok()?;
+    // Names before sets: of most entries the set is never looked at.
     kept.retain(|o| has_kept_names([&o.manager, &o.operation, &o.subresource].map(Option::as_deref)));
     for owner in &mut kept {
+        // A text that was cut down before stays one.
         let set = owner.fields_v1.map(RawValue::get).filter(|set| set.starts_with('{'));
         owner.text = set.filter(|_| owner.manager.as_deref() != Some(BEFORE_FIRST_APPLY));
     }
+    // `owners` is a part of `object`, so that its place follows from the addresses.
     let (before, rest) = object.split_at_checked(owners.as_ptr().addr() - object.as_ptr().addr())?;
     let kept = serde_json::to_string(&kept).ok()?;
     Some([before, &kept, rest.get(owners.len()..)?].concat())
@@ -94,6 +100,7 @@ pub fn keep_values(metadata: &mut Map<String, Value>) {
         let mut entry = entry.as_object()?.clone();
         entry.remove("time");
         entry.remove("fieldsType");
+        // Kept without its set, as `keep` does.
         if entry.get("manager")? == BEFORE_FIRST_APPLY {
             entry.remove("fieldsV1");
             return Some(Value::Object(entry));
