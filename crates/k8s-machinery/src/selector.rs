@@ -12,6 +12,7 @@ pub fn to_text(selector: &LabelSelector) -> String {
     let expressions =
         selector.match_expressions.iter().flatten().map(|r| (r.key.clone(), requirement_text(r)));
     let mut parts: Vec<(String, String)> = labels.chain(expressions).collect();
+    // A stable sort: requirements of one key keep their order, so the text is always the same.
     parts.sort_by(|a, b| a.0.cmp(&b.0));
     parts.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join(",")
 }
@@ -35,6 +36,7 @@ pub fn matches(selector: &LabelSelector, labels: Option<&BTreeMap<String, String
     let labels = labels.unwrap_or(&empty);
     let mut requirements = 0;
     let by_label = selector.match_labels.iter().flatten().all(|(k, v)| {
+        // Counting may stop early, for one requirement that fails decides.
         requirements += 1;
         labels.get(k) == Some(v)
     });

@@ -51,6 +51,7 @@ fn trim_zeros(part: &str) -> String {
         return part.to_owned();
     }
     let rest = part.trim_start_matches('0');
+    // One zero stays where nothing follows, or a pre-release does.
     if rest.starts_with(|c: char| c.is_ascii_digit()) { rest.to_owned() } else { format!("0{rest}") }
 }
 

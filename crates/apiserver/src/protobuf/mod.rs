@@ -92,6 +92,7 @@ fn raw(envelope: &[u8]) -> Result<&[u8], Failure> {
     let mut reader = Reader(envelope);
     let mut found: &[u8] = &[];
     while let Some((number, content)) = reader.field()? {
+        // As everywhere in protobuf, the last of several counts.
         if let (2, Content::Bytes(bytes)) = (number, content) {
             found = bytes;
         }
@@ -164,6 +165,7 @@ fn message(bytes: &[u8], fields: Fields, depth: usize) -> Result<Value, Failure>
     let mut out = Map::new();
     let mut reader = Reader(bytes);
     while let Some((number, content)) = reader.field()? {
+        // A newer client may send fields that are not known here.
         let Some(Field(_, name, kind)) = fields.iter().find(|field| field.0 == number) else { continue };
         match (kind, content) {
             (Kind::Texts, Content::Bytes(bytes)) => append(&mut out, name, text(bytes)?),

@@ -118,6 +118,7 @@ impl Registry {
         }
         let mut failure = Failure::already_exists(&resource.group, &resource.plural, object::name(&object));
         failure.message += ", the server was not able to generate a unique name for the object";
+        // As upstream, so that clients try again, which draws other names.
         failure.details.retry_after_s = 1;
         Err(failure)
     }
@@ -134,6 +135,7 @@ impl Registry {
         let encoded = object::encode(object, managed, schema_tag(subject.resource))?;
         for _ in 0..RACES_MAX {
             let mut expect = vec![(key.clone(), 0)];
+            // With the namespace in the transaction, nothing slips in once its deletion has begun.
             expect.extend(namespace.clone());
             // Nothing is going to be written, so the name has to be looked for.
             if options.dry_run {

@@ -252,6 +252,8 @@ impl Registry {
             let limit = match (start.limit, selection.is_empty()) {
                 (0, _) => 0,
                 (_, true) => wanted - listing.entries.len(),
+                // Behind a selector the page that is read has to be longer than the one that is
+                // asked for.
                 (_, false) => CHUNK,
             };
             let after = last.as_deref().unwrap_or(&start.after);

@@ -35,6 +35,7 @@ impl Accepting {
                  (ulimit -n) if this happens often"
             );
         }
+        // So many doublings are beyond the longest pause already.
         let pause = PAUSE_MIN * 2_u32.pow(self.failures.min(8));
         self.failures = self.failures.saturating_add(1);
         pause.min(PAUSE_MAX)

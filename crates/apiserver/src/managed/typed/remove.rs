@@ -12,6 +12,7 @@ pub fn remove(shape: Shape<'_>, value: &Value, paths: &PathSet) -> Value {
     match (shape.form(Some(value)), value) {
         (Form::Map(map), Value::Object(object)) => fields(map, object, paths),
         (Form::List(list), Value::Array(array)) => items(list, array, paths),
+        // Below a scalar there is nothing that could go.
         (Form::Scalar(_), _) => value.clone(),
         _ => Value::Null,
     }
