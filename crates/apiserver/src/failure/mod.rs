@@ -57,6 +57,7 @@ impl Reason {
     }
 
     pub fn word(self) -> String {
+        // The variants are called what upstream's reasons are.
         if self == Self::None { String::new() } else { format!("{self:?}") }
     }
 }
@@ -274,6 +275,7 @@ impl Failure {
             "",
             "Too large resource version",
         ));
+        // With this client-go asks again by itself, and the revision may be about to come.
         failure.details.retry_after_s = 1;
         failure
     }

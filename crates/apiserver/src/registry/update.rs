@@ -149,7 +149,8 @@ impl Registry {
         let resource = subject.resource;
         let Revised { mut object, mut managed } = revised;
         let encoded = object::encode(&object, &managed, schema_tag(resource))?;
-        // Compared as text: what is stored was written by the same code, in the same order of keys.
+        // Compared as text, which has one order of keys; what another program stored in another order
+        // is written once more, and no harm is done.
         let same_object = Record::decode(&encoded, 0).is_some_and(|new| new.same_object(record));
         let same = same_object && ownership::same_owners(&managed, &record.managed);
         if same {

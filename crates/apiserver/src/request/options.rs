@@ -44,6 +44,7 @@ impl Query {
 
     /// Present without a value is true.
     pub fn truthy(&self, name: &str) -> bool {
+        // Upstream takes every other word for true as well.
         self.0.get(name).is_some_and(|value| !matches!(value.to_ascii_lowercase().as_str(), "0" | "false"))
     }
 

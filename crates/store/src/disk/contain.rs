@@ -20,7 +20,9 @@ pub(super) fn contain<T>(work: impl FnOnce() -> T) -> Option<T> {
             }
         }));
     });
+    // Contained work may contain other work, so the flag is put back and not cleared.
     let outer = CONTAINED.replace(true);
+    // After a panic nothing that the work had open is used any more.
     let result = panic::catch_unwind(AssertUnwindSafe(work));
     CONTAINED.set(outer);
     result.ok()

@@ -125,6 +125,7 @@ impl Writer {
             Data::Closed => self.reopen()?,
             Data::Distrusted(_) => self.recover()?,
         }
+        // Either call above has left it open.
         let Data::Open(file) = &self.data else { return Err(Error::Closed) };
         let committed = file.commit(stage.changes(), stage.revision(), self.image.compacted());
         committed.map_err(|failed| self.after(failed))
@@ -176,6 +177,7 @@ impl Writer {
     fn distrust(&mut self, reason: String, pause: Duration) {
         let distrust = Distrust { reason, retry_at: (self.elapsed)() + pause, pause };
         if let Data::Open(file) = std::mem::replace(&mut self.data, Data::Distrusted(distrust)) {
+            // It is not used again, so what closing reports adds nothing.
             file.close();
         }
     }
