@@ -93,6 +93,7 @@ fn gathered<'a>(steps: impl Iterator<Item = &'a NextStep>) -> Vec<Part> {
     for step in steps {
         let part = part_of(step);
         match parts.last_mut() {
+            // Only neighbours: the order of steps is what a plan says.
             Some(last) if last.shape == part.shape => {
                 last.names.extend(part.names);
                 last.count += part.count;
@@ -118,6 +119,7 @@ fn words_of(parts: &[Part]) -> String {
     // A rollout often begins with a step or two of its own before it repeats.
     for start in 0..parts.len().min(3) {
         let (head, rest) = parts.split_at(start);
+        // The shortest head with a period, and its shortest period.
         let Some(period) = period_of(rest) else { continue };
         let (once, again) = rest.split_at(period);
         let times = again.len() / period;
@@ -134,6 +136,7 @@ fn words_of(parts: &[Part]) -> String {
 fn period_of(parts: &[Part]) -> Option<usize> {
     let alike = |a: &Part, b: &Part| a.shape == b.shape && a.count == b.count;
     (1..=parts.len() / 2).find(|period| {
+        // Whole turns only: a half one at the end would be promised as a whole.
         parts.len().is_multiple_of(*period)
             && parts.iter().zip(parts.iter().skip(*period)).all(|(a, b)| alike(a, b))
     })

@@ -123,6 +123,8 @@ impl Updates {
         let mut groups: Vec<(Way, String, Vec<&str>)> = Vec::new();
         for update in &self.machines {
             let why = update.why();
+            // Order of the first of each group, so that lines
+            // follow the order in which Machines change.
             match groups.iter_mut().find(|(way, known, _)| *way == update.way && *known == why) {
                 Some((.., names)) => names.push(&update.machine),
                 None => groups.push((update.way, why, vec![&update.machine])),
@@ -137,6 +139,7 @@ impl Updates {
             (way.word(), format!("{}{more}: {why}", named.join(", ")))
         };
         let mut lines: Vec<(&str, String)> = groups.into_iter().map(line).collect();
+        // Asking is offered only where it could say more.
         if !self.asked && !self.handlers.is_empty() {
             lines.push(("ask", format!("{} can be asked", self.handlers.join(", "))));
         }
@@ -196,6 +199,7 @@ impl Known {
 
     /// What stands behind what is said of updates.
     pub(super) fn assumptions(&self, updates: &Updates) -> Vec<String> {
+        // Every way is known without a question, so that something is under way.
         if !updates.asked && !updates.is_open() {
             return vec![UNDER_WAY.to_owned()];
         }
@@ -227,6 +231,7 @@ pub fn offered(dump: &Dump, hook: Hook) -> Vec<String> {
     let configs = dump.all(RUNTIME_GROUP, "ExtensionConfig");
     let handlers =
         configs.flat_map(|(_, config)| config["status"]["handlers"].as_array().into_iter().flatten());
+    // By version too: a handler of another version is never called.
     let of_hook = handlers.filter(|handler| {
         let named = &handler["requestHook"];
         Hook::find(&text(&named["apiVersion"]), &text(&named["hook"])) == Some(hook)
@@ -248,6 +253,7 @@ impl Cost {
     pub(super) fn sentence(self, in_place: Self, replaced: Self, is_known: bool) -> String {
         let wanted = self.wanted;
         let machines = if wanted == 1 { "Machine" } else { "Machines" };
+        // A surge may leave more than wanted, which promises nothing.
         let kept = |cost: Self| cost.lowest.min(wanted);
         let mut sentence = if is_known {
             let by_replacement = match kept(replaced) {
@@ -259,6 +265,7 @@ impl Cost {
             let (there, gone) = (kept(in_place), kept(replaced));
             format!("in place at least {there} of {wanted} {machines} stay available, by replacement {gone}")
         };
+        // In place the Machine stays a member while it is away; a replacement is removed first.
         let expected = if is_known { self } else { in_place };
         if expected.has_members && expected.lowest < quorum(wanted) {
             sentence.push_str("; etcd has no quorum while its Machine is away");

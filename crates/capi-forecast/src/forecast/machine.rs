@@ -28,6 +28,7 @@ pub(super) fn plan(dump: &Dump, key: &ObjectKey, object: &Arc<Machine>, now: Tim
     plan.within.push(format!("Cluster/{cluster}"));
     let about = About { dump, group: CORE_GROUP, kind: KIND, key, cluster };
     let of = dump.clusters.get(&ObjectKey::new(&key.namespace, cluster));
+    // Even where the Cluster was not read: the annotation alone pauses a Machine.
     if let Some(paused) = paused(about, object.as_ref(), of.map(AsRef::as_ref), &plan) {
         return paused;
     }
@@ -36,6 +37,7 @@ pub(super) fn plan(dump: &Dump, key: &ObjectKey, object: &Arc<Machine>, now: Tim
     };
     // Where a Machine is updated already, the gate is open.
     observed.updates_in_place = observed.is_updating_in_place();
+    // A dump without Nodes must not look like a cluster without Nodes.
     let nodes_are_known = dump.workload(&ObjectKey::new(&key.namespace, cluster)).is_some();
     let decided = decided(&observed, nodes_are_known, now);
     plan.next = next_steps(&decided.steps, &|_| None);
@@ -68,11 +70,13 @@ fn is_up(machine: &Machine) -> bool {
 fn decided(observed: &Observed, nodes_are_known: bool, now: Timestamp) -> Plan {
     let mut plan = planned::plan(observed, now);
     if observed.is_deleting() {
+        // What its controller saw is better than a guess, as long as no Node was read.
         match stored_deletion(observed).filter(|_| !nodes_are_known || observed.told_deletion.is_some()) {
             Some(blocker) => plan.blockers.push(blocker),
             None => {
                 let leaves = planned::leave(observed, now);
                 let needs_node = |b: &Blocker| b.wait == Wait::Node;
+                // The planner would say that the Node is gone, which is not known.
                 if !nodes_are_known && leaves.blockers.iter().any(needs_node) {
                     plan.blockers.push(drained_first());
                 } else {
@@ -83,6 +87,7 @@ fn decided(observed: &Observed, nodes_are_known: bool, now: Timestamp) -> Plan {
         return plan;
     }
     let id = observed.machine.spec.provider_id.as_deref().filter(|id| !id.is_empty());
+    // Before an ID is there the planner itself says what is awaited.
     let awaited = id.filter(|_| !nodes_are_known && !is_up(&observed.machine));
     if let (Some(id), true) = (awaited, control_plane_initialized_since(&observed.cluster).is_some()) {
         let sentence = format!("no Node with provider ID {id} has joined yet");
@@ -107,6 +112,7 @@ fn stored_deletion(observed: &Observed) -> Option<Blocker> {
         "WaitingForInfrastructureDeletion" | "WaitingForBootstrapDeletion" => "waiting-for-deletion",
         _ => return None,
     };
+    // Upstream lists pods and volumes on the lines below.
     let sentence = stored.message.lines().next().unwrap_or_default().trim_end_matches(':').to_owned();
     Some(under_way(rule, sentence))
 }

@@ -171,6 +171,7 @@ impl ObjectPlan {
 
     /// With its state, after steps and blockers are there.
     fn judged(mut self) -> Self {
+        // A finalizer or a label is no act that people wait for.
         self.state = if self.next.iter().any(|step| !step.is_bookkeeping) {
             State::Acting
         } else if self.blockers.iter().any(|held| !held.on_its_way) {
@@ -203,6 +204,7 @@ impl Held {
 /// What could be asked about the objects of a dump; nothing where no extension is registered.
 pub fn questions(dump: &Dump, now: Timestamp) -> Vec<InPlaceQuestion> {
     let mut all = Vec::new();
+    // Without a handler nobody could be asked, and questions cost a plan of each object.
     if !in_place::offered(dump, Hook::CanUpdateMachine).is_empty() {
         for (key, object) in &dump.control_planes {
             all.extend(control_plane::questions(dump, key, object, now));
@@ -226,6 +228,7 @@ pub fn forecast_knowing(dump: &Dump, known: &Known, now: Timestamp) -> Forecast 
     let mut objects: Vec<ObjectPlan> = Vec::new();
     objects.extend(dump.clusters.iter().map(|(key, object)| cluster::plan(dump, key, object, now)));
     let planes = dump.control_planes.iter();
+    // Shared by all kinds: each Cluster is simulated at most once for each assumption.
     let ahead = Ahead::new(dump, known, now);
     objects.extend(planes.map(|(key, object)| control_plane::plan(dump, (known, &ahead), key, object, now)));
     let deployments = dump.machine_deployments.iter();
@@ -233,6 +236,7 @@ pub fn forecast_knowing(dump: &Dump, known: &Known, now: Timestamp) -> Forecast 
     objects.extend(dump.machine_sets.iter().map(|(key, object)| workers::set(dump, known, key, object, now)));
     objects.extend(dump.machines.iter().map(|(key, object)| machine::plan(dump, key, object, now)));
     objects.extend(dump.checks.iter().map(|(key, object)| health_check::plan(dump, key, object, now)));
+    // Stable: within a Cluster the kinds stay in the order from above.
     objects.sort_by(|a, b| (&a.namespace, &a.cluster).cmp(&(&b.namespace, &b.cluster)));
     let remarks = dump.remarks.iter().cloned().chain(not_planned(dump)).collect();
     Forecast { api_version: API_VERSION, kind: "Plan", at: rfc3339(now), objects, remarks }

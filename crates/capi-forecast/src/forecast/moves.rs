@@ -30,6 +30,7 @@ pub(super) fn fill(
 ) {
     let handlers = offered(dump, Hook::CanUpdateMachineSet);
     let is_held = observed.deployment.metadata.deletion_timestamp.is_some()
+        // Nothing moves then, whatever an extension would say.
         || observed.deployment.spec.paused == Some(true);
     if (handlers.is_empty() && !observed.in_place.is_on()) || is_held {
         return;
@@ -45,17 +46,20 @@ pub(super) fn fill(
     }
     let leaving = leaving(dump, observed, now);
     let cluster = ObjectKey::new(&plan.namespace, &plan.cluster);
+    // The run ahead is of the whole Cluster; only Machines of these MachineSets are told here.
     let is_its = |machine: &str| leaving.values().flatten().any(|known| known == machine);
     let changes = ahead.of(&cluster, AssumedAnswers::Known).changes(is_its);
     let is_asked = known.is_asked() && observed.in_place.is_on();
     let is_decided = |set: &String| is_asked || is_agreed(observed, set);
     let is_known = plan.state != State::Blocked && candidates.iter().all(is_decided);
+    // A blocked rollout never gets to its Machines, so that its run ahead says nothing of them.
     let machines = if plan.state != State::Blocked {
         let undecided = candidates.iter().filter(|set| !is_decided(set));
         let open: Vec<&String> = undecided.filter_map(|set| leaving.get(set)).flatten().collect();
         let decided = changes.iter().filter(|(name, _)| !open.contains(&name));
         let mut all: Vec<MachineUpdate> = decided.map(|change| update(change, observed, &leaving)).collect();
         let left = unknown(&candidates, observed, &leaving);
+        // A Machine is named once: what the run ahead saw outweighs what is merely possible.
         let is_left = |update: &MachineUpdate| all.iter().all(|known| known.machine != update.machine);
         let left: Vec<MachineUpdate> = left.into_iter().filter(is_left).collect();
         all.extend(left);
@@ -82,6 +86,7 @@ pub(super) fn fill(
 fn is_agreed(observed: &Observed, set: &str) -> bool {
     let live = observed.sets.iter().find(|live| live.metadata.name.as_deref() == Some(set));
     let covers = matches!(observed.in_place.of(set), Some(Ok(Verdict::InPlace { .. })));
+    // The mark alone is not enough: it may be of a template before this one.
     covers && live.is_some_and(|live| agreed_move(live).is_some())
 }
 
@@ -90,6 +95,7 @@ fn update((machine, step): &(String, NextStep), observed: &Observed, leaving: &L
     let set = leaving.iter().find(|(_, machines)| machines.contains(machine)).map(|(set, _)| set.as_str());
     match set.and_then(|set| observed.in_place.of(set)) {
         Some(Ok(Verdict::InPlace { covered: by })) if way == Way::InPlace => covered = by.clone(),
+        // Covered, and yet replaced: only the surge does that.
         Some(Ok(Verdict::InPlace { .. })) => SURGE.clone_into(&mut reason),
         Some(Ok(Verdict::Replace(why))) => reason = why.to_string(),
         Some(Err(_)) | None => {}

@@ -46,6 +46,7 @@ pub(super) fn deployment(
     let observed = observed(dump, known, object, now);
     let reported = object.status.as_ref().and_then(|status| status.replicas);
     let sets = Parts { kind: "MachineSet", reported, here: observed.sets.len() };
+    // A plan made without the MachineSets would create one that is there.
     if let Some(why) = sets.unread(dump) {
         return plan.unknown(&why);
     }
@@ -57,6 +58,7 @@ pub(super) fn deployment(
         State::Acting | State::Waiting => true,
         // Two MachineSets with replicas: a rollout waits for its Machines, and goes on by itself.
         State::Settled => observed.sets.iter().filter(|set| set.spec.replicas.unwrap_or(0) > 0).count() > 1,
+        // What follows would begin with what is not going to happen.
         State::Blocked | State::Paused | State::Unknown => false,
     };
     if goes_on && !deleting && object.spec.paused != Some(true) {
@@ -85,6 +87,7 @@ fn observed(
 ) -> planned_deployment::Observed {
     let templates = Templates::of_deployment(dump, object);
     let sets = observe::machine_sets_of(dump, object).into_iter().map(Member::into_object).collect();
+    // Without the gate: the planner needs no Machines then, and reading them costs.
     let closed = planned_deployment::Observed {
         deployment: object.clone(),
         sets,
@@ -97,6 +100,7 @@ fn observed(
         return under_way(dump, &closed, now).unwrap_or(closed);
     }
     let open = with_gate(dump, &closed);
+    // Only about those whose answer the plan depends on.
     let names = planned_deployment::in_place::questions(&open, now).into_iter();
     let names: Vec<String> = names.filter_map(|question| question.old.metadata.name).collect();
     match known.of("MachineSet", object.metadata.namespace.as_deref().unwrap_or_default(), &names) {
@@ -152,6 +156,7 @@ pub(super) fn questions(
     if is_paused || cluster.is_none_or(|cluster| cluster.spec.paused == Some(true)) {
         return Vec::new();
     }
+    // As if nobody had been asked: the questions must not depend on earlier answers.
     let open = with_gate(dump, &observed(dump, &Known::Nothing, object, now));
     let asked = planned_deployment::in_place::questions(&open, now);
     let question = |pair: planned_deployment::in_place::Question| {
@@ -170,6 +175,7 @@ pub(super) fn questions(
             },
             owner: ("MachineDeployment", key.name.clone()),
             about: match planned_deployment::in_place::not_comparable(&sides) {
+                // Asked about all the same: the reason is an answer for people.
                 Some(replace) => Err(replace),
                 None => Ok(Sides::MachineSets(Box::new(sides))),
             },

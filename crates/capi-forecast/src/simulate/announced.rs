@@ -49,7 +49,9 @@ pub fn announced(dump: &Dump, key: &ObjectKey, now: Timestamp) -> Vec<Announced>
             all.extend(by_certificates(dump, at, object));
         }
     }
+    // What is due already is no matter of time any more: the plan itself shows it.
     all.retain(|one| one.at > now);
+    // By name as well, since objects of one kind may be due at once.
     all.sort_by(|a, b| (a.at, &a.object).cmp(&(b.at, &b.object)));
     all
 }
@@ -77,6 +79,7 @@ fn by_certificates(dump: &Dump, at: &ObjectKey, plane: &KubeadmControlPlane) -> 
     let object = format!("KubeadmControlPlane/{}", at.name);
     Some(match days.and_then(|days| expiry.checked_sub_signed(TimeDelta::days(i64::from(days)))) {
         Some(due) => Announced { object, cause: AnnouncedCause::Certificates { expiry }, at: due },
+        // Without the setting nothing rolls: the certificate then simply ends.
         None => Announced { object, cause: AnnouncedCause::Expiry, at: expiry },
     })
 }

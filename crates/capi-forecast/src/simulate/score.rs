@@ -41,6 +41,7 @@ pub fn score(dump: &Dump, key: &ObjectKey, began: Timestamp, now: Timestamp) -> 
     }
     for (_, machine) in dump.machines.iter().filter(|(at, m)| here(at) && m.spec.cluster_name == key.name) {
         let created = machine.metadata.creation_timestamp.as_ref().map(from_k8s);
+        // A Machine that is gone leaves no time behind, so that ends are those of new ones.
         if machine.metadata.deletion_timestamp.is_some() {
             seen.is_under_way = true;
         } else if created.is_some_and(|at| at >= began) {
@@ -65,6 +66,7 @@ impl Seen {
         for activity in ACTIVITIES.iter().filter_map(|type_| find(conditions, type_)) {
             match activity.status.as_str() {
                 "True" => self.is_under_way = true,
+                // Turned before the beginning it says nothing; `end_at` leaves that out.
                 _ => self.end_at(from_k8s(&activity.last_transition_time)),
             }
         }
@@ -73,6 +75,7 @@ impl Seen {
     fn machine(&mut self, available: Option<&Condition>) {
         match available.filter(|condition| condition.status == "True") {
             Some(condition) => self.end_at(from_k8s(&condition.last_transition_time)),
+            // A new Machine that never became available keeps the score open.
             None => self.is_under_way = true,
         }
     }

@@ -46,6 +46,8 @@ impl Span {
             let width = u64::from(high.saturating_sub(low)) + 1;
             low.saturating_add(u32::try_from(rng.below(width)).unwrap_or(0))
         };
+        // Evenly around the usual one, though the long
+        // side is mostly wider: so it stays the median.
         if rng.below(2) == 0 {
             between(self.short_s, self.usual_s)
         } else {
@@ -87,6 +89,7 @@ pub struct Timing {
 impl Timing {
     /// What is usual for a kind of infrastructure machine, by the name of its kind.
     pub fn usual(kind: &str) -> Self {
+        // By name with and without the suffix: pools and templates are of the same providers.
         let (infrastructure, node, removal) = match kind.strip_suffix("Machine").unwrap_or(kind) {
             "Dev" | "Docker" => (Span::new(5, 15, 40), Span::new(5, 15, 60), Span::new(1, 3, 15)),
             "AWS" | "GCP" | "OpenStack" => {

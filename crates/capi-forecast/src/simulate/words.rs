@@ -39,6 +39,7 @@ impl Forecast {
     /// How it ends and how long that takes, such as `done in about 14 to 22 minutes`.
     pub fn ending_in_words(&self) -> String {
         let (usual, range) = (self.duration.usual_s, self.duration.in_words());
+        // Without durations only the order counts, and rounds are what is left of time.
         if let Some(rounds) = self.rounds.filter(|rounds| *rounds > 0) {
             return match &self.ending {
                 End::Settled => format!("done after {}", counted(rounds, "round")),
@@ -65,6 +66,7 @@ impl Forecast {
     /// What becomes of a change, in one to three sentences: how long it takes and how low it goes, what holds it, and how near
     /// etcd comes to losing its quorum. Empty when nothing happens. `about`: the pool that is meant, as `Kind/name`.
     pub fn brief(&self, about: &str) -> Vec<String> {
+        // Settled at once: there is nothing that could be said of a way.
         if self.duration.usual_s == 0 && self.ending == End::Settled {
             return Vec::new();
         }
@@ -82,6 +84,7 @@ impl Forecast {
         if self.ending == End::Stuck {
             all.extend(self.held.first().map(|held| format!("held: {}", held.sentence)));
         }
+        // Workers never touch etcd.
         if changing.iter().any(|pool| pool.owner.starts_with("KubeadmControlPlane/")) {
             all.extend(self.etcd_in_words());
         }
@@ -125,12 +128,14 @@ impl Pool {
 impl Duration {
     /// Such as `about 14 to 22 minutes`.
     pub fn in_words(&self) -> String {
+        // Three runs: a longer step may end a run sooner, so that their order is not given.
         let (low, high) = (self.short_s.min(self.usual_s), self.long_s.max(self.usual_s));
         for (unit, name) in [(86_400, "days"), (3600, "hours"), (60, "minutes")] {
             // Two of a unit tell enough; less of it would hide the range.
             if low < 2 * unit && high < 10 * unit {
                 continue;
             }
+            // Rounded and not cut: 119 minutes are 2 hours.
             let (from, to) = ((low + unit / 2) / unit, (high + unit / 2) / unit);
             return if from == to {
                 format!("about {from} {name}")

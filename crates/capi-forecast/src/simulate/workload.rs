@@ -42,6 +42,7 @@ pub(super) struct WorkloadState {
 impl WorkloadState {
     /// The API server answers.
     pub(super) fn is_reachable(&self) -> bool {
+        // Another provider's control plane shows no pods here; it is taken to answer.
         self.is_managed_outside || !self.static_pods.is_empty()
     }
 
@@ -63,6 +64,7 @@ impl WorkloadState {
         {
             self.ids.remove(id);
         }
+        // What the Node's name stood for ends with it: a later Node may have it again.
         self.tenancy.forget(name);
         self.static_pods.remove(name);
     }
@@ -70,6 +72,7 @@ impl WorkloadState {
     /// The static pods of a control plane Node; of `broken` ones there is none.
     pub(super) fn run_components(&mut self, node: &str, broken: &[&str]) {
         let components = BootStage::of(true).iter().flat_map(|stage| stage.components());
+        // A missing pod is what a controller sees of a component that does not come up.
         let well = components.filter(|component| !broken.contains(component));
         self.static_pods.insert(node.to_owned(), well.map(|c| static_pod(&format!("{c}-{node}"))).collect());
     }
@@ -85,6 +88,7 @@ impl WorkloadState {
     pub(super) fn join_etcd(&mut self, node: &str, answers: bool) {
         self.member_ids += 1;
         self.etcd.join(node, self.member_ids);
+        // Joined all the same: a silent member counts for the quorum.
         if !answers {
             self.etcd.end(node);
         }
@@ -101,6 +105,7 @@ impl WorkloadState {
     /// What a control plane's controller reads.
     pub(super) fn reading(&self, machines: &[OwnedMachine], etcd_is_managed: bool) -> Reading {
         if !self.is_reachable() {
+            // Never probed, so that rules which count failed probes do not speak.
             return Reading::Down(Connection::default());
         }
         let of = |m: &OwnedMachine| m.node_name().and_then(|name| self.nodes.get(name));
@@ -110,6 +115,7 @@ impl WorkloadState {
             pods: Ok(self.static_pods.values().flatten().cloned().collect()),
             etcd: if etcd_is_managed { self.membership() } else { Membership::NotAsked },
             kubeadm_config: Ok(self.configuration.clone()),
+            // Add-ons are no part of a forecast, and absent ones are left alone.
             kube_proxy_image: None,
             core_dns_image: None,
             bindings_missing: Vec::new(),
@@ -148,6 +154,7 @@ pub(super) fn node(
     };
     let mut conditions: Vec<NodeCondition> = PRESSURES
         .iter()
+        // A kubelet that is silent reports none of them.
         .map(|type_| condition(type_, if ready == "Unknown" { "Unknown" } else { "False" }))
         .collect();
     conditions.push(condition("Ready", ready));

@@ -188,6 +188,7 @@ impl World {
     fn note_control_plane_machine(&mut self, key: &ObjectKey, is_one: bool) {
         if !is_one {
             self.control_plane.remove(key);
+        // Asked before, as `insert` needs a copy of the key with each write.
         } else if !self.control_plane.contains(key) {
             self.control_plane.insert(key.clone());
         }
@@ -197,6 +198,7 @@ impl World {
     fn note_member(&mut self, key: ObjectKey, before: Option<&Arc<Machine>>, after: Option<&Arc<Machine>>) {
         let owner = |m: &Arc<Machine>| controller_of(m.as_ref()).map(|o| owner_id(&o.kind, &o.name));
         let (old, new) = (before.map(owner), after.map(owner));
+        // Most writes change no owner, and none of the sets below.
         if old != new {
             if let Some(left) = before.filter(|_| after.is_some()).and_then(|m| controller_of(m.as_ref()))
                 && left.kind == ActorKind::MachineSet.name()
@@ -223,6 +225,7 @@ impl World {
 
     /// What stands in the names of the next `count` objects that an owner makes for what is drawn by chance.
     pub(super) fn names_of(&self, owner: &str, count: usize) -> Vec<String> {
+        // Counted by owner and not drawn, so that runs of one Cluster are alike.
         let made = self.made_by.get(owner).copied().unwrap_or(0);
         (made + 1..=made + count).map(|number| format!("new{number}")).collect()
     }
@@ -290,9 +293,11 @@ impl Source for World {
 /// What differs between an object before and after; `None`: it is not there.
 fn between<K: Kept>(name: &str, before: Option<&K>, after: Option<&K>) -> ObjectChange {
     let kind = K::ACTOR;
+    // The owner of what is gone is woken as well.
     let owner = after.or(before).and_then(controller_of).map(|o| (o.kind.clone(), o.name.clone()));
     let (is_meta, is_spec) = match (before, after) {
         (Some(before), Some(after)) => (before.meta() != after.meta(), !K::has_same_spec(before, after)),
+        // Made or gone: that concerns everyone who looks at intents.
         _ => (true, true),
     };
     let is_intent = is_meta || is_spec;
@@ -355,6 +360,7 @@ impl World {
     ) {
         let group = KubeadmControlPlane::group(&());
         match after.map(|after| serde_json::to_value(after.as_ref())) {
+            // A copy as JSON with each change: those who follow the contract know no types.
             Some(Ok(content)) => self.externals.put(&group, content),
             _ => {
                 let name = before.map(|before| name_of(before.as_ref())).unwrap_or_default();

@@ -41,6 +41,7 @@ pub(super) fn fill_history(spec: &mut Value) {
         fill(spec, &[configuration, "nodeRegistration"], "imagePullPolicy", json!("IfNotPresent"));
     }
     let exec = ["joinConfiguration", "discovery", "file", "kubeConfig", "user", "exec"];
+    // Only where it is: filling it in would make the object that it stands in.
     if is_defined(at(spec, &format!("/{}", exec.join("/")))) {
         fill(spec, &exec, "apiVersion", json!("client.authentication.k8s.io/v1"));
     }
@@ -67,6 +68,7 @@ pub(super) fn check_timeouts(spec: &Value, at: &str, out: &mut Findings) {
         seconds.map_or_else(|| "unset".to_owned(), |seconds| seconds.to_string())
     };
     let (init, join) = (timeout("initConfiguration"), timeout("joinConfiguration"));
+    // Both unset are equal too: kubeadm has one default for both.
     if init == join {
         return;
     }
@@ -90,6 +92,7 @@ fn check_files(spec: &Value, at: &str, out: &mut Findings) {
             out.invalid(field.clone(), file, detail);
         }
         check_secret(source, &format!("{field}.contentFrom"), out);
+        // The later of two would overwrite the first on the host, silently.
         if !seen.insert(text(file, "/path")) {
             out.invalid(format!("{field}.path"), file, "path property must be unique among all files");
         }
@@ -124,6 +127,7 @@ fn check_secret(source: &Value, field: &str, out: &mut Findings) {
 fn check_ignition(spec: &Value, at: &str, out: &mut Findings) {
     let format = text(spec, "/format");
     if format != "ignition" {
+        // Settings that would be read by nothing.
         if is_defined(&spec["ignition"]) {
             let detail = "must be set to \"ignition\" if spec.ignition is set";
             out.invalid(format!("{at}.format"), &json!(format), detail);
@@ -164,6 +168,7 @@ fn check_ignition(spec: &Value, at: &str, out: &mut Findings) {
 fn check_partitions(spec: &Value, at: &str, out: &mut Findings) {
     for (index, partition) in items_at(spec, "/diskSetup/partitions").iter().enumerate() {
         let shares = items(&partition["diskLayout"]).iter().filter_map(|part| part["percentage"].as_i64());
+        // Numbers out of an object: a plain sum could overflow.
         let total = shares.fold(0_i64, i64::saturating_add);
         if total > 100 {
             let detail = "the sum of all partition percentages must not be greater than 100";

@@ -22,6 +22,7 @@ pub(super) fn check_version(version: &str, field: &str, out: &mut Findings) {
     if !version.starts_with('v') {
         out.invalid(field, &json!(version), "must start with v");
     }
+    // Both complaints come where both apply, as upstream adds them up.
     if !version::is_strict(version) {
         out.invalid(field, &json!(version), "must be a valid semantic version");
     }
@@ -29,6 +30,7 @@ pub(super) fn check_version(version: &str, field: &str, out: &mut Findings) {
 
 /// A field that is set once. `pointer` is a JSON pointer below the object.
 pub(super) fn check_fixed(old: Option<&Value>, new: &Value, pointer: &str, out: &mut Findings) {
+    // On creation there is nothing that could be changed.
     let Some(old) = old else { return };
     if old.pointer(pointer) != new.pointer(pointer) {
         out.forbidden(dotted(pointer), "field is immutable");
@@ -66,6 +68,7 @@ pub(super) fn check_rollout_strategy(strategy: &Value, field: &str, out: &mut Fi
     for name in ["maxUnavailable", "maxSurge"] {
         check_int_or_percent(&rolling[name], &format!("{field}.rollingUpdate.{name}"), out);
     }
+    // Numbers only: `0%` passes upstream too, and rollouts then count it as 1.
     if rolling["maxUnavailable"] == 0 && rolling["maxSurge"] == 0 {
         let detail = "maxUnavailable and maxSurge cannot both be 0";
         out.invalid(format!("{field}.rollingUpdate"), &json!("0"), detail);
@@ -79,6 +82,7 @@ pub(super) fn check_max_in_flight(remediation: &Value, field: &str, out: &mut Fi
 /// What a health check and its classes share; `field` is the path of the object with `checks` in it.
 pub(super) fn check_health_limits(health: &Value, field: &str, out: &mut Findings) {
     let timeout = &health["checks"]["nodeStartupTimeoutSeconds"];
+    // A kubelet needs a moment: a shorter timeout would replace Machines that are coming up.
     if timeout.as_i64().is_some_and(|s| s != 0 && s < NODE_STARTUP_TIMEOUT_S_MIN) {
         out.invalid(format!("{field}.checks.nodeStartupTimeoutSeconds"), timeout, "must be at least 30s");
     }
@@ -100,6 +104,7 @@ pub(super) fn check_taints(taints: &Value, field: &str, out: &mut Findings) {
             "node.cluster.x-k8s.io/uninitialized" | "node.cluster.x-k8s.io/outdated-revision" => {
                 Some("taint key is not allowed")
             }
+            // Set by people, and so the exception to the prefix below.
             "node.kubernetes.io/out-of-service" => None,
             "node-role.kubernetes.io/master" => {
                 Some("taint is deprecated since 1.24 and should not be used anymore")
@@ -114,6 +119,7 @@ pub(super) fn check_taints(taints: &Value, field: &str, out: &mut Findings) {
             _ => None,
         };
         let field = format!("{field}[{index}].key");
+        // A taint may be refused and misspelled at once; both are said.
         let spelling = naming::qualified_name(key);
         for detail in complaint.into_iter().chain(spelling.iter().map(String::as_str)) {
             out.invalid(field.clone(), &json!(key), detail);
@@ -142,6 +148,7 @@ pub(super) fn check_name(object: &Value, intro: &str, out: &mut Findings) {
 /// The fields that differ, one line each, as the end of a refusal. Go's own comparison text is left
 /// out: it is not meant to be reproduced.
 pub(super) fn differences(old: &Value, new: &Value) -> String {
+    // As deep as both are objects; lists are compared as wholes, for items have no names.
     fn walk(path: &str, old: &Value, new: &Value, lines: &mut Vec<String>) {
         if old == new {
             return;

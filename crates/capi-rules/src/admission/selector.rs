@@ -76,6 +76,7 @@ impl Selector {
             match &requirement.test {
                 Test::Equals(wanted) => value == Some(wanted),
                 Test::In(values) => is_one_of(values),
+                // A label that is missing is in no list: so the API machinery has it.
                 Test::NotIn(values) => !is_one_of(values),
                 Test::Exists => value.is_some(),
                 Test::DoesNotExist => value.is_none(),
@@ -113,6 +114,7 @@ impl Requirement {
         }
         match wrong.as_slice() {
             [] => Ok(Self { key: key.to_owned(), test }),
+            // An aggregate of errors has brackets only around more than one.
             [one] => Err(one.clone()),
             many => Err(format!("[{}]", many.join(", "))),
         }

@@ -69,6 +69,7 @@ impl fmt::Display for Why {
 /// Cordons `node`, so that the pods that are read next are all there will be.
 pub fn begin(cluster: &ObjectKey, node: &Node) -> Plan {
     let mut plan = Plan::default();
+    // Someone else may have cordoned it; a write would change nothing.
     if node.spec.as_ref().and_then(|s| s.unschedulable) != Some(true) {
         let node = node.metadata.name.clone().unwrap_or_default();
         let call = WorkloadCall::PatchNode { node, body: json!({"spec": {"unschedulable": true}}) };
@@ -83,11 +84,13 @@ pub fn plan(cluster: &ObjectKey, node: &Node, drain: &Drain) -> Plan {
     if !drain.evict.is_empty() {
         let call = WorkloadCall::Evict {
             node: node.metadata.name.clone().unwrap_or_default(),
+            // Every pod in one step, since each answer is of one pod and stops no other.
             pods: drain.evict.clone(),
             grace_period_s: is_unreachable(node).then_some(UNREACHABLE_GRACE_S),
         };
         plan.step(Write::Workload { cluster: cluster.clone(), call }, Why::Evict);
     }
+    // Even after evictions: a pod is gone only when a later look does not find it.
     plan.block(Why::Waiting(drain.left()));
     // Pods that go wake the Machine one by one; each look would list and judge them all.
     plan.hold_for(RETRY);

@@ -77,11 +77,13 @@ impl<S> Plan<S> {
 
     /// Looks again after `delay` at the latest.
     pub fn recheck_within(&mut self, delay: Duration) {
+        // The shortest counts: the other rules' looks are then earlier than they need.
         self.recheck = Some(self.recheck.map_or(delay, |old| old.min(delay)));
     }
 
     /// Looks again after `delay`, not earlier.
     pub fn hold_for(&mut self, delay: Duration) {
+        // The longest counts: a shorter hold of another rule must not end it.
         self.hold = Some(self.hold.map_or(delay, |old| old.max(delay)));
     }
 
@@ -89,6 +91,7 @@ impl<S> Plan<S> {
     pub fn extend(&mut self, other: Self) {
         self.steps.extend(other.steps);
         self.blockers.extend(other.blockers);
+        // Whichever part says that the release is due: its step comes last.
         self.is_last |= other.is_last;
         if let Some(delay) = other.recheck {
             self.recheck_within(delay);

@@ -86,6 +86,7 @@ pub fn all(dump: &Dump, now: Timestamp) -> Vec<Computed> {
                 each(dump, kind, &dump.machine_deployments, now, &mut computed, |_, o| {
                     let observed = gather::machine_deployment(dump, o);
                     let mut status = machine_deployment::status(&observed, now);
+                    // Upstream sets the generation only when a pass ends without an error.
                     if observed.sets.is_some() {
                         status.observed_generation = o.metadata.generation;
                     }
@@ -98,6 +99,7 @@ pub fn all(dump: &Dump, now: Timestamp) -> Vec<Computed> {
             Kind::MachinePool => each(dump, kind, &dump.machine_pools, now, &mut computed, |k, o| {
                 let observed = dump.machine_pool(k, o);
                 let mut status = machine_pool::status(&observed, now);
+                // As for the others: what could not be read is an error of the pass.
                 if machine_pool::is_complete(&observed) {
                     status.observed_generation = o.metadata.generation;
                 }
@@ -139,8 +141,10 @@ fn each<K>(
 {
     for (key, object) in objects {
         let object = object.as_ref();
+        // The raw object has fields that the types here do not know.
         let Some(raw) = dump.raw(kind.group(), kind.name(), key) else { continue };
         let held = held(dump, kind, key, object, now);
+        // A paused object keeps everything, so that parts need not be told apart.
         let kept = if held.is_none() { kept(dump, kind, key, now) } else { Vec::new() };
         let outcome = held.map_or_else(|| judge(key, object), Outcome::New);
         let outcome = match outcome {
@@ -185,6 +189,7 @@ fn held<K: Clone + Conditioned + kube::Resource>(
     let raw = dump.raw(kind.group(), kind.name(), key)?;
     let name = match kind {
         Kind::Cluster => Some(key.name.as_str()),
+        // Kinds without the field have the label, which their owner's controller sets.
         _ => raw["spec"]["clusterName"].as_str().or_else(|| capi_types::key::cluster_label(object)),
     };
     let cluster = name.and_then(|name| dump.clusters.get(&ObjectKey::new(&key.namespace, name)));
@@ -203,6 +208,7 @@ fn held<K: Clone + Conditioned + kube::Resource>(
 /// The raw object with what differs between two typed statuses; fields without a type here stay.
 fn rewritten<K: Serialize>(raw: &Value, before: &K, after: &K) -> Value {
     let status = |object: &K| serde_json::to_value(object).map_or(Value::Null, |mut v| v["status"].take());
+    // A status that is not there yet compares as empty: a patch against null would replace all.
     let empty = |value: Value| if value.is_null() { json!({}) } else { value };
     let mut object = raw.clone();
     if let Some(patch) = merge::merge_diff(&empty(status(before)), &empty(status(after))) {
@@ -224,6 +230,7 @@ fn cluster_of(dump: &Dump, key: &ObjectKey, object: &Cluster, now: Timestamp) ->
     if cluster::is_complete(&observed) {
         status.observed_generation = object.metadata.generation;
     }
+    // Of another controller, so after the status; only Clusters with a class have it.
     if let Some(topology) = topology_reconciled(dump, key, object) {
         setter::set(&mut status.conditions, topology, object.metadata.generation, now);
     }
@@ -272,6 +279,7 @@ fn dev_machine_of(dump: &Dump, key: &ObjectKey, object: &DevMachine, now: Timest
 fn marks(checks: &BTreeMap<ObjectKey, machine_health_check::Outcome>) -> BTreeMap<ObjectKey, Vec<Condition>> {
     let mut marks: BTreeMap<ObjectKey, Vec<Condition>> = BTreeMap::new();
     for (check, outcome) in checks {
+        // Marks that no controller would write stay out of the Machine's status.
         for mark in outcome.marks.iter().filter(|mark| mark.persisted) {
             let machine = ObjectKey::new(&check.namespace, &mark.machine);
             marks.entry(machine).or_default().extend(mark.conditions.iter().cloned());
@@ -293,6 +301,7 @@ impl Passes {
         let control_planes = dump
             .control_planes
             .iter()
+            // A paused control plane inspects nothing, so its Machines keep what they have.
             .filter(|(key, object)| {
                 held(dump, Kind::KubeadmControlPlane, key, object.as_ref(), now).is_none()
             })
@@ -353,6 +362,7 @@ impl Passes {
     fn machine(&self, dump: &Dump, key: &ObjectKey, object: &Machine, now: Timestamp) -> Outcome<Machine> {
         let Some(observed) = dump.machine(key, object, now) else { return no_cluster() };
         let mut status = machine::status(&observed, now);
+        // Conditions of several controllers meet here; each sets only its own.
         let mut draft = Draft::new(std::mem::take(&mut status.conditions), object.metadata.generation, now);
         for condition in self.marks.get(key).into_iter().flatten() {
             draft.set(condition.clone());

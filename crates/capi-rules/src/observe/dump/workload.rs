@@ -41,6 +41,7 @@ impl Workload {
 
     /// There are Pods of the control plane's namespace, so that a missing one does not exist.
     pub fn has_system_pods(&self) -> bool {
+        // A single one is enough: whoever collects them collects the whole namespace.
         self.pods.iter().any(|p| p.metadata.namespace.as_deref() == Some("kube-system"))
     }
 
@@ -77,6 +78,7 @@ pub fn sorted(documents: Vec<Document>) -> (BTreeMap<ObjectKey, Workload>, Vec<S
             },
         }
     }
+    // After all Nodes, as one that is there twice counts once.
     workloads.values_mut().for_each(Workload::index);
     for Document { value, workload: stated, origin } in pods {
         let name = key_of(&value);
@@ -103,6 +105,7 @@ fn hosting(workloads: &BTreeMap<ObjectKey, Workload>, pod: &Pod) -> Option<Objec
     let has = |workload: &Workload| workload.nodes.contains_key(name);
     let mut found = workloads.iter().filter(|(_, workload)| has(workload)).map(|(cluster, _)| cluster);
     let first = found.next()?;
+    // Names like `node-1` are in many clusters; a guess would show Pods in a wrong one.
     found.next().is_none().then(|| first.clone())
 }
 

@@ -112,9 +112,11 @@ pub fn render(
         "0640",
         "This file makes sure that the folder exists before kubeadm reports success in it.",
     ));
+    // After the placeholder, which is a file like the others.
     files.iter_mut().for_each(|file| end_with_newline(&mut file.content));
     let mut commands = spec.pre_kubeadm_commands.clone();
     commands.push(phase.command(spec.verbosity));
+    // Run even when kubeadm failed: cloud-init goes on to the next command.
     commands.extend(spec.post_kubeadm_commands.iter().cloned());
     let config = CloudConfig {
         write_files: files,
@@ -150,6 +152,7 @@ fn users(spec: &KubeadmConfigSpec, passwords: &BTreeMap<String, String>) -> Vec<
         .map(|user| {
             without_nulls(json!({
                 "name": user.name,
+                // A password out of a Secret counts before one that stands in the object.
                 "passwd": passwords.get(&user.name).or(user.passwd.as_ref()),
                 "gecos": user.gecos,
                 "groups": user.groups,
@@ -169,6 +172,7 @@ fn disks(spec: &KubeadmConfigSpec) -> BTreeMap<String, Value> {
     let partitions = spec.disk_setup.iter().flat_map(|d| &d.partitions);
     partitions
         .map(|p| {
+            // A list says all about the partitions, so that the flag beside it has no meaning.
             let layout = if p.disk_layout.is_empty() {
                 json!(p.layout)
             } else {
@@ -215,6 +219,7 @@ fn filesystems(spec: &KubeadmConfigSpec) -> Vec<Value> {
 
 fn without_nulls(mut value: Value) -> Value {
     if let Some(map) = value.as_object_mut() {
+        // Empty lists go too, as Go leaves them out.
         map.retain(|_, v| !v.is_null() && v.as_array().is_none_or(|list| !list.is_empty()));
     }
     value

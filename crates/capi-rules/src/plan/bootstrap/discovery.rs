@@ -32,9 +32,11 @@ pub(super) enum Completion {
 /// Why the machine cannot join yet.
 pub(super) fn complete(o: &Observed, join: &mut JoinConfiguration) -> Result<Completion, Why> {
     let discovery = join.discovery.get_or_insert_default();
+    // kubeadm takes one of the two; with a file no token is needed.
     if let Some(file) = &mut discovery.file {
         return match &mut file.kube_config {
             Some(kubeconfig) => complete_file(o, kubeconfig),
+            // The user puts the file there, so nothing of it is ours.
             None => Ok(Completion::Nothing),
         };
     }
@@ -59,12 +61,14 @@ fn complete_token(o: &Observed, discovery: &mut BootstrapTokenDiscovery) -> Resu
     if discovery.token.as_ref().is_some_and(|token| !token.is_empty()) {
         return Ok(Completion::Nothing);
     }
+    // Planned and not drawn: planners have no chance of their own.
     discovery.token = Some(o.new_token.clone());
     Ok(Completion::TokenIsNew)
 }
 
 fn complete_file(o: &Observed, kubeconfig: &mut FileDiscoveryKubeconfig) -> Result<Completion, Why> {
     let cluster = kubeconfig.cluster.get_or_insert_default();
+    // The endpoint is asked for only then: a user's own server need not wait for it.
     if cluster.server.is_none() {
         cluster.server = Some(format!("https://{}", endpoint(o)?));
     }
@@ -90,6 +94,7 @@ pub(super) fn file(join: &JoinConfiguration) -> Result<Option<File>, Failure> {
     let Some((file, kubeconfig)) = discovery.and_then(|f| Some((f, f.kube_config.as_ref()?))) else {
         return Ok(None);
     };
+    // Completed before by `complete_file`.
     let cluster = kubeconfig.cluster.clone().unwrap_or_default();
     let document = json!({
         "clusters": [{"name": "default", "cluster": of_cluster(&cluster)}],
@@ -124,6 +129,7 @@ fn of_exec(exec: &ExecCredential) -> Value {
         "args": exec.args,
         "env": exec.env,
         "provideClusterInfo": exec.provide_cluster_info == Some(true),
+        // Nobody sits at a machine that boots.
         "interactiveMode": "Never",
     })
 }

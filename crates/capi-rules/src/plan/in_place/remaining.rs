@@ -20,6 +20,7 @@ pub fn of_machine(request: &CanUpdateMachineRequest) -> Vec<Uncovered> {
     let (current, desired) = (&request.current, &request.desired);
     let infrastructure = [&current.infrastructure_machine, &desired.infrastructure_machine];
     [
+        // Only spec: labels and annotations follow the owner without an update.
         uncovered("Machine", [&current.machine, &desired.machine].map(|o| compared_machine(o, SPEC))),
         uncovered(
             "KubeadmConfig",
@@ -44,6 +45,7 @@ pub fn of_machine_set(request: &CanUpdateMachineSetRequest) -> Vec<Uncovered> {
             "MachineSet",
             [&current.machine_set, &desired.machine_set].map(|o| compared_machine(o, TEMPLATE_SPEC)),
         ),
+        // A template that comes or goes is no difference that a host could follow.
         both.then(|| uncovered(kind(bootstrap[0]), bootstrap.map(template))).flatten(),
         uncovered(kind(infrastructure[0]), infrastructure.map(template)),
     ]
@@ -61,6 +63,7 @@ pub fn covered(before: &[Uncovered], after: &[Uncovered]) -> Vec<String> {
         };
         objects.iter().flat_map(of).collect()
     };
+    // By path, as the values in between say nothing about who covers a field.
     let left = names(after);
     names(before).into_iter().filter(|field| !left.contains(field)).collect()
 }
@@ -70,6 +73,7 @@ fn compared_machine(object: &Value, scope: &[&str]) -> Value {
     let spec = object.pointer(&pointer(scope)).unwrap_or(&Value::Null);
     let fields: Map<String, Value> = COMPARED
         .iter()
+        // Go's types cannot tell the two apart.
         .filter(|name| !spec[**name].is_null() && spec[**name] != "")
         .map(|name| ((*name).to_owned(), spec[*name].clone()))
         .collect();

@@ -35,6 +35,7 @@ pub struct Observed {
 
 /// The status of a MachineSet that is not paused. `observedGeneration` is the caller's to set.
 pub fn status(observed: &Observed, now: Timestamp) -> MachineSetStatus {
+    // The old one is the base, so that what is not computed here is kept.
     let mut status = observed.set.status.clone().unwrap_or_default();
     status.selector = Some(selector::to_text(&observed.set.spec.selector));
     let mut draft = Draft::new(std::mem::take(&mut status.conditions), observed.set.metadata.generation, now);
@@ -102,6 +103,7 @@ fn waiting_for_replicas(type_: &str) -> NewCondition<'_> {
 fn scaling_up(observed: &Observed, current: i32) -> NewCondition<'static> {
     let Some(desired) = desired(&observed.set) else { return waiting_for_replicas("ScalingUp") };
     let missing = missing_text(&observed.missing_templates);
+    // Told before it happens: a missing template is no fault until a Machine has to be made.
     if current >= desired {
         let would_be_blocked = !missing.is_empty() && !is_deleting(&observed.set);
         let message = if would_be_blocked {

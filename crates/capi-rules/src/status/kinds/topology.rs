@@ -90,6 +90,7 @@ pub fn reconciled(o: &ObservedTopology) -> Condition {
         o.cluster.spec.paused == Some(true),
         annotation_of(&o.cluster, annotation::PAUSED).is_some(),
     );
+    // Upstream's order of cases: the first that applies hides all others.
     if pause.status == "True" {
         return no("Paused", pause.message);
     }
@@ -170,6 +171,7 @@ fn upgrade_message(o: &ObservedTopology) -> String {
         lines.push(format!("{kind} pending upgrade to version {}", plan.join(", ")));
     }
     let pools_annotation = "topology.cluster.x-k8s.io/defer-upgrade";
+    // Upstream's two texts name the annotation differently.
     lines.extend(workers_lines("MachineDeployment", &o.machine_deployments, version, "defer-upgrade"));
     lines.extend(workers_lines("MachinePool", &o.machine_pools, version, pools_annotation));
     lines.join("\n  * ")
@@ -182,6 +184,7 @@ fn workers_lines(kind: &str, workers: &Workers, version: &str, defer: &str) -> V
         let names = names(kind, &upgrading);
         lines.push(format!("{names} upgrading to version {version}{}", still_pending(&plan, version)));
     }
+    // Without a plan there is no version that could be named.
     if !pending.is_empty() && !plan.is_empty() {
         lines.push(format!("{} pending upgrade to version {}", names(kind, &pending), plan.join(", ")));
     }
@@ -199,6 +202,7 @@ fn workers_lines(kind: &str, workers: &Workers, version: &str, defer: &str) -> V
 }
 
 fn still_pending(plan: &[String], current: &str) -> String {
+    // The version that is under way is named already.
     let rest: Vec<&str> = plan.iter().map(String::as_str).filter(|v| *v != current).collect();
     if rest.is_empty() { String::new() } else { format!(" ({} pending)", rest.join(", ")) }
 }

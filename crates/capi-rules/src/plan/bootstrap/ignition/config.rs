@@ -396,6 +396,7 @@ impl Config {
             .certificate_authorities
             .extend(ignition.security.tls.certificate_authorities);
         let (ours, theirs) = (&mut self.ignition.timeouts, ignition.timeouts);
+        // Of single values that of the other one counts, as in upstream's append.
         ours.response_headers_s = theirs.response_headers_s.or(ours.response_headers_s);
         ours.total_s = theirs.total_s.or(ours.total_s);
         self.networkd.units.extend(networkd.units);
@@ -449,6 +450,7 @@ fn contents<'de, D: Deserializer<'de>>(from: D) -> Result<Contents, D::Error> {
     let Written { remote, inline, local } = Written::deserialize(from)?;
     let refused = <D::Error as serde::de::Error>::custom;
     if !local.is_empty() {
+        // The transpiler reads them from where it runs, which is here the engine's host.
         return Err(refused("local files cannot be read here; use inline or remote"));
     }
     if !inline.is_empty() && !remote.url.is_empty() {
@@ -466,6 +468,7 @@ fn mebibytes<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error
         return Ok(None);
     }
     let refused = |why: &str| <D::Error as serde::de::Error>::custom(format!("size {text:?}: {why}"));
+    // No sign and no fraction: `1.5GiB` has an unknown unit here.
     let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
     let shift = match unit {
@@ -477,6 +480,7 @@ fn mebibytes<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error
         _ => return Err(refused("expected a number and a unit such as MiB")),
     };
     let number: u64 = number.parse().map_err(|_| refused("expected a number and a unit such as MiB"))?;
+    // A size comes from a person's text, and may be any number.
     let bytes = number.checked_mul(1 << shift).ok_or_else(|| refused("it is too large"))?;
     // Ignition 2.3 counts partitions in whole mebibytes.
     if bytes % MEBIBYTE != 0 {
