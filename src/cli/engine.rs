@@ -54,6 +54,7 @@ pub(super) async fn stopped() -> anyhow::Result<Exit> {
         _ = hup.recv() => 1,
     };
     tracing::info!("stopping after signal {number}");
+    // Ending when told to is no failure of a service.
     Ok(Exit::Quit)
 }
 

@@ -157,6 +157,7 @@ async fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
             let namespace = match (&cli.connect.namespace, cli.connect.all_namespaces) {
                 (Some(namespace), _) => namespace.as_str(),
                 (None, true) => "",
+                // Where the components of control planes have their Leases.
                 (None, false) => "kube-system",
             };
             let on = OneShot::open(cli).await?;
@@ -330,6 +331,7 @@ async fn plan(cli: &Cli, args: &PlanArgs) -> anyhow::Result<()> {
 async fn simulate(cli: &Cli, args: &SimulateArgs) -> anyhow::Result<()> {
     let answer = if args.files.is_empty() {
         let on = OneShot::open(cli).await?;
+        // Without what was kept the simulation is less exact, but not wrong.
         let folder = paths::state_dir().ok();
         let kept =
             folder.map(|folder| simulate::remembered(&folder, &on.connection.context)).unwrap_or_default();

@@ -70,6 +70,7 @@ impl Fleet {
         while let Some(last) = chain.last().copied().filter(|last| *last != id) {
             // Owner references may run in circles.
             let above = self.owner_of(last).filter(|above| !chain.contains(above));
+            // What has no owner here hangs directly below the object that is asked about.
             chain.push(above.unwrap_or(id));
         }
         chain.reverse();
@@ -139,8 +140,10 @@ impl Fleet {
         }
         groups.sort_by_key(|group| (group.mark.is_some(), group.weight()));
         let explaining = groups.iter().any(|group| group.rank > Rank::Echo);
+        // What repeats others, or waits its turn, explains nothing beside them.
         groups.retain(|group| group.rank > Rank::Echo || !explaining);
         if !explaining {
+            // Where nothing explains, the first one stands for all.
             groups.truncate(1);
         }
         groups
@@ -271,6 +274,7 @@ impl Group<'_> {
         self.count += other.count;
         self.slow += other.slow;
         self.is_fresh &= other.is_fresh;
+        // One object without a mark is enough: the group is not quiet then.
         self.mark = self.mark.zip(other.mark).map(|(a, b)| if ends(b) < ends(a) { b } else { a });
         self.is_one_text &= self.text == other.text;
         let is_better =

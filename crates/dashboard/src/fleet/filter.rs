@@ -219,6 +219,7 @@ fn expression_of(text: &str) -> Result<Option<Regex>, String> {
     let built = RegexBuilder::new(text).case_insensitive(true).size_limit(EXPRESSION_MAX).build();
     built.map(Some).map_err(|error| {
         let why = error.to_string();
+        // The lines before the last one draw the expression and a mark below it.
         let why = why.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
         format!("`~{text}` is not a regular expression: {why}")
     })
@@ -226,6 +227,7 @@ fn expression_of(text: &str) -> Result<Option<Regex>, String> {
 
 fn requirement_of(part: &str) -> Requirement {
     let (bare, is_wanted) = part.strip_prefix('!').map_or((part, true), |bare| (bare, false));
+    // `!=` first, since it has an `=` in it; `==` is `=`, as in kubectl.
     let (key, value, is_equal) = match (bare.split_once("!="), bare.split_once('=')) {
         (Some((key, value)), _) => (key, Some(value), false),
         (_, Some((key, value))) => (key, Some(value.trim_start_matches('=')), true),
@@ -256,6 +258,7 @@ fn condition_of(type_: &str, rest: &str, typed: &str) -> Result<ConditionTerm, S
         Some(at) => (&rest[..at], age_of(&rest[at..], typed)?),
         None => (rest, None),
     };
+    // A beginning is enough: the word may be half typed.
     let is_meant = |known: &&Status| known.as_str().to_lowercase().starts_with(&status.to_lowercase());
     let status = match status {
         "" => None,

@@ -211,6 +211,7 @@ impl Index {
     /// Something below came or went: now, or, when the fleet was not watched, as late as the row says.
     fn touch(&mut self, row: &Row) {
         let last_s = row.conditions.iter().map(|c| c.since_s).fold(row.created_s, u32::max);
+        // In the first list nothing moves: the object's own dates count.
         let at_s = if self.is_live { self.now_s } else { last_s };
         if let Some(owned) = row.owner.as_ref().and_then(|o| self.owned.get_mut(&(row.source, o.uid))) {
             owned.below_s = owned.below_s.max(at_s);

@@ -81,6 +81,7 @@ pub struct Candidates {
 impl Fleet {
     /// All rows of a kind, of the whole fleet or of one cluster, by name, with what they will be chosen and ordered by.
     pub fn candidates(&self, kind: Kind, cluster: Option<RowId>, query: &Query) -> Candidates {
+        // Only where it is asked for: the causes of each object are searched for it.
         let needs_since = query.sort.by == By::Since || query.filter().needs_since();
         let clusters = cluster.as_ref().map_or_else(|| self.clusters(), std::slice::from_ref);
         let ids: Vec<RowId> = match kind {
@@ -189,6 +190,7 @@ impl Order {
             By::Since => b.since.cmp(&a.since),
             By::Column(_) => self.cell(&a.row).order(self.cell(&b.row)),
         };
+        // Names are not reversed with it: among equals they go the usual way.
         (if self.sort.reverse { first.reverse() } else { first }).then_with(names)
     }
 }

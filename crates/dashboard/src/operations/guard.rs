@@ -119,6 +119,7 @@ impl Guard {
         self.check_writable()?;
         let mut looked = Looked { findings: proposed.rights().await?, diff: Vec::new() };
         looked.findings.extend(proposed.preflight().await?);
+        // What is blocked already needs no trial at the server.
         if !looked.findings.iter().any(Finding::is_blocker) {
             let DryRun { diff, findings } = proposed.dry_run().await?;
             looked.findings.extend(findings);

@@ -112,6 +112,7 @@ impl Journal {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             other => other?,
         };
+        // The first line may be cut, and is left out as one that cannot be read.
         let from = file.metadata()?.len().saturating_sub(READ_BACK_BYTES);
         file.seek(SeekFrom::Start(from))?;
         let mut end = Vec::new();

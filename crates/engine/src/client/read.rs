@@ -87,6 +87,7 @@ pub async fn read_table(
         let mut page: Value = client.request(request).await?;
         let token = page["metadata"]["continue"].as_str().filter(|t| !t.is_empty()).map(str::to_owned);
         match whole.as_mut().and_then(|w| w["rows"].as_array_mut()) {
+            // The columns are the same on every page.
             Some(rows) => rows.append(page["rows"].as_array_mut().unwrap_or(&mut Vec::new())),
             None => whole = Some(page),
         }

@@ -70,6 +70,7 @@ impl WriteError {
 
     /// Somebody else changed it first; reading again and deciding again is the cure.
     pub fn is_conflict(&self) -> bool {
+        // A name that is taken is a 409, too, but reading again would not free it.
         self.status().is_some_and(|s| s.code == 409 && s.reason != "AlreadyExists")
     }
 
@@ -484,6 +485,7 @@ impl Writer {
         mode: Mode,
         counter: impl Fn(&Counts) -> &AtomicU64,
     ) -> Result<T, WriteError> {
+        // Asked for each write: a reconcile may outlast the right that it began with.
         if !self.permitted() {
             return Err(WriteError::NotLeading { what });
         }

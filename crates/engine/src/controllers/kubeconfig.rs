@@ -62,6 +62,7 @@ pub fn client_certificate(
         .map_err(|e| unusable("tls.crt", e.to_string()))?;
     let not_before = validity(&authority.certificate).map_or(now, |(from, _)| from);
     let mut params = CertificateParams::default();
+    // The library's default has a common name of its own.
     params.distinguished_name = rcgen::DistinguishedName::new();
     params.distinguished_name.push(DnType::OrganizationName, "system:masters");
     params.distinguished_name.push(DnType::CommonName, "kubernetes-admin");

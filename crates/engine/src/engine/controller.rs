@@ -123,6 +123,7 @@ impl Trigger {
     /// On every change of objects that `kind` owns (any owner reference of that kind): the owner's key.
     pub fn owned_by<K: Object>(cache: &Cache<K>, group: &'static str, kind: &'static str) -> Self {
         Self::on(cache, move |old, new| {
+            // Both, since an object may go from one owner to another.
             [old, new].into_iter().flatten().flat_map(|object| owners(object, group, kind)).collect()
         })
     }

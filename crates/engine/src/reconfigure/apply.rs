@@ -165,6 +165,7 @@ impl Application<'_> {
                 }
                 (NextMove::Stop(why), _) => return Err(ApplyError::Check(why)),
                 (NextMove::Wait(why), _) => self.wait(why, &mut waiting).await?,
+                // Without a look there is only waiting: these do not occur.
                 (NextMove::Finished | NextMove::Confirm(_) | NextMove::Do(_), None) => {}
             }
         }

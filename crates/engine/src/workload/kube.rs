@@ -169,6 +169,7 @@ impl KubeWorkloads {
 impl Inner {
     fn open(&self, cluster: &ObjectKey) {
         let mut slots = self.slots.lock();
+        // Every change of the Cluster comes here, not only the first one.
         if slots.contains_key(cluster) {
             return;
         }

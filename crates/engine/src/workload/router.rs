@@ -58,6 +58,7 @@ async fn forward(mut source: broadcast::Receiver<Announcement>, changes: broadca
     loop {
         let announcement = match source.recv().await {
             Ok(announcement) => announcement,
+            // What was missed is not known, so that everything counts as changed.
             Err(RecvError::Lagged(_)) => Announcement::Missed,
             Err(RecvError::Closed) => return,
         };

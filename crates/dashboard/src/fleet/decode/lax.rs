@@ -146,6 +146,7 @@ impl<'de, T: Shape> Visitor<'de> for OnlyMap<T> {
     }
 
     fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        // `null` stands for a part that is not there, too.
         Ok(OptionalMap::default())
     }
 

@@ -139,6 +139,7 @@ impl Rules<'_> {
         } else if c.type_.as_ref() == "HealthCheckSucceeded" && c.status == Status::False {
             self.unhealthy(at);
         } else if is_updating && c.type_.as_ref() == "NodeHealthy" {
+            // A kubelet may restart during an update in place.
             self.progress(Basis::Condition(at), Rank::Acting);
         } else if c.status == Status::False || KUBELET_SILENT.contains(&reason) {
             self.fault(Verdict::Degraded, at, SOFT_S);

@@ -83,6 +83,7 @@ impl<K: DeserializeOwned> Page<K> {
         if self.splitter.is_complete {
             return Ok(Piece::End);
         }
+        // Taken for a whole list, it would make all other objects look deleted.
         let error = serde::de::Error::custom("the list ended in the middle");
         Err(kube::Error::SerdeError(error))
     }
@@ -138,6 +139,7 @@ impl Splitter {
             let byte = piece[at];
             match self.lexeme {
                 Lexeme::Escape => self.lexeme = Lexeme::Text,
+                // A list is text for the most part, which one search passes over.
                 Lexeme::Text => match piece[at..].iter().position(|byte| matches!(byte, b'"' | b'\\')) {
                     None => break,
                     Some(further) => {

@@ -175,6 +175,7 @@ pub(super) fn differences(judged: &Judged) -> Vec<DiffLine> {
     let mut lines = Vec::new();
     let is_written =
         |id: &StepId| judged.plan.steps.iter().any(|step| step.id == *id && judged.is_left(step));
+    // A change under way whose documents are all stored has none left to write.
     if judged.items.is_some() && ![StepId::G1, StepId::G2, StepId::G3].iter().any(is_written) {
         return lines;
     }

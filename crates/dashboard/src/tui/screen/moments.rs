@@ -50,6 +50,7 @@ impl Moments {
             return;
         }
         if self.changes.len() == MOMENTS_MAX {
+            // The latest stand first.
             self.changes.pop_back();
         }
         self.changes.push_front(Change { at_s: u32::try_from(now.timestamp()).unwrap_or(0), fields });

@@ -90,6 +90,7 @@ struct Needle {
 
 impl Needle {
     fn new(words: &str) -> Self {
+        // A capital is typed on purpose only.
         let is_exact = words.chars().any(char::is_uppercase);
         Self { letters: words.chars().map(|c| Self::folded(c, is_exact)).collect(), is_exact }
     }

@@ -45,6 +45,7 @@ pub(super) fn triggers(context: &Context) -> Vec<Trigger> {
         }),
         caches.externals.trigger(Reader::KubeadmControlPlane, move |turned| referrers.keys(turned)),
         caches.externals.trigger(Reader::KubeadmControlPlaneHosts, move |turned| match turned.object() {
+            // What changes on one host reaches the control plane through its Machine.
             Some(_) => Vec::new(),
             None => keys_of(&all.list()),
         }),

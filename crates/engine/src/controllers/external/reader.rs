@@ -141,6 +141,7 @@ impl Listeners {
     }
 
     pub(super) fn add(&self, reader: Reader, listener: &Listener) {
+        // Every preparation comes here again with the same listener.
         self.0.readers.lock().entry(reader).or_insert_with(|| Arc::clone(listener));
     }
 

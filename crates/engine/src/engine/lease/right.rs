@@ -202,6 +202,7 @@ async fn turned(right: &mut watch::Receiver<Right>, clock: &Clock) {
 
 async fn flipped(right: &mut watch::Receiver<Right>, had_none: bool) {
     if right.wait_for(|now| (*now == Right::No) != had_none).await.is_err() {
+        // Without its elector a right changes no more.
         std::future::pending::<()>().await;
     }
 }

@@ -574,6 +574,7 @@ pub(in crate::tui::screen) fn bar(
     let full = match want {
         0 => cells,
         _ if done >= want => cells,
+        // The first one that is done shows, however many there are.
         _ => (done * cells / want).clamp(usize::from(done > 0), cells - 1),
     };
     let (filled, left) = (paint.glyphs().bar_done.repeat(full), paint.glyphs().bar_left.repeat(cells - full));
