@@ -448,7 +448,7 @@ async fn act_on(cli: &Cli, args: &ActionArgs) -> anyhow::Result<ExitCode> {
     let action = args.action(clock.now()).map_err(|error| WrongUsage(error.to_string()))?;
     let later = args.at.map(|moment| act::Later { at: moment.seen_from(clock.now()), clock: clock.clone() });
     let connection = connect(&options(&cli.connect)).await?;
-    let target = args.target.within(&connection.namespace);
+    let target = args.target.on(&connection, &connection.namespace).await?;
     let request = Request { target, action, asks_extensions: args.confirm.ask_extensions };
     let executor = executor(connection, clock)?;
     let (mut out, mut answers) = (std::io::stdout(), std::io::stdin().lock());

@@ -67,6 +67,7 @@ mod machine_pools;
 mod mangled;
 mod one_namespace;
 mod oneshot;
+mod other_control_planes;
 mod past;
 mod plan;
 mod reconfigure;

@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 
 use super::exit_code::WrongUsage;
 use super::output::{self, Style};
-use super::target::{TargetError, kind_named};
+use super::target::{NamedKind, TargetError};
 use capi_types::key::{Gvk, ObjectKey, ObjectRef};
 use capstan_dashboard::fleet::watch::redact;
-use capstan_engine::client::catalog::{Catalog, Missing};
+use capstan_engine::client::catalog::Catalog;
 use capstan_engine::client::read::{get_value, list_values, read_table};
 use capstan_engine::client::{self, Connection, explain};
 
@@ -59,15 +59,7 @@ pub struct Resource {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Kinds {
     Kubeconfig,
-    Objects(Vec<Asked>),
-}
-
-/// A kind that is printed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Asked {
-    Known(Gvk),
-    /// Only the server can say what it is.
-    Called(String),
+    Objects(Vec<NamedKind>),
 }
 
 impl FromStr for Resource {
@@ -78,24 +70,10 @@ impl FromStr for Resource {
         let kinds = if kinds == KUBECONFIG {
             Kinds::Kubeconfig
         } else {
-            let words: Vec<&str> = kinds.split(',').collect();
-            if let Some(wrong) = words.iter().find(|word| !is_word(word)) {
-                return Err(kind_named(wrong).err().unwrap_or(TargetError::Shape { typed: text.to_owned() }));
-            }
-            let asked = |word: &&str| match kind_named(word) {
-                Ok(served) => Asked::Known(served.gvk),
-                // Kinds of providers are known to the server alone, by its discovery.
-                Err(_) => Asked::Called((*word).to_owned()),
-            };
-            Kinds::Objects(words.iter().map(asked).collect())
+            Kinds::Objects(kinds.split(',').map(NamedKind::of).collect::<Result<_, _>>()?)
         };
         Ok(Self { kinds, name: name.map(str::to_owned) })
     }
-}
-
-/// Can a kind be called so?
-fn is_word(text: &str) -> bool {
-    !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-'))
 }
 
 /// Narrowest column and space behind the widest cell.
@@ -132,7 +110,7 @@ pub async fn get(
     let catalog = Catalog::new(connection.client.clone());
     let mut queries = Vec::new();
     for kind in kinds {
-        let gvk = served(connection, &catalog, kind).await?;
+        let gvk = kind.served(connection, &catalog).await?;
         if namespace.is_empty() && !names.is_empty() && gvk.namespaced {
             bail!(WrongUsage(
                 "objects are named within a namespace: leave out --all-namespaces, or leave out the names"
@@ -214,21 +192,6 @@ async fn kubeconfig(connection: &Connection, names: &[String], namespace: &str) 
     let document = value.and_then(|bytes| String::from_utf8(bytes.0).ok());
     let document = document.ok_or_else(|| anyhow!("Secret {key} holds no kubeconfig under `value`"))?;
     Ok(Answer { document, remark: None })
-}
-
-/// The kind in the version that the server has.
-async fn served(connection: &Connection, catalog: &Catalog, wanted: &Asked) -> anyhow::Result<Gvk> {
-    // In the version that the server offers: one may have Cluster API as v1beta1 alone.
-    let (found, called) = match wanted {
-        Asked::Known(gvk) => (catalog.resolve(&gvk.group, &gvk.kind).await, &gvk.plural),
-        Asked::Called(word) => (catalog.named(word).await, word),
-    };
-    found.map_err(|missing| match missing {
-        Missing::NotServed(text) => anyhow!("{text}"),
-        Missing::Unreachable(error) => {
-            anyhow!("cannot read {called}: {}", explain(&error, &connection.server))
-        }
-    })
 }
 
 struct Query<'a> {

@@ -87,7 +87,7 @@ impl FromStr for Until {
 /// Waits. An object that does not exist yet is waited for as well, except for its deletion.
 ///
 /// # Errors
-/// An object without a verdict that one is waited for, or a server that does not have the kind or refuses it.
+/// An object without a verdict that one is waited for, or a server that does not have the kind, refuses it or does not answer.
 pub async fn wait(
     connection: &Connection,
     args: &WaitArgs,
@@ -99,7 +99,7 @@ pub async fn wait(
     let TargetArgs(Some(named)) = &args.target else {
         bail!(WrongUsage("what is waited for has no name: expected KIND/NAME".to_owned()))
     };
-    let object = named.within(namespace);
+    let object = named.on(connection, namespace).await?;
     if matches!(until, Until::Verdict(_)) && object.gvk.kind != "Cluster" {
         bail!(WrongUsage(format!("only a cluster has a verdict: wait for a condition of {object} instead")));
     }

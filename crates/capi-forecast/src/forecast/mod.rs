@@ -28,7 +28,7 @@ use capi_rules::observe::dump::Dump;
 use capi_rules::plan::{Blocker, Wait};
 use capi_types::hook::Hook;
 use capi_types::key::ObjectKey;
-use capi_types::names::{CONTROL_PLANE_GROUP, CORE_GROUP};
+use capi_types::names::CORE_GROUP;
 use capstan_base::text::counted;
 use capstan_base::time::{Timestamp, rfc3339};
 
@@ -242,16 +242,10 @@ pub fn forecast_knowing(dump: &Dump, known: &Known, now: Timestamp) -> Forecast 
     Forecast { api_version: API_VERSION, kind: "Plan", at: rfc3339(now), objects, remarks }
 }
 
-/// Kinds that stand for Machines and that have no planner here, with their number. A control plane of another group is one
-/// that a Cluster names.
+/// Kinds that stand for Machines and that have no planner here, with their number.
 fn not_planned(dump: &Dump) -> impl Iterator<Item = String> {
-    let is_named = |group: &str, kind: &str| {
-        let mut named = dump.clusters.values().filter_map(|cluster| cluster.spec.control_plane_ref.as_ref());
-        named.any(|reference| reference.api_group == group && reference.kind == kind)
-    };
-    let others = dump.kinds().filter(move |(group, kind, count)| {
-        let control_plane = (*group == CONTROL_PLANE_GROUP || is_named(group, kind))
-            && !kind.starts_with("KubeadmControlPlane");
+    let others = dump.kinds().filter(|(group, kind, count)| {
+        let control_plane = dump.is_control_plane(group, kind) && !kind.starts_with("KubeadmControlPlane");
         *count > 0 && (control_plane || (*group == CORE_GROUP && *kind == "MachinePool"))
     });
     others.map(|(_, kind, count)| {

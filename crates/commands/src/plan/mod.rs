@@ -17,14 +17,14 @@ use capi_forecast::forecast::in_place::Known;
 use capi_forecast::forecast::{Forecast, KINDS, ObjectPlan, forecast, forecast_knowing};
 use capi_rules::observe::dump::Dump;
 use capi_rules::plan::in_place::Handlers;
-use capi_types::key::ObjectRef;
+use capi_types::key::{ObjectKey, ObjectRef};
 use capstan_base::time::{Clock, Timestamp};
 use capstan_engine::can_update::AtServer;
 use capstan_engine::client::Connection;
 use capstan_engine::client::clusters::{cluster_of, list_clusters};
 
-const TARGET_HELP: &str = "KIND/NAME, or KIND NAME: this Cluster, KubeadmControlPlane, MachineDeployment, MachineSet or Machine, and \
-                           what is below it";
+const TARGET_HELP: &str = "KIND/NAME, or KIND NAME: this Cluster, control plane, MachineDeployment, MachineSet or Machine, and what \
+                           is below it";
 
 #[derive(Clone, Debug, Args)]
 #[command(mut_arg("target", |arg| arg.help(TARGET_HELP)))]
@@ -68,14 +68,15 @@ pub fn from_files(
     now: Timestamp,
     style: Style,
 ) -> anyhow::Result<Answer> {
-    let wanted = wanted(args, namespace.unwrap_or_default())?;
     let (found, mut remarks) = documents::documents(&args.files, &args.workloads)?;
-    let mut forecast = forecast(&Dump::new(found), moment(args, now));
+    let dump = Dump::new(found);
+    let wanted = wanted_among(args, &dump, namespace.unwrap_or_default())?;
+    let mut forecast = forecast(&dump, moment(args, now));
     // Behind the computation: plans look at objects that have no namespace, too.
     forecast.objects.retain(|object| namespace.is_none_or(|ns| ns == object.namespace));
     remarks.append(&mut forecast.remarks);
     forecast.remarks = remarks;
-    answer(forecast, wanted.as_ref(), args.output, style)
+    answer(forecast, (wanted.as_ref(), &dump), args.output, style)
 }
 
 /// Plans what a server holds. `namespace` is empty for all namespaces.
@@ -89,21 +90,25 @@ pub async fn from_server(
     now: Timestamp,
     style: Style,
 ) -> anyhow::Result<Answer> {
-    let wanted = wanted(args, namespace)?;
-    if wanted.is_some() && namespace.is_empty() {
+    if args.target.0.is_some() && namespace.is_empty() {
         bail!(WrongUsage(target::ALL_NAMESPACES.to_owned()));
     }
+    let wanted = match &args.target {
+        TargetArgs(Some(named)) => Some(named.on(connection, namespace).await?),
+        TargetArgs(None) => None,
+    };
     let cluster = match &wanted {
         Some(wanted) => Some(cluster_of(connection, wanted).await?),
         None => None,
     };
     let lists = list_clusters(connection, namespace, cluster.as_deref()).await?;
     let (dump, at) = (Dump::of_lists(lists.kinds), moment(args, now));
+    check_kind(wanted.as_ref(), &dump)?;
     let handlers = args.in_place_handlers.map(HandlersArg::of);
     let known = if args.ask_extensions { ask(connection, handlers, &dump, at).await } else { Known::Nothing };
     let mut forecast = forecast_knowing(&dump, &known, at);
     forecast.remarks.extend(lists.gaps);
-    answer(forecast, wanted.as_ref(), args.output, style)
+    answer(forecast, (wanted.as_ref(), &dump), args.output, style)
 }
 
 /// Asks the registered extensions about whatever the plans of `dump` depend on.
@@ -123,21 +128,35 @@ fn moment(args: &PlanArgs, now: Timestamp) -> Timestamp {
     args.now.map_or(now, |moment| moment.seen_from(now))
 }
 
-fn wanted(args: &PlanArgs, namespace: &str) -> Result<Option<ObjectRef>, WrongUsage> {
+fn wanted_among(args: &PlanArgs, dump: &Dump, namespace: &str) -> Result<Option<ObjectRef>, WrongUsage> {
     let TargetArgs(Some(named)) = &args.target else { return Ok(None) };
-    if !KINDS.contains(&named.kind()) {
-        return Err(WrongUsage(format!(
-            "{} has no plan; kinds with a plan are {}",
-            named.kind(),
-            KINDS.join(", ")
-        )));
+    let kinds = dump.kinds().map(|(group, kind, _)| (group, kind));
+    let wanted = named.among(kinds, namespace).map_err(|error| WrongUsage(error.to_string()))?;
+    check_kind(Some(&wanted), dump)?;
+    Ok(Some(wanted))
+}
+
+/// Of a control plane without rules here what is below it is planned.
+fn check_kind(wanted: Option<&ObjectRef>, dump: &Dump) -> Result<(), WrongUsage> {
+    let Some(ObjectRef { gvk, .. }) = wanted else { return Ok(()) };
+    if KINDS.contains(&gvk.kind.as_str()) || dump.is_control_plane(&gvk.group, &gvk.kind) {
+        return Ok(());
     }
-    Ok(Some(named.within(namespace)))
+    let planned = KINDS.join(", ");
+    Err(WrongUsage(format!("{} has no plan; kinds with a plan are {planned}", gvk.kind)))
+}
+
+fn is_there(dump: &Dump, wanted: &ObjectRef) -> bool {
+    let is_it = |key: &ObjectKey| {
+        key.name == wanted.key.name
+            && (wanted.key.namespace.is_empty() || key.namespace == wanted.key.namespace)
+    };
+    dump.all(&wanted.gvk.group, &wanted.gvk.kind).any(|(key, _)| is_it(key))
 }
 
 fn answer(
     mut forecast: Forecast,
-    wanted: Option<&ObjectRef>,
+    (wanted, dump): (Option<&ObjectRef>, &Dump),
     output: PlanOutputArg,
     style: Style,
 ) -> anyhow::Result<Answer> {
@@ -146,7 +165,9 @@ fn answer(
         forecast.objects.retain(|object| object.id() == *id || object.within.contains(id));
     }
     let is_wanted = |object: &ObjectPlan| id.as_ref().is_none_or(|id| object.id() == *id);
-    if !forecast.objects.iter().any(is_wanted) {
+    let is_unplanned =
+        wanted.is_some_and(|wanted| !KINDS.contains(&wanted.gvk.kind.as_str()) && is_there(dump, wanted));
+    if !is_unplanned && !forecast.objects.iter().any(is_wanted) {
         let what = match wanted {
             Some(wanted) => format!("there is no {} {}: check the name and the namespace (-n)", wanted.gvk.kind, wanted.key.name),
             None => "there is nothing to plan: no Cluster, control plane, MachineDeployment, MachineSet, Machine or MachineHealthCheck".to_owned(),

@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::documents;
 use crate::exit_code::WrongUsage;
 use crate::target::{self, NamedObject};
+use capi_rules::observe::dump::Dump;
 use capi_rules::observe::dump::document::Document;
 use capi_types::key::{ObjectKey, ObjectRef, group_of};
 use capstan_dashboard::actions::tried::{Tried, TriedChange, TriedEdit, short_edit};
@@ -119,10 +120,10 @@ impl FieldArg {
         &self,
         option: &str,
         named: Option<&ObjectRef>,
-        namespace: &str,
+        (dump, namespace): (&Dump, &str),
     ) -> Result<TriedChange, WrongUsage> {
         let origin = format!("{option} {}", self.typed);
-        let own = self.object.as_ref().map(|object| object.within(namespace));
+        let own = self.object.as_ref().map(|object| among(object, dump, namespace)).transpose()?;
         let object = own
             .or_else(|| named.cloned())
             .ok_or_else(|| WrongUsage(format!("{origin}: it is about no object: {EXAMPLE}")))?;
@@ -133,6 +134,15 @@ impl FieldArg {
         let set = || TriedEdit::Set { path: self.path.clone(), value: self.value.clone() };
         Ok(TriedChange { origin, object, edit: short.unwrap_or_else(set) })
     }
+}
+
+/// The object that a person names, among those that were read.
+///
+/// # Errors
+/// None of them is of a kind that is called so.
+pub(super) fn among(named: &NamedObject, dump: &Dump, namespace: &str) -> Result<ObjectRef, WrongUsage> {
+    let kinds = dump.kinds().map(|(group, kind, _)| (group, kind));
+    named.among(kinds, namespace).map_err(|error| WrongUsage(error.to_string()))
 }
 
 /// What is tried in the second forecast.
@@ -167,12 +177,16 @@ impl fmt::Display for BesideArg {
 ///
 /// # Errors
 /// A field that is about no object.
-pub fn beside(args: &[BesideArg], named: Option<&ObjectRef>, namespace: &str) -> Result<Tried, WrongUsage> {
+pub fn beside(
+    args: &[BesideArg],
+    named: Option<&ObjectRef>,
+    place: (&Dump, &str),
+) -> Result<Tried, WrongUsage> {
     let mut tried = Tried::default();
     for arg in args {
         match arg {
             BesideArg::Failing(machine) => tried.failing.push(machine.clone()),
-            BesideArg::Field(field) => tried.changes.push(field.change("--beside", named, namespace)?),
+            BesideArg::Field(field) => tried.changes.push(field.change("--beside", named, place)?),
         }
     }
     Ok(tried)
@@ -191,7 +205,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use capi_rules::observe::dump::Dump;
     use capstan_dashboard::actions::tried::apply;
 
     fn deployment() -> Dump {
@@ -210,7 +223,7 @@ mod tests {
     fn flagged(text: &str) -> Result<Value, String> {
         let mut dump = deployment();
         let field: FieldArg = text.parse()?;
-        let change = field.change("--set", None, "ns").map_err(|error| error.to_string())?;
+        let change = field.change("--set", None, (&deployment(), "ns")).map_err(|error| error.to_string())?;
         apply(&mut dump, &[change]).map_err(|e| e.to_string())?;
         let key = ObjectKey::new("ns", "md");
         Ok(dump.raw("cluster.x-k8s.io", "MachineDeployment", &key).expect("it").clone())
@@ -248,7 +261,7 @@ mod tests {
     fn beside_takes_a_failing_machine_too() {
         let parse = |text: &str| text.parse::<BesideArg>();
         let args = ["md/md:surge=2", "failing=m-1"].map(|text| parse(text).expect(text));
-        let tried = beside(&args, None, "ns").expect("fine");
+        let tried = beside(&args, None, (&deployment(), "ns")).expect("fine");
         assert_eq!((tried.changes.len(), tried.failing.as_slice()), (1, ["m-1".to_owned()].as_slice()));
         assert_eq!(tried.changes[0].origin, "--beside md/md:surge=2");
         assert!(parse("surge").is_err_and(|why| why.starts_with("expected [KIND/NAME:]path=value")));

@@ -66,8 +66,8 @@ pub fn from_files(
         let here = |value: &serde_json::Value| document_namespace(value) == wanted;
         found.retain(|document| document.workload.is_some() || here(&document.value));
     }
-    let wanted = wanted(args, namespace.unwrap_or("default"));
     let read: (Dump, &[Remembered]) = (Dump::new(found), &[]);
+    let wanted = wanted_among(args, &read.0, namespace.unwrap_or("default"))?;
     Prepared::new((args, seed), read, wanted.as_ref(), moment(args, now))?.answer(remarks, style)
 }
 
@@ -113,10 +113,14 @@ pub async fn from_server(
     (now, remembered): (Timestamp, &[Remembered]),
     style: Style,
 ) -> anyhow::Result<SimulationAnswer> {
-    let (seed, wanted) = (args.order_seed()?, wanted(args, namespace));
-    if wanted.is_some() && namespace.is_empty() {
+    let seed = args.order_seed()?;
+    if args.target.0.is_some() && namespace.is_empty() {
         bail!(WrongUsage(target::ALL_NAMESPACES.to_owned()));
     }
+    let wanted = match &args.target.0 {
+        Some(named) => Some(named.on(connection, namespace).await?),
+        None => None,
+    };
     let cluster = match &wanted {
         Some(wanted) => Some(cluster_of(connection, wanted).await?),
         None => None,
@@ -185,7 +189,7 @@ impl<'a> Prepared<'a> {
         let namespace = wanted.map_or("default", |wanted| wanted.key.namespace.as_str());
         let mut changes = change::from_files(&args.changes, wanted, namespace)?;
         for set in &args.sets {
-            changes.push(set.change("--set", wanted, namespace)?);
+            changes.push(set.change("--set", wanted, (&dump, namespace))?);
         }
         tried::apply(&mut dump, &changes)?;
         let cluster = match wanted {
@@ -270,7 +274,7 @@ impl Asked<'_> {
         }
         let remarks = simulation.remarks.clone();
         if !args.beside.is_empty() {
-            let tried = change::beside(&args.beside, wanted, namespace)?;
+            let tried = change::beside(&args.beside, wanted, (dump, namespace))?;
             let document = beside::document(self, simulation, &tried)?;
             return Ok(SimulationAnswer { document, remarks });
         }
@@ -321,8 +325,8 @@ fn moment(args: &SimulateArgs, now: Timestamp) -> Timestamp {
     args.now.map_or(now, |moment| moment.seen_from(now))
 }
 
-fn wanted(args: &SimulateArgs, namespace: &str) -> Option<ObjectRef> {
-    args.target.0.as_ref().map(|named| named.within(namespace))
+fn wanted_among(args: &SimulateArgs, dump: &Dump, namespace: &str) -> Result<Option<ObjectRef>, WrongUsage> {
+    args.target.0.as_ref().map(|named| change::among(named, dump, namespace)).transpose()
 }
 
 /// By the name that the object has for it, else by the Cluster that refers to the object.

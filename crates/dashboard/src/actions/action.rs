@@ -50,6 +50,8 @@ pub struct ActionInfo {
     pub argument: Argument,
     /// The kinds that take the action.
     pub takers: &'static [&'static str],
+    /// Control planes of other kinds take it, too.
+    pub other_control_planes: bool,
     /// The verb that the access review names.
     pub access_verb: &'static str,
 }
@@ -117,6 +119,7 @@ table! {
         help: "Set the number of replicas.",
         argument: Argument::Replicas(|replicas| Action::Scale { replicas }),
         takers: &["KubeadmControlPlane", "MachineDeployment", "MachineSet", "MachinePool"],
+        other_control_planes: true,
         access_verb: "patch",
     }
     Action::Restart => RESTART {
@@ -125,6 +128,7 @@ table! {
         help: "Replace all its Machines, one after another, from now.",
         argument: Argument::None(Action::Restart),
         takers: ROLLING,
+        other_control_planes: true,
         access_verb: "patch",
     }
     Action::RolloutAfter { .. } => ROLLOUT_AFTER {
@@ -133,6 +137,7 @@ table! {
         help: "Replace all its Machines from a moment on: 2026-11-20T22:00:00Z or +2h.",
         argument: Argument::Moment(|at| Action::RolloutAfter { at }),
         takers: ROLLING,
+        other_control_planes: true,
         access_verb: "patch",
     }
     Action::ClearSchedule => ROLLOUT_CLEAR {
@@ -141,6 +146,7 @@ table! {
         help: "Take a scheduled rollout away; `rollout after clear` is the same.",
         argument: Argument::None(Action::ClearSchedule),
         takers: ROLLING,
+        other_control_planes: true,
         access_verb: "patch",
     }
     Action::SetVersion { .. } => SET_VERSION {
@@ -149,6 +155,7 @@ table! {
         help: "Upgrade to a Kubernetes version.",
         argument: Argument::Version(|version| Action::SetVersion { version }),
         takers: &["Cluster", "KubeadmControlPlane", "MachineDeployment", "MachinePool"],
+        other_control_planes: true,
         access_verb: "patch",
     }
     Action::UpdateInPlace(_) => UPDATE_IN_PLACE {
@@ -157,6 +164,7 @@ table! {
         help: "Change its Machines where they stand, if extensions can; or nothing.",
         argument: Argument::Change(Action::UpdateInPlace),
         takers: ROLLING,
+        other_control_planes: false,
         access_verb: "patch",
     }
     Action::Pause => PAUSE {
@@ -165,6 +173,7 @@ table! {
         help: "Stop its controllers from changing it.",
         argument: Argument::None(Action::Pause),
         takers: PAUSABLE,
+        other_control_planes: true,
         access_verb: "patch",
     }
     Action::Resume => RESUME {
@@ -173,6 +182,7 @@ table! {
         help: "Let its controllers change it again.",
         argument: Argument::None(Action::Resume),
         takers: PAUSABLE,
+        other_control_planes: true,
         access_verb: "patch",
     }
     Action::Undo => UNDO {
@@ -181,6 +191,7 @@ table! {
         help: "Put back what the last action from here changed on it.",
         argument: Argument::None(Action::Undo),
         takers: PAUSABLE,
+        other_control_planes: true,
         access_verb: "patch",
     }
     Action::Remediate => REMEDIATE {
@@ -189,6 +200,7 @@ table! {
         help: "Have a Machine replaced as if its health check had failed.",
         argument: Argument::None(Action::Remediate),
         takers: &["Machine"],
+        other_control_planes: false,
         access_verb: "patch",
     }
     Action::Delete => DELETE {
@@ -197,6 +209,7 @@ table! {
         help: "Delete a Machine; its owner replaces it.",
         argument: Argument::None(Action::Delete),
         takers: &["Machine"],
+        other_control_planes: false,
         access_verb: "delete",
     }
 }
@@ -276,15 +289,21 @@ impl ActionInfo {
     ///
     /// # Errors
     /// [`ActionError::NotApplicable`], with the kinds that do.
-    pub fn check_kind(&self, kind: &str) -> Result<(), ActionError> {
-        if self.takers.contains(&kind) {
+    pub fn check_kind(&self, kind: &str, is_control_plane: bool) -> Result<(), ActionError> {
+        if self.takers.contains(&kind) || (self.other_control_planes && is_control_plane) {
             return Ok(());
         }
-        let takers = match self.takers {
+        Err(ActionError::NotApplicable { kind: kind.to_owned(), action: self.name, takers: self.takers() })
+    }
+
+    /// All that take it, such as `Machine and any other control plane`.
+    pub fn takers(&self) -> String {
+        let other = self.other_control_planes.then_some("any other control plane");
+        let all: Vec<&str> = self.takers.iter().copied().chain(other).collect();
+        match all.as_slice() {
             [first @ .., last] if !first.is_empty() => format!("{} and {last}", first.join(", ")),
             all => all.concat(),
-        };
-        Err(ActionError::NotApplicable { kind: kind.to_owned(), action: self.name, takers })
+        }
     }
 }
 
@@ -395,47 +414,46 @@ mod tests {
     /// Every kind that an action is taken by or refused to: `x` takes it.
     #[test]
     fn every_kind_takes_an_action_or_is_refused_with_those_that_do() {
-        const KINDS: [&str; 7] = [
-            "Cluster",
-            "KubeadmControlPlane",
-            "MachineDeployment",
-            "MachineSet",
-            "MachinePool",
-            "Machine",
-            "ConfigMap",
+        const KINDS: [(&str, bool); 8] = [
+            ("Cluster", false),
+            ("KubeadmControlPlane", true),
+            ("MachineDeployment", false),
+            ("MachineSet", false),
+            ("MachinePool", false),
+            ("Machine", false),
+            ("RKE2ControlPlane", true),
+            ("ConfigMap", false),
         ];
+        let rolling = "KubeadmControlPlane, MachineDeployment and any other control plane";
+        let all = "Cluster, KubeadmControlPlane, MachineDeployment, MachineSet, MachinePool, Machine and any other control plane";
         let rows = [
-            ("scale", ".xxxx..", "KubeadmControlPlane, MachineDeployment, MachineSet and MachinePool"),
-            ("rollout restart", ".xx....", "KubeadmControlPlane and MachineDeployment"),
-            ("rollout after", ".xx....", "KubeadmControlPlane and MachineDeployment"),
-            ("rollout clear", ".xx....", "KubeadmControlPlane and MachineDeployment"),
-            ("set-version", "xxx.x..", "Cluster, KubeadmControlPlane, MachineDeployment and MachinePool"),
-            ("update-in-place", ".xx....", "KubeadmControlPlane and MachineDeployment"),
             (
-                "pause",
-                "xxxxxx.",
-                "Cluster, KubeadmControlPlane, MachineDeployment, MachineSet, MachinePool and Machine",
+                "scale",
+                ".xxxx.x.",
+                "KubeadmControlPlane, MachineDeployment, MachineSet, MachinePool and any other control plane",
             ),
+            ("rollout restart", ".xx...x.", rolling),
+            ("rollout after", ".xx...x.", rolling),
+            ("rollout clear", ".xx...x.", rolling),
             (
-                "resume",
-                "xxxxxx.",
-                "Cluster, KubeadmControlPlane, MachineDeployment, MachineSet, MachinePool and Machine",
+                "set-version",
+                "xxx.x.x.",
+                "Cluster, KubeadmControlPlane, MachineDeployment, MachinePool and any other control plane",
             ),
-            (
-                "undo",
-                "xxxxxx.",
-                "Cluster, KubeadmControlPlane, MachineDeployment, MachineSet, MachinePool and Machine",
-            ),
-            ("remediate", ".....x.", "Machine"),
-            ("delete", ".....x.", "Machine"),
+            ("update-in-place", ".xx.....", "KubeadmControlPlane and MachineDeployment"),
+            ("pause", "xxxxxxx.", all),
+            ("resume", "xxxxxxx.", all),
+            ("undo", "xxxxxxx.", all),
+            ("remediate", ".....x..", "Machine"),
+            ("delete", ".....x..", "Machine"),
         ];
         assert_eq!(
             rows.map(|(name, ..)| name).as_slice(),
             ACTIONS.iter().map(|i| i.name).collect::<Vec<_>>()
         );
         for (info, (name, taken, takers)) in ACTIONS.iter().zip(rows) {
-            for (kind, mark) in KINDS.into_iter().zip(taken.chars()) {
-                let found = info.check_kind(kind).map_err(|error| error.to_string());
+            for ((kind, is_control_plane), mark) in KINDS.into_iter().zip(taken.chars()) {
+                let found = info.check_kind(kind, is_control_plane).map_err(|error| error.to_string());
                 let refusal = format!("{kind} does not take `{name}`; it works on {takers}");
                 assert_eq!(found, if mark == 'x' { Ok(()) } else { Err(refusal) }, "{name} {kind}");
             }

@@ -7,22 +7,26 @@ use serde_json::{Value, json};
 use super::ActionError;
 
 /// What lies elsewhere in another version. Paths are JSON pointers.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fields {
     version: &'static str,
-    /// Of a KubeadmControlPlane and of a MachineDeployment.
-    pub rollout_after: &'static str,
+    /// Of a control plane and of a MachineDeployment. `Err`: there is none, in a sentence.
+    rollout_after: Result<&'static str, String>,
     /// Releases of Cluster API that serve the version have updates in place.
     has_updates_in_place: bool,
 }
 
 /// Every version that is written, the newest first.
 const VERSIONS: [Fields; 2] = [
-    Fields { version: "v1beta2", rollout_after: "/spec/rollout/after", has_updates_in_place: true },
-    Fields { version: "v1beta1", rollout_after: "/spec/rolloutAfter", has_updates_in_place: false },
+    Fields { version: "v1beta2", rollout_after: Ok("/spec/rollout/after"), has_updates_in_place: true },
+    Fields { version: "v1beta1", rollout_after: Ok("/spec/rolloutAfter"), has_updates_in_place: false },
 ];
 
-/// The same in every version.
+/// Where control planes keep the moment after which every Machine is replaced, the newest first.
+/// Source: cluster-api-k3s `controlplane/api/v1beta2` (`KThreesControlPlaneSpec.UpgradeAfter`), v0.3.0, for the last one.
+pub const ROLLOUT_AFTER: [&str; 3] = ["/spec/rollout/after", "/spec/rolloutAfter", "/spec/upgradeAfter"];
+
+/// The same in every version, and of control planes by their contract.
 pub const REPLICAS: &str = "/spec/replicas";
 /// Of a Cluster and of a MachineDeployment.
 pub const PAUSED: &str = "/spec/paused";
@@ -31,8 +35,8 @@ pub const PAUSED: &str = "/spec/paused";
 pub fn kubernetes_version(kind: &str) -> &'static str {
     match kind {
         "Cluster" => "/spec/topology/version",
-        "KubeadmControlPlane" => "/spec/version",
-        _ => "/spec/template/spec/version",
+        "MachineDeployment" | "MachineSet" | "MachinePool" => "/spec/template/spec/version",
+        _ => "/spec/version",
     }
 }
 
@@ -41,14 +45,25 @@ impl Fields {
     ///
     /// # Errors
     /// `Refused`: the version is not in the table.
-    pub fn of(object: &Value) -> Result<&'static Self, ActionError> {
+    pub fn of(object: &Value) -> Result<Self, ActionError> {
         let api_version = object["apiVersion"].as_str().unwrap_or_default();
         let version = api_version.rsplit('/').next().unwrap_or_default();
         let known = VERSIONS.each_ref().map(|fields| fields.version).join(" and ");
         let kind = object["kind"].as_str().unwrap_or_default();
-        VERSIONS.iter().find(|fields| fields.version == version).ok_or_else(|| {
+        VERSIONS.into_iter().find(|fields| fields.version == version).ok_or_else(|| {
             ActionError::Refused(format!("the server offers {kind} only as {version}; actions know {known}"))
         })
+    }
+
+    /// Those of a control plane that has no types here, whose versions have nothing to do with those of Cluster API.
+    pub fn of_control_plane(rollout_after: Result<&'static str, String>) -> Self {
+        Self { version: "", rollout_after, has_updates_in_place: false }
+    }
+
+    /// # Errors
+    /// `Refused`: the kind has no such field.
+    pub fn rollout_after(&self) -> Result<&'static str, ActionError> {
+        self.rollout_after.clone().map_err(ActionError::Refused)
     }
 
     /// # Errors
@@ -114,8 +129,14 @@ mod tests {
     fn a_version_that_is_not_in_the_table_is_refused() {
         let of =
             |api_version: &str| Fields::of(&json!({"apiVersion": api_version, "kind": "MachineDeployment"}));
-        assert_eq!(of("cluster.x-k8s.io/v1beta1").map(|f| f.rollout_after).ok(), Some("/spec/rolloutAfter"));
-        assert_eq!(of("cluster.x-k8s.io/v1beta2").map(|f| f.rollout_after).ok(), Some("/spec/rollout/after"));
+        assert_eq!(
+            of("cluster.x-k8s.io/v1beta1").and_then(|f| f.rollout_after()).ok(),
+            Some("/spec/rolloutAfter")
+        );
+        assert_eq!(
+            of("cluster.x-k8s.io/v1beta2").and_then(|f| f.rollout_after()).ok(),
+            Some("/spec/rollout/after")
+        );
         let refused = of("cluster.x-k8s.io/v1alpha4").expect_err("refused").to_string();
         let text = "the server offers MachineDeployment only as v1alpha4; actions know v1beta2 and v1beta1";
         assert_eq!(refused, text);

@@ -6,6 +6,7 @@ pub mod action;
 mod aside;
 pub mod authors;
 mod confirmed;
+mod control_plane;
 pub mod edit;
 pub mod executor;
 mod fields;

@@ -220,6 +220,9 @@ fn replacement_of_machine(action: &Action, related: &Related) -> Option<Finding>
         Some(("KubeadmControlPlane", name)) => format!(
             "KubeadmControlPlane {name} replaces it once it is gone: etcd member and leadership are moved first"
         ),
+        Some((kind, name)) if related.is_control_plane_machine() => {
+            format!("{kind} {name} replaces it once it is gone, by the rules of its provider")
+        }
         Some((kind, name)) => format!(
             "{kind} {name} replaces it once it is gone; to scale down instead, annotate it with {} and lower the replicas",
             annotation::DELETE_MACHINE

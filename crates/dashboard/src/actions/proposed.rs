@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use super::confirmed::ConfirmedAction;
+use super::control_plane::{is_control_plane, is_typed, rollout_after};
 use super::edit::{Edit, edit, inverse, nothing, summary, undo};
 use super::fields::{Fields, lost};
 use super::in_place::TemplatePart;
@@ -49,7 +50,10 @@ impl Proposed for ProposedAction<'_> {
     type Error = ActionError;
 
     async fn rights(&mut self) -> Result<Vec<Finding>, ActionError> {
-        self.request.action.info().check_kind(&self.request.target.gvk.kind)?;
+        let gvk = &self.request.target.gvk;
+        if is_typed(gvk) {
+            self.request.action.info().check_kind(&gvk.kind, false)?;
+        }
         self.request = self.served().await?;
         self.check_access().await?;
         Ok(Vec::new())
@@ -146,6 +150,23 @@ impl<'a> ProposedAction<'a> {
         Related::among(object, &around)
     }
 
+    /// Where the object keeps what actions change. A kind without types here must be that of a control plane.
+    async fn fields(&self, object: &Value) -> Result<Fields, ActionError> {
+        let Request { action, target: ObjectRef { gvk, .. }, .. } = &self.request;
+        let connection = &self.executor.connection;
+        if is_typed(gvk) {
+            action.info().check_kind(&text_at(object, "/kind"), false)?;
+            return Fields::of(object);
+        }
+        let is_control_plane = is_control_plane(connection, object).await;
+        let is_control_plane = is_control_plane.map_err(|why| server(&self.request, why))?;
+        action.info().check_kind(&gvk.kind, is_control_plane)?;
+        let begins_rollout =
+            matches!(action, Action::Restart | Action::RolloutAfter { .. } | Action::ClearSchedule);
+        let moment = if begins_rollout { rollout_after(connection, gvk).await } else { Err(String::new()) };
+        Ok(Fields::of_control_plane(moment))
+    }
+
     /// The templates that `object` refers to, as far as they are edited.
     async fn templates(
         &self,
@@ -186,17 +207,15 @@ impl<'a> ProposedAction<'a> {
 
     async fn change(&self, object: &Value) -> Result<Edit, ActionError> {
         let (action, guard) = (&self.request.action, &self.executor.guard);
+        let fields = self.fields(object).await?;
         if let Action::UpdateInPlace(change) = action {
-            let kind = text_at(object, "/kind");
-            action.info().check_kind(&kind)?;
-            Fields::of(object)?.check_updates_in_place()?;
+            fields.check_updates_in_place()?;
             let templates = self.templates(object, change.edited_parts()).await?;
-            return change.edit(&kind, object, &templates);
+            return change.edit(&text_at(object, "/kind"), object, &templates);
         }
         if *action != Action::Undo {
-            return edit(action, object, guard.clock.now());
+            return edit(action, object, &fields, guard.clock.now());
         }
-        action.info().check_kind(&text_at(object, "/kind"))?;
         let last =
             guard.journal.last_done(&self.executor.connection.server, &text_at(object, "/metadata/uid"));
         let last = last.map_err(|source| Refusal::Journal {

@@ -30,7 +30,7 @@ pub(super) fn findings(action: &Action, related: &Related, now: Timestamp) -> Ve
 
 /// Does the action take a member of a stacked etcd, or several?
 pub(super) fn takes_member(action: &Action, related: &Related) -> bool {
-    let is_control_plane = related.kind() == CONTROL_PLANE && matches!(action, Action::Scale { .. });
+    let is_control_plane = related.is_control_plane() && matches!(action, Action::Scale { .. });
     (removes_host(action, related) || is_control_plane) && etcd_of(related) == Etcd::Stacked
 }
 
@@ -44,6 +44,7 @@ fn removes_host(action: &Action, related: &Related) -> bool {
 enum Etcd {
     /// On its Machines.
     Stacked,
+    /// Not on its Machines, or there are none.
     External,
     /// A control plane of this kind does not say how members are.
     NotKnown(String),
@@ -58,7 +59,16 @@ fn etcd_of(related: &Related) -> Etcd {
         return if external.is_null() { Etcd::Stacked } else { Etcd::External };
     }
     let says = |machine: &&Value| condition(machine, "EtcdMemberHealthy").is_some();
-    let is_said = related.control_plane_machines().is_some_and(|machines| machines.iter().any(says));
+    let machines = related.control_plane_machines();
+    let is_said = machines.as_ref().is_some_and(|machines| machines.iter().any(says));
+    if related.is_control_plane() {
+        let has_none = machines.is_some_and(|machines| machines.is_empty());
+        return match (is_said, has_none) {
+            (true, _) => Etcd::Stacked,
+            (false, true) => Etcd::External,
+            (false, false) => Etcd::NotKnown(related.kind().to_owned()),
+        };
+    }
     match related.owner() {
         Some((kind, _)) if kind != CONTROL_PLANE && !is_said => Etcd::NotKnown(kind.to_owned()),
         _ => Etcd::Stacked,
@@ -216,11 +226,9 @@ fn concerns_every_host(action: &Action, related: &Related) -> bool {
         action,
         Action::Restart | Action::RolloutAfter { .. } | Action::SetVersion { .. } | Action::UpdateInPlace(_)
     );
-    match related.kind() {
-        CONTROL_PLANE => is_rollout || lowered(action, related).is_some(),
-        "Cluster" => is_rollout,
-        _ => false,
-    }
+    let is_control_plane = related.is_control_plane();
+    (is_rollout && (is_control_plane || related.kind() == "Cluster"))
+        || (is_control_plane && lowered(action, related).is_some())
 }
 
 /// Replicas now and afterwards, of a scale down.
@@ -250,12 +258,7 @@ fn quorum_after_removal(action: &Action, related: &Related) -> Option<Finding> {
     match etcd_of(related) {
         Etcd::Stacked => {}
         Etcd::External => return None,
-        Etcd::NotKnown(kind) => {
-            let text = format!(
-                "{kind} does not say how the members of its etcd are, so whether quorum is kept is not known: look there first"
-            );
-            return finding(Severity::Warning, "etcd-not-known", text);
-        }
+        Etcd::NotKnown(kind) => return etcd_not_known(&kind),
     }
     let machines = related.control_plane_machines()?;
     let own = name(&related.object);
@@ -285,6 +288,13 @@ fn quorum_after_removal(action: &Action, related: &Related) -> Option<Finding> {
     }
 }
 
+fn etcd_not_known(kind: &str) -> Option<Finding> {
+    let text = format!(
+        "{kind} does not say how the members of its etcd are, so whether quorum is kept is not known: look there first"
+    );
+    finding(Severity::Warning, "etcd-not-known", text)
+}
+
 /// What etcd itself leaves without the Machine's member, and what it has now. `None` when it does not answer or has no
 /// such voter.
 fn removal_of_member(related: &Related) -> Option<(&Removal, &str)> {
@@ -299,9 +309,11 @@ fn report(related: &Related) -> Option<&Report> {
 
 /// Its controller chooses which Machines go, so that the worst choice counts.
 fn quorum_after_scaling_down(action: &Action, related: &Related) -> Option<Finding> {
-    let (current, target) = lowered(action, related).filter(|_| related.kind() == CONTROL_PLANE)?;
-    if etcd_of(related) != Etcd::Stacked {
-        return None;
+    let (current, target) = lowered(action, related).filter(|_| related.is_control_plane())?;
+    match etcd_of(related) {
+        Etcd::Stacked => {}
+        Etcd::External => return None,
+        Etcd::NotKnown(kind) => return etcd_not_known(&kind),
     }
     let now = report(related).map(|report| format!("; etcd has {}", report.summary)).unwrap_or_default();
     let count = |n: i64| usize::try_from(n).unwrap_or(0);

@@ -4,7 +4,8 @@
 use serde_json::Value;
 
 use capi_rules::etcd::report::Report;
-use capi_types::names::label;
+use capi_types::key::group_of;
+use capi_types::names::{CONTROL_PLANE_GROUP, label};
 use capstan_engine::client::clusters::{Lists, cluster_named_by};
 
 /// An object and those around it. `None` means that it could not be read or does not exist.
@@ -54,6 +55,11 @@ impl Related {
         self.object["kind"].as_str().unwrap_or_default()
     }
 
+    /// Is the object itself a control plane, of whatever kind?
+    pub(super) fn is_control_plane(&self) -> bool {
+        is_control_plane_of(self.cluster.as_ref(), &self.object)
+    }
+
     pub(super) fn control_plane_machines(&self) -> Option<Vec<&Value>> {
         let machines = self.machines.as_ref()?;
         Some(machines.iter().filter(|m| !m["metadata"]["labels"][label::CONTROL_PLANE].is_null()).collect())
@@ -61,7 +67,7 @@ impl Related {
 
     /// The Machines that a rollout of the object replaces.
     pub(super) fn own_machines(&self) -> Option<Vec<&Value>> {
-        if self.kind() == "KubeadmControlPlane" {
+        if self.is_control_plane() {
             return self.control_plane_machines();
         }
         let (machines, name) = (self.machines.as_ref()?, &self.object["metadata"]["name"]);
@@ -76,6 +82,22 @@ impl Related {
     pub(super) fn owner(&self) -> Option<(&str, &str)> {
         controller_of(&self.object)
     }
+}
+
+/// Is `object` a control plane? Of another group it is one where its `cluster` names it.
+pub(super) fn is_control_plane_of(cluster: Option<&Value>, object: &Value) -> bool {
+    let group = |api_version: &Value| group_of(api_version.as_str().unwrap_or_default()).to_owned();
+    let (kind, own_group) = (object["kind"].as_str().unwrap_or_default(), group(&object["apiVersion"]));
+    let is_of_group = own_group == CONTROL_PLANE_GROUP && !kind.ends_with("Template");
+    is_of_group
+        || kind == "KubeadmControlPlane"
+        || cluster.is_some_and(|cluster| {
+            let named = &cluster["spec"]["controlPlaneRef"];
+            let named_group = named["apiGroup"].as_str().map(str::to_owned);
+            named["kind"] == kind
+                && named["name"] == object["metadata"]["name"]
+                && named_group.unwrap_or_else(|| group(&named["apiVersion"])) == own_group
+        })
 }
 
 fn of_kind<'a>(lists: &'a Lists, kind: &str) -> Option<&'a [Value]> {

@@ -29,7 +29,7 @@ pub fn risk(action: &Action, related: &Related) -> Risk {
         return Risk::High;
     }
     let control_plane =
-        matches!(related.kind(), "KubeadmControlPlane" | "Cluster") || related.is_control_plane_machine();
+        related.kind() == "Cluster" || related.is_control_plane() || related.is_control_plane_machine();
     let current = related.object["spec"]["replicas"].as_i64().unwrap_or(1);
     match action {
         Action::Pause | Action::Resume if related.kind() == "Cluster" => Risk::Medium,
@@ -64,7 +64,16 @@ mod tests {
     #[test]
     fn the_risk_is_in_proportion_to_what_can_break() {
         let md = Related::alone(json!({"kind": "MachineDeployment", "spec": {"replicas": 3}}));
-        let cp = Related::alone(json!({"kind": "KubeadmControlPlane", "spec": {"replicas": 3}}));
+        let group = "controlplane.cluster.x-k8s.io/v1beta2";
+        let cp = Related::alone(
+            json!({"apiVersion": group, "kind": "KubeadmControlPlane", "spec": {"replicas": 3}}),
+        );
+        let named = json!({"apiVersion": "rke.cattle.io/v1", "kind": "RKEControlPlane", "name": "c"});
+        let rke = Related {
+            cluster: Some(json!({"kind": "Cluster", "spec": {"controlPlaneRef": named}})),
+            ..Related::alone(json!({"apiVersion": "rke.cattle.io/v1", "kind": "RKEControlPlane",
+                "metadata": {"name": "c"}, "spec": {"replicas": 3}}))
+        };
         let marked = json!({"kind": "Cluster", "metadata": {"labels": {label::PROTECTED: "true"}}});
         let protected = Related { cluster: Some(marked), ..md.clone() };
         let machine = |labels: serde_json::Value| {
@@ -76,6 +85,8 @@ mod tests {
             (Action::Scale { replicas: 0 }, &md, Risk::High),
             (Action::Scale { replicas: 5 }, &cp, Risk::Medium),
             (Action::Scale { replicas: 1 }, &cp, Risk::High),
+            (Action::Scale { replicas: 1 }, &rke, Risk::High),
+            (Action::Restart, &rke, Risk::High),
             (Action::Restart, &md, Risk::Medium),
             (Action::Restart, &cp, Risk::High),
             (Action::Pause, &cp, Risk::Low),

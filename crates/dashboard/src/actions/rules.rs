@@ -3,6 +3,7 @@
 
 use serde_json::Value;
 
+use super::control_plane::is_typed;
 use super::edit::Edit;
 use crate::operations::{Finding, Severity};
 use capi_rules::admission::Webhooks;
@@ -16,6 +17,10 @@ use k8s_machinery::merge;
 
 /// What the rules say about `edit` of `object`. The objects that a rule looks at are read.
 pub async fn findings(connection: &Connection, gvk: &Gvk, object: &Value, edit: &Edit) -> Vec<Finding> {
+    if !is_typed(gvk) {
+        let text = format!("what a {} takes is its provider's to say: the server asks it", gvk.kind);
+        return vec![finding(Severity::Note, text)];
+    }
     if gvk.version != VERSION {
         let text = format!(
             "the rules of Cluster API were not checked here, the server does it: they are known for {VERSION}, and it offers {}",

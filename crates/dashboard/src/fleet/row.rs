@@ -423,6 +423,11 @@ impl Row {
         self.gvk.kind == kind && self.gvk.group == group
     }
 
+    /// Of whatever group and kind, where a Cluster names it.
+    pub fn is_control_plane(&self) -> bool {
+        self.kind == Kind::ControlPlane
+    }
+
     pub fn is_deleting(&self) -> bool {
         self.deleting_since_s != 0
     }

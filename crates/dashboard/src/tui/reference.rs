@@ -45,7 +45,7 @@ fn on_the_command_line() -> String {
     for info in ACTIONS {
         let argument = info.argument.name().map_or(String::new(), |name| format!(" {name}"));
         let option = info.argument.option().map_or(String::new(), |option| format!("`--{option}{argument}`"));
-        let takers = info.takers.join(", ");
+        let takers = info.takers();
         let _ = writeln!(out, "| `capstan {} KIND/NAME{argument}` | {option} | {takers} |", info.name);
     }
     out

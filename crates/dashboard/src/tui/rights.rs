@@ -17,7 +17,8 @@ pub struct Rights {
 impl Rights {
     /// What to ask so that it is known which actions on `row` are allowed.
     pub fn unknown(&self, row: &Row) -> Vec<Right> {
-        let takers = ACTIONS.iter().filter(|info| info.check_kind(&row.gvk.kind).is_ok());
+        let takers =
+            ACTIONS.iter().filter(|info| info.check_kind(&row.gvk.kind, row.is_control_plane()).is_ok());
         let mut verbs: Vec<&'static str> = takers.map(|info| info.access_verb).collect();
         verbs.sort_unstable();
         verbs.dedup();

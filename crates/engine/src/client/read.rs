@@ -28,6 +28,23 @@ pub async fn get_value(client: &kube::Client, target: &ObjectRef) -> Result<Opti
     }
 }
 
+/// What the server publishes of the fields of a kind, as its OpenAPI schema. `None` where it publishes nothing of the kind.
+///
+/// # Errors
+/// Every error of the server or the connection.
+pub async fn schema_of(client: &kube::Client, gvk: &Gvk) -> Result<Option<Value>, kube::Error> {
+    let path = format!("/openapi/v3/apis/{}", gvk.api_version());
+    let request = http::Request::get(path).body(Vec::new());
+    let request = request.map_err(kube::Error::HttpError)?;
+    let document: Value = client.request(request).await?;
+    let is_it = |schema: &&Value| {
+        let kinds = schema["x-kubernetes-group-version-kind"].as_array();
+        kinds.is_some_and(|all| all.iter().any(|one| one["group"] == gvk.group && one["kind"] == gvk.kind))
+    };
+    let schemas = document["components"]["schemas"].as_object();
+    Ok(schemas.and_then(|all| all.values().find(is_it)).cloned())
+}
+
 /// Every object of a kind in `namespace` (all when empty) that `selector` chooses (all when empty),
 /// read in pages.
 ///

@@ -322,6 +322,13 @@ impl Dump {
         self.raw.iter().map(|((group, kind), objects)| (group.as_str(), kind.as_str(), objects.len()))
     }
 
+    /// Is it a kind of control planes? One of another group is one that a Cluster names.
+    pub fn is_control_plane(&self, group: &str, kind: &str) -> bool {
+        let mut named = self.clusters.values().filter_map(|cluster| cluster.spec.control_plane_ref.as_ref());
+        group == names::CONTROL_PLANE_GROUP
+            || named.any(|reference| reference.api_group == group && reference.kind == kind)
+    }
+
     /// The contract of a kind and the version in which it is read; `None` when its definition is not
     /// here.
     pub fn definition(&self, group: &str, kind: &str) -> Option<&Result<(Contract, String), String>> {

@@ -68,7 +68,8 @@ pub fn refusal(model: &Model, info: &ActionInfo) -> Option<String> {
     if rows.peek().is_none() {
         return Some(NOTHING_SELECTED.to_owned());
     }
-    if let Some(row) = rows.clone().find(|row| info.check_kind(&row.gvk.kind).is_err()) {
+    let takes = |row: &Row| info.check_kind(&row.gvk.kind, row.is_control_plane()).is_ok();
+    if let Some(row) = rows.clone().find(|row| !takes(row)) {
         return Some(format!("a {} does not take `{}`", row.gvk.kind, info.name));
     }
     rows.any(|row| is_without_topology(row) && info.name == SET_VERSION).then(|| VERSION_BELOW.to_owned())
