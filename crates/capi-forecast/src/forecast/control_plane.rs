@@ -39,6 +39,7 @@ pub(super) fn plan(
     now: Timestamp,
 ) -> ObjectPlan {
     let stated = stated_cluster(object);
+    // By the Cluster's own reference as well: a new control plane names no owner yet.
     let cluster = stated.or_else(|| referring_cluster(dump, key)).unwrap_or_default();
     let mut plan = ObjectPlan::new(KIND, key, cluster);
     plan.within.push(format!("Cluster/{cluster}"));
@@ -60,15 +61,18 @@ pub(super) fn plan(
     if let Some(why) = parts.unread(dump) {
         return plan.unknown(&why);
     }
+    // A name by chance would differ with each look at the same objects.
     observed.name_suffix = ahead::placeholder(1);
     plan.has_members = observed.etcd_is_managed();
     plan.assumptions = assumptions(dump, key, &observed);
     parts.assume(dump, &mut plan);
     if dump.left_out(Some(&object.spec.machine_template.spec.infrastructure_ref)) {
+        // Otherwise the first step would be to own what nobody has seen.
         assume_owned(&mut observed);
     }
     let candidates = updates::candidates(&observed, now);
     observed.in_place = known.of("Machine", &key.namespace, &candidates);
+    // A copy from before the decision, which takes `observed` over.
     let updates = Outlook { dump, known, ahead, before: observed.clone() };
     let decision = decide(observed, now);
     let mut plan = fill(plan, &about, &decision, ahead, now);
@@ -122,13 +126,16 @@ impl Outlook<'_> {
             let (way, mut covered, mut reason) = (Way::of(&step.does), Vec::new(), step.reason.clone());
             match answer(machine) {
                 Some(Ok(Verdict::InPlace { covered: by })) if way == Way::InPlace => covered = by.clone(),
+                // Covered, and yet replaced: only the surge does that.
                 Some(Ok(Verdict::InPlace { .. })) => SURGE.clone_into(&mut reason),
                 _ => {}
             }
+            // The run ahead took it for a replacement, which is only one of both.
             let way = if is_candidate && !is_asked { Way::Unknown } else { way };
             MachineUpdate { machine: machine.clone(), way, reason, covered }
         };
         let mut machines: Vec<MachineUpdate> = changes.iter().map(update).collect();
+        // Candidates that the run never came to are named too, or they would seem to stay.
         for name in names.iter().filter(|name| changes.iter().all(|(known, _)| known != *name)) {
             let reason = match answer(name) {
                 Some(Err(why)) => why.clone(),
@@ -164,6 +171,7 @@ impl Outlook<'_> {
         let next = plan.next.iter().take_while(|step| is_common(step)).count();
         let is_all = next == plan.next.len();
         let then = if is_all { plan.then.iter().take_while(|step| is_common(step)).count() } else { 0 };
+        // Both ways are the same steps: nothing is open.
         if is_all && then == plan.then.len() {
             return;
         }
@@ -237,6 +245,7 @@ fn held(blocker: &Blocker, about: &About<'_>, now: Timestamp) -> Held {
         created.is_some_and(|created| now - created < COMES_UP_WITHIN)
     };
     let mut held = Held::of(blocker, |e| about.seen(e));
+    // Every Machine must be new: an old one that lacks something will not get it by waiting.
     held.on_its_way |= blocker.wait == Wait::Machine && blocker.evidence.iter().all(is_new);
     held
 }
@@ -252,6 +261,7 @@ fn fill(
     plan.blockers = decision.plan.blockers.iter().map(|b| held(b, about, now)).collect();
     plan.next_look = Look::of(&decision.plan, now);
     let mut plan = plan.judged();
+    // What follows a blocker would begin with what is not going to happen.
     if matches!(plan.state, State::Acting | State::Waiting) && !decision.observed.is_deleting() {
         let all = ahead
             .of(&ObjectKey::new(&plan.namespace, &plan.cluster), AssumedAnswers::Known)

@@ -206,6 +206,7 @@ impl Chronicle {
             BootStage::Host => HostEvent::HostReady,
             BootStage::Node | BootStage::Etcd | BootStage::ApiServer => HostEvent::NodeReady,
         };
+        // People follow Nodes; what comes before is for those who look for a cause.
         if stage >= BootStage::Node || self.detail == Detail::Trace {
             self.host(world, (MACHINE, name_of(machine)), event);
         }
@@ -229,9 +230,11 @@ impl Chronicle {
     pub(super) fn sample(&mut self, world: &World) {
         let at_s = (world.now - self.began).num_seconds();
         for (owner, top) in world.census.tops() {
+            // Only changes are kept: a run has many moments and few of them.
             if self.last.get(owner) == Some(&top.counts) {
                 continue;
             }
+            // The first sample is where the run begins, and no change.
             if self.last.insert(owner.to_owned(), top.counts).is_some() {
                 self.acted_at = world.now;
             }
@@ -242,6 +245,7 @@ impl Chronicle {
             }
         }
         if let Some(margin) = world.workload.etcd.margin() {
+            // With each sample, also where no counter changed: a member may fail by itself.
             self.margin_min = Some(self.margin_min.map_or(margin, |lowest| lowest.min(margin)));
         }
     }

@@ -59,6 +59,7 @@ impl Tenancy {
     pub(super) fn of(&self, node: &str, rules: &[Arc<MachineDrainRule>]) -> Tenants {
         let pods = match &self.pods {
             Some(pods) => pods.get(node).cloned().unwrap_or_default(),
+            // Known to be empty; a Node that is held has a pod even so, which is what holds it.
             None if self.is_empty && !self.held.contains(node) => Vec::new(),
             None if self.emptied.contains(node) => Vec::new(),
             None => vec![self.unread(node)],
@@ -89,6 +90,7 @@ impl Tenancy {
     /// Asks for the eviction of a pod from a Node.
     pub(super) fn evict(&mut self, node: &str, key: &ObjectKey, now: Timestamp) -> EvictionResult {
         let Some(pods) = &mut self.pods else {
+            // In the words of a budget, as the drain reads refusals.
             if self.held.contains(node) {
                 let evicted = Evicted::Refused(eviction::no_room(node, 1, 1));
                 return EvictionResult { evicted, grace_s: None };

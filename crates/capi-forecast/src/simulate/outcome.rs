@@ -107,6 +107,7 @@ impl Forecast {
     pub(super) fn of(course: Course, ending: &Ending, began: Timestamp, assumptions: Vec<String>) -> Self {
         let mut forecast = Self::at_rest(&course, ending, began);
         forecast.assumptions = assumptions;
+        // Moved, since they are most of a course; it ends here.
         forecast.events = course.chronicle.events;
         forecast.sanitize();
         forecast
@@ -125,6 +126,7 @@ impl Forecast {
             Ending::Circle { since, made } => End::Circle { since_s: seconds(*since), machines_made: *made },
             Ending::TooLong => End::TooLong,
         };
+        // Blockers that a settled Cluster still has are waits that end in nothing.
         let held = if ending == End::Settled { Vec::new() } else { held(course) };
         let mut forecast = Self {
             namespace: course.world.key.namespace.clone(),
@@ -135,6 +137,7 @@ impl Forecast {
             etcd_margin_min: course.chronicle.margin_min,
             held,
             runs: course.runs,
+            // Without durations the clock counts rounds.
             rounds: (course.way.actors == Actors::Planner).then_some(took_s),
             events: Vec::new(),
             samples: course.chronicle.samples.clone(),
@@ -184,6 +187,7 @@ fn held(course: &Course) -> Vec<Held> {
                 rule: blocker.reason.rule.to_owned(),
                 sentence: blocker.reason.sentence.clone(),
             };
+            // Several runs of one controller say the same.
             if !found.iter().any(|(_, known)| *known == held) {
                 found.push((blocker.wait == Wait::UnderWay, held));
             }
@@ -192,6 +196,7 @@ fn held(course: &Course) -> Vec<Held> {
     for name in course.world.workload.nodes.keys() {
         for sentence in course.world.workload.tenancy.holding(name) {
             let object = format!("Node/{name}");
+            // Pods that a budget holds do not leave by waiting, so that these count as holds.
             found.push((false, Held { object, rule: "disruption-budget".to_owned(), sentence }));
         }
     }

@@ -52,6 +52,7 @@ pub fn kept(dump: &Dump, kind: Kind, key: &ObjectKey, now: Timestamp) -> Vec<Kep
                 let why = format!("Secrets of namespace {} are not in the dump", key.namespace);
                 kept.push(keep(why, "CertificatesAvailable"));
             }
+            // Asked in the ConfigMap only while it is not true: what was initialized stays so.
             let cluster = cluster_label(plane.as_ref()).map(|name| ObjectKey::new(&key.namespace, name));
             if !is_true(plane.conditions(), "Initialized")
                 && cluster.is_some_and(|c| dump.workload(&c).is_some())
@@ -135,6 +136,7 @@ fn kept_of_machine(dump: &Dump, key: &ObjectKey, machine: &Machine, now: Timesta
         kept.extend(kept_of_provider(dump, reference, machine.conditions(), type_, ""));
     }
     let leaves = machine.metadata.deletion_timestamp.is_some();
+    // Only where the stored message was used: stages that need no Node are judged anew.
     if leaves && dump.machine(key, machine, now).is_some_and(|o| o.told_deletion.is_some()) {
         kept.push(keep(DRAIN, "Deleting"));
     }
@@ -165,6 +167,7 @@ fn kept_by_owners(dump: &Dump, key: &ObjectKey, machine: &Machine) -> Vec<Kept> 
     if let (Some((kind, owner)), true, Some(_)) = (&owner, missing, stored("UpToDate")) {
         kept.push(keep(format!("{kind} {owner} is not in the dump"), "UpToDate"));
     }
+    // With some checks here, the lack of another one is taken for its absence.
     if stored("HealthCheckSucceeded").is_some() && dump.checks.is_empty() {
         kept.push(keep(left_out(Kind::MachineHealthCheck.name()), "HealthCheckSucceeded"));
     }
@@ -181,6 +184,7 @@ fn kept_by_control_plane(dump: &Dump, cluster: &ObjectKey, machine: &Machine) ->
     }
     let member = find(machine.conditions(), "EtcdMemberHealthy").map(|c| keep(ETCD, c.type_.clone()));
     let why = match dump.workload(cluster) {
+        // etcd is never in a dump, whatever else is.
         Some(workload) if workload.has_system_pods() => return member.into_iter().collect(),
         Some(_) => format!("kube-system Pods of Cluster {cluster} are not in the dump"),
         None => format!("Nodes of Cluster {cluster} are not in the dump"),
@@ -197,6 +201,7 @@ fn left_out(kind: &str) -> String {
 pub fn sentences<'a>(kept: impl Iterator<Item = (Kind, &'a ObjectKey, &'a Kept)>) -> Vec<String> {
     let mut by_reason: BTreeMap<&str, BTreeMap<(Kind, &str), Vec<&ObjectKey>>> = BTreeMap::new();
     for (kind, key, Kept { why, what }) in kept {
+        // By reason first: one that is missing mostly concerns many objects.
         by_reason.entry(why).or_default().entry((kind, what)).or_default().push(key);
     }
     let concerned = |((kind, what), keys): (&(Kind, &str), &Vec<&ObjectKey>)| match keys.as_slice() {

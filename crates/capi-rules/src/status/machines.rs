@@ -76,7 +76,9 @@ impl Reach {
         ];
         match node {
             Some(("Unknown", reason)) if SILENT.contains(&reason) => Self::Unreachable,
+            // Other reasons say nothing of the Node.
             Some(("Unknown", _)) | None => Self::NotKnown,
+            // No kubelet is left that could end its pods.
             Some((_, "NodeDeleted" | "NodeNotFound")) => Self::Unreachable,
             Some(_) => Self::Reachable,
         }
@@ -198,6 +200,7 @@ fn age(machine: &Machine) -> Age<'_> {
 fn running_version(machine: &Machine) -> &str {
     let kubelet =
         machine.status.as_ref().and_then(|s| s.node_info.as_ref()).map(|info| info.kubelet_version.as_str());
+    // What runs counts before what is wanted: a Machine of a pool states none.
     kubelet.filter(|v| !v.is_empty()).or(machine.spec.version.as_deref()).unwrap_or_default()
 }
 
@@ -213,6 +216,7 @@ pub fn rolling_out(machines: &[Member<'_>]) -> NewCondition<'static> {
         outdated.iter().map(|c| c.message.as_str()).filter(|text| !text.is_empty()).collect();
     let lines: BTreeSet<(bool, &str)> = texts
         .into_iter()
+        // By line, as Machines share some of their reasons and not all.
         .flat_map(|text| text.split('\n'))
         // `false` sorts first, so versions lead and all others follow by name.
         .map(|line| (!line.starts_with("* Version"), line))
@@ -253,6 +257,7 @@ fn aggregate<'a>(
     machines: &[Member<'_>],
 ) -> NewCondition<'a> {
     if machines.is_empty() {
+        // Apart, since an aggregate of nothing has no status.
         return NewCondition::new(target, Status::True, "NoReplicas", "");
     }
     Aggregate { source_type, target, polarity: Polarity::Positive, reasons }.of(machines)
@@ -266,6 +271,7 @@ pub fn remediating<'a, 'm: 'a>(
 ) -> NewCondition<'static> {
     let unhealthy: Vec<Member<'_>> = machines.into_iter().copied().filter(Member::is_unhealthy).collect();
     let queue: Vec<Member<'_>> = unhealthy.iter().copied().filter(Member::is_to_be_remediated).collect();
+    // The queue hides the others: a message names only what its owner acts on.
     if !queue.is_empty() {
         let owner_remediated = Aggregate {
             source_type: REMEDIATED,
@@ -305,6 +311,7 @@ pub fn stale<'a>(machines: impl IntoIterator<Item = &'a Machine>, now: Timestamp
     };
     let found: BTreeSet<&str> = stale.iter().flat_map(|m| slow_drain_causes(m, now)).collect();
     let causes: Vec<&str> =
+        // In the table's order, which is upstream's, and not by name.
         DRAIN_CAUSES.iter().map(|(cause, _)| *cause).filter(|c| found.contains(c)).collect();
     if causes.is_empty() { headline } else { format!("{headline}, {DELAY_CAUSE} {}", causes.join(", ")) }
 }
@@ -317,6 +324,7 @@ fn slow_drain_causes(machine: &Machine, now: Timestamp) -> Vec<&'static str> {
         .and_then(|d| d.node_drain_start_time.as_ref());
     let slow = started.is_some_and(|at| now - from_k8s(at) > SLOW_DRAIN);
     match find(machine.conditions(), "Deleting") {
+        // Only while the drain is what the deletion waits for: the message is of that stage.
         Some(c) if slow && c.status == "True" && c.reason == "DrainingNode" => drain_causes(&c.message),
         _ => Vec::new(),
     }

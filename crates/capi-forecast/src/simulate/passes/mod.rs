@@ -94,6 +94,7 @@ impl Run<'_> {
             Begin::Run => Ok(Some(object)),
             Begin::Stop => Ok(None),
             Begin::Finalizer(step) => {
+                // The write wakes the controller again; its next run finds the finalizer.
                 self.carry_out([*step])?;
                 Ok(None)
             }
@@ -104,6 +105,7 @@ impl Run<'_> {
                 setter::set(after.conditions_mut(), *condition, generation, self.world.now);
                 let name = name_of(&after).to_owned();
                 self.world.put(after);
+                // Read again, as the run goes on with the condition that was written.
                 Ok(self.world.get(&name).filter(|_| !is_paused))
             }
         }
@@ -115,6 +117,7 @@ impl Run<'_> {
         let mut ended = Ok(());
         for step in steps {
             for write in &step.writes {
+                // Before each write: a controller may be stopped between any two.
                 if self.writes_left == Some(0) {
                     ended = Err(Cut);
                     break;
@@ -128,6 +131,7 @@ impl Run<'_> {
             // A step that was cut is not told: not all of it happened.
             self.acts.steps.push(step);
         }
+        // Of a cut run too: what was written has its effects.
         self.acts.effects.append(&mut outcome.effects);
         ended.map(|()| outcome.evictions)
     }
@@ -136,6 +140,7 @@ impl Run<'_> {
     fn note(&mut self, plan: &Plan) {
         self.acts.blockers.clone_from(&plan.blockers);
         self.again_within(plan.recheck);
+        // The longest: until then not even a change is looked at.
         self.acts.hold = self.acts.hold.max(plan.hold);
     }
 

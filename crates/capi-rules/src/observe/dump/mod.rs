@@ -169,6 +169,7 @@ impl Dump {
         let mut remote = Vec::new();
         for document in documents {
             match document.value["kind"].as_str() {
+                // Put aside, since a Pod's cluster is found only when every Node is known.
                 Some("Node" | "Pod") => remote.push(document),
                 Some("CustomResourceDefinition") => dump.define(&document.value),
                 _ => match document.lacks() {
@@ -192,6 +193,7 @@ impl Dump {
             documents.extend(objects.into_iter().zip(1..).map(|(value, item)| Document {
                 value,
                 workload: None,
+                // A list has no lines; the number of the item is what a remark can name.
                 origin: origin(item),
             }));
             kinds.push((gvk.group, gvk.kind));
@@ -201,6 +203,7 @@ impl Dump {
             // An empty list is knowledge, too: what is referred to and of this kind does not exist.
             dump.raw.entry(kind).or_default();
         }
+        // After `new`, which begins with what files can promise.
         dump.is_listed = true;
         dump
     }
@@ -214,6 +217,7 @@ impl Dump {
     pub fn replace(&mut self, value: Value) {
         let (key, kind) = (key_of(&value), value["kind"].as_str().unwrap_or_default().to_owned());
         let group = value["apiVersion"].as_str().map(group_of).unwrap_or_default().to_owned();
+        // Taken out first, or `take` would remark that the object is there twice.
         let before = self.raw.get_mut(&(group, kind)).and_then(|objects| objects.remove(&key));
         let origin = before.map(|entry| entry.origin).unwrap_or_default();
         self.take(value, origin);
@@ -232,6 +236,7 @@ impl Dump {
         let spec = &definition["spec"];
         let key = (text(&spec["group"]), text(&spec["names"]["kind"]));
         let meta = &definition["metadata"];
+        // Kept even when it fails: a definition without contract makes its objects unreadable.
         let contract = contract_of(&text(&meta["name"]), |label| meta["labels"][label].as_str());
         self.definitions.insert(key, contract);
     }
@@ -257,6 +262,7 @@ impl Dump {
         let name = format!("{kind} {key}");
         // Before `origin` moves into the entry.
         let again = origin.to_string();
+        // Stored raw even when it cannot be judged: others may refer to it.
         let of_kind = self.raw.entry((group, kind)).or_default();
         if let Some(former) = of_kind.insert(key, Entry { value, origin }) {
             self.remarks.push(format!("{again}: {name} is also at {}: this one counts", former.origin));
@@ -340,6 +346,7 @@ impl Dump {
         let kind = reference.kind.clone();
         let group = reference.api_group.as_str();
         let stated = self.definition(group, &kind);
+        // Before the object is looked for: so upstream's reader fails, whether it is there or not.
         if let Some(Err(error)) = stated {
             return External::Unreadable { kind, error: error.clone() };
         }
@@ -347,6 +354,7 @@ impl Dump {
         match self.raw(group, &kind, &key) {
             Some(value) => {
                 let stated = stated.and_then(|s| s.as_ref().ok());
+                // Without a definition the object itself shows which contract it follows.
                 let contract = stated.map(|(contract, _)| *contract).unwrap_or_default();
                 External::Found(Provided::new(value.clone()).under(contract))
             }

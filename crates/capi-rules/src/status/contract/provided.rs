@@ -77,6 +77,7 @@ impl Milestone {
             // Not "not yet": a field of another shape would keep its owner waiting without a word.
             _ if !(initialization.is_null() || initialization.is_object()) => return Self::Malformed,
             Contract::V1Beta2 => stated,
+            // The new field first: objects that change over have both for a while.
             Contract::Unstated => stated.or_else(|| status.get(legacy)),
         };
         match value.map(Value::as_bool) {
@@ -138,6 +139,7 @@ impl Provided {
             data_secret_created: Milestone::Ahead,
             control_plane_initialized: Milestone::Ahead,
         };
+        // The milestones depend on the contract, so that they are read last.
         provided.under(Contract::default())
     }
 
@@ -188,6 +190,7 @@ impl Provided {
         let Some([only]) = self.content["metadata"]["ownerReferences"].as_array().map(Vec::as_slice) else {
             return false;
         };
+        // Compared as JSON: a copy of the list for each look would cost more.
         only["uid"] == owner.uid.as_str()
             && only["name"] == owner.name.as_str()
             && only["kind"] == owner.kind.as_str()
@@ -259,6 +262,7 @@ impl Provided {
     /// negative count.
     pub fn versions(&self) -> Result<Option<Vec<VersionCount>>, String> {
         let listed = &self.content["status"]["versions"];
+        // Empty as well, since Go cannot tell an empty list from none.
         if listed.is_null() || listed.as_array().is_some_and(Vec::is_empty) {
             return Ok(None);
         }
@@ -269,6 +273,7 @@ impl Provided {
                 format!("failed to parse .status.versions[{at}].version from object: {why}")
             })?;
             if let Some((text, before)) = &last
+                // Versions that cannot be compared are in order, whichever comes first.
                 && version::compare(before, &version).is_some_and(std::cmp::Ordering::is_gt)
             {
                 return Err(format!("version {text:?} and {:?} are in the wrong order", entry.version));
@@ -309,6 +314,7 @@ impl Provided {
         };
         let listed = &self.content["status"]["failureDomains"];
         let domains: Result<Vec<FailureDomain>, String> = match (listed, self.contract) {
+            // A provider need not have any.
             (Value::Null, _) => Ok(Vec::new()),
             (Value::Array(list), Contract::V1Beta2 | Contract::Unstated) => {
                 list.iter().map(|value| read(value, None)).collect()
@@ -346,6 +352,7 @@ impl Provided {
     /// The endpoint at `spec.controlPlaneEndpoint`, when host and port are set.
     pub fn endpoint(&self) -> Option<(String, i32)> {
         let host = self.text(&["spec", "controlPlaneEndpoint", "host"])?;
+        // Both: with a host alone the endpoint is not there yet.
         let port = self.count(&["spec", "controlPlaneEndpoint", "port"]).filter(|port| *port != 0)?;
         Some((host.to_owned(), port))
     }
@@ -382,6 +389,8 @@ pub fn reference_to(object: &Value) -> ObjectRef {
 
 fn conditions(kind: &str, status: &Value) -> Result<Vec<Condition>, String> {
     let (path, list) = match status["v1beta2"]["conditions"].as_array() {
+        // Providers of v1beta1 keep their new conditions
+        // there, beside the old ones of another shape.
         Some(list) => ("status.v1beta2.conditions", Some(list)),
         None => ("status.conditions", status["conditions"].as_array()),
     };

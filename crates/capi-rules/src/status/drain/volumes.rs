@@ -61,6 +61,7 @@ pub fn attached(node: &Node, storage: &Storage) -> Result<Attached, String> {
         .map_err(|error| format!("VolumeAttachments could not be read: {error}"))?;
     for attachment in attachments {
         let here = node.metadata.name.as_ref() == Some(&attachment.spec.node_name);
+        // An attachment that is not attached yet, or not any more, holds nothing.
         if !here || !attachment.status.as_ref().is_some_and(|s| s.attached) {
             continue;
         }
@@ -98,6 +99,8 @@ impl Attached {
         for volume in volumes {
             let name = volume.metadata.name.as_deref().unwrap_or_default();
             let on_node = name_on_node(volume).filter(|name| self.by_node.contains(name));
+            // Either of the two is enough: a Node's list and
+            // the attachments change at different times.
             if on_node.is_none() && !self.by_attachment.contains(name) {
                 continue;
             }
@@ -108,6 +111,7 @@ impl Attached {
             held.unknown_to_attachment.remove(name);
             match claim_of(volume) {
                 Some(claim) => held.claims.extend(Some(claim).filter(|claim| !stay.contains(claim))),
+                // Without a claim no pod can be found that keeps it, so it is waited for.
                 None => held.unclaimed.extend([name.to_owned()]),
             }
         }
@@ -124,6 +128,7 @@ fn name_on_node(volume: &PersistentVolume) -> Option<String> {
 fn claim_of(volume: &PersistentVolume) -> Option<String> {
     let claim = volume.spec.as_ref()?.claim_ref.as_ref()?;
     let text = |part: &Option<String>| part.clone().unwrap_or_default();
+    // Upstream takes no other kind for a claim, nor one without kind.
     (claim.kind.as_deref() == Some("PersistentVolumeClaim"))
         .then(|| format!("{}/{}", text(&claim.namespace), text(&claim.name)))
 }

@@ -53,6 +53,7 @@ pub fn scaling_up(observed: &Observed, findings: &PreflightFindings) -> Conditio
     // Nobody looks for the template of a control plane that goes.
     let missing = observed.template == Template::Missing && !observed.is_deleting();
     let missing = missing.then(|| format!("{kind} {DOES_NOT_EXIST}"));
+    // Told before it happens: a missing template is no fault until a Machine has to be made.
     if current >= desired {
         let message =
             missing.map_or_else(String::new, |m| format!("Scaling up would be blocked because {m}"));
@@ -96,6 +97,7 @@ fn waiting_for_replicas(type_: &str) -> Condition {
 /// As the conditions count: unset is not one, but unknown.
 fn desired(observed: &Observed) -> Option<usize> {
     let replicas = observed.control_plane.spec.replicas?;
+    // A control plane that goes wants no Machine, whatever its spec says.
     Some(if observed.is_deleting() { 0 } else { usize::try_from(replicas).unwrap_or(0) })
 }
 
@@ -116,6 +118,7 @@ pub fn deletion(observed: &Observed) -> Option<Deletion> {
         return None;
     }
     let others = [&observed.worker_machines, &observed.machine_pools, &observed.foreign];
+    // Machines of its own before all others: without them nothing is left to wait for.
     Some(if observed.machines.is_empty() {
         Deletion::Completed
     } else if others.iter().all(|names| names.is_empty()) && observed.orphans.is_empty() {
