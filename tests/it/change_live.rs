@@ -186,6 +186,26 @@ async fn nodes_are_emptied_before_their_kubelets_restart() {
     assert!(list::<Node>(&client).await.iter().all(is_given_back));
     let (text, exit_code) = reef.says(&["status"]).await;
     assert_eq!(exit_code, 0, "{text}");
+    names_that_nobody_issued_are_drift(&reef, &client).await;
+}
+
+/// Somebody stored a name by hand: the ports of the hosts show that no certificate has it.
+async fn names_that_nobody_issued_are_drift(reef: &Fleet, client: &Client) {
+    let status = ["status", "--certificates", "--executor", "ssh"];
+    let (text, exit_code) = reef.says(&status).await;
+    assert_eq!(exit_code, 0, "{text}");
+    let path = "/api/v1/namespaces/kube-system/configmaps/kubeadm-config";
+    let read = http::Request::get(path).body(Vec::new()).expect("a request");
+    let map = client.request::<Value>(read).await.expect("an answer");
+    let stored = map["data"]["ClusterConfiguration"].as_str().expect("a document").to_owned();
+    let text = stored.replacen("apiServer:\n", "apiServer:\n  certSANs:\n  - lb.example\n", 1);
+    let text = if text == stored { stored + "apiServer:\n  certSANs:\n  - lb.example\n" } else { text };
+    let patch = http::Request::patch(path).header("content-type", "application/merge-patch+json");
+    let patch = patch.body(json!({"data": {"ClusterConfiguration": text}}).to_string().into_bytes());
+    client.request::<Value>(patch.expect("a request")).await.expect("an answer");
+    let (text, exit_code) = reef.says(&status).await;
+    let words = ["DRIFT of certificates", "reef-0: not issued anew", "kube-apiserver: + name lb.example"];
+    assert!(exit_code == 11 && words.iter().all(|words| text.contains(words)), "{exit_code} {text}");
 }
 
 #[tokio::test]

@@ -9,6 +9,7 @@
 
 pub mod accepted;
 mod beyond;
+pub mod certificate_drift;
 pub mod change_id;
 pub mod check;
 pub mod command_line;
@@ -19,6 +20,7 @@ pub mod document;
 pub mod facts;
 pub mod gate;
 mod go_url;
+pub mod host_drift;
 pub mod host_folder;
 pub mod host_lock;
 pub mod image;

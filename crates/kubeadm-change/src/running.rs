@@ -45,6 +45,8 @@ pub struct RunningNode {
     pub drained_by_us: bool,
     /// The address of type `InternalIP`.
     pub address: Option<String>,
+    /// All of that type; a cluster of two families has one of each.
+    pub addresses: Vec<String>,
     /// By component.
     pub pods: BTreeMap<&'static str, PodState>,
     /// The names in the certificate that is served, by kubeadm's name of it (`apiserver`, `etcd-server`).
@@ -238,13 +240,16 @@ fn is_true(object: &Value, condition: &str) -> bool {
 fn node(object: &Value) -> RunningNode {
     let addresses = object["status"]["addresses"].as_array().into_iter().flatten();
     let internal = addresses.filter(|address| address["type"] == "InternalIP");
-    let mut internal = internal.filter_map(|address| address["address"].as_str());
+    let internal = internal.filter_map(|address| address["address"].as_str());
+    // They stand in a command.
+    let addresses: Vec<String> =
+        internal.filter(|address| parse_ip(address).is_some()).map(str::to_owned).collect();
     RunningNode {
         ready: is_true(object, "Ready"),
         cordoned: object["spec"]["unschedulable"] == true,
         drained_by: object["metadata"]["annotations"][DRAINED].as_str().map(str::to_owned),
-        // It stands in a command.
-        address: internal.find(|address| parse_ip(address).is_some()).map(str::to_owned),
+        address: addresses.first().cloned(),
+        addresses,
         ..RunningNode::default()
     }
 }

@@ -79,3 +79,37 @@ async fn an_api_server_that_comes_back_is_waited_for() {
     let error = person.tries(&["status"], "").await.err().expect("an error").to_string();
     assert!(error.starts_with("missing right at "), "a server that is ready means it: {error}");
 }
+
+#[tokio::test]
+async fn what_only_hosts_show_is_drift() {
+    let person = Person::at(2, 1).await;
+    let status = ["status", "--executor", "ssh"];
+    let nothing = person.says(&status).await;
+    assert_eq!((nothing.exit_code, nothing.remarks), (0, Vec::new()), "{}", nothing.text);
+    {
+        let mut beside = person.site.beside.lock();
+        let flags =
+            |part: &str, address: &str| format!("== {part}\nKUBELET_KUBEADM_ARGS=\"--node-ip={address}\"\n");
+        let edited = flags("flags file", "10.0.0.9") + &flags("flags running", "10.0.0.3");
+        beside.answers.insert("w-000".to_owned(), Ok(edited));
+        beside.answers.insert("cp-1".to_owned(), Ok("== command\nkubelet\n--node-ip=10.9.9.9\n".to_owned()));
+        beside.answers.insert("cp-0".to_owned(), Err("Connection refused".to_owned()));
+    }
+    let said = person.says(&status).await;
+    for words in [
+        "DRIFT on hosts",
+        "cp-1: what runs is not what stands there",
+        "kubelet was started with --node-ip=10.9.9.9, and its Node has 10.0.0.2",
+        "kubeadm-flags.env was edited: - --node-ip=10.0.0.3, + --node-ip=10.0.0.9",
+    ] {
+        assert!(said.exit_code == 11 && said.text.contains(words), "{words} in {}", said.text);
+    }
+    assert_eq!(said.remarks, ["cp-0: nothing can be run there: Connection refused"]);
+    assert_eq!(person.site.lines(), [""; 0], "nothing is changed there");
+    let ports = person.says(&["status", "--certificates"]).await;
+    assert!(
+        ports.exit_code == 0 && ports.remarks.len() == 4,
+        "nobody can forward ports here: {:?}",
+        ports.remarks
+    );
+}

@@ -6,16 +6,16 @@ use std::io::{BufRead, Write};
 
 use anyhow::Context as _;
 
-use super::args::{CarryOutArgs, ExecutorArg, RequestArgs, RollbackArgs, SshHostArg};
+use super::args::{CarryOutArgs, ExecutorArg, RequestArgs, RollbackArgs};
 use super::forecast::forecast;
 use super::plan::{check_names, exit_code, shown};
-use super::{ChangeAnswer, Session, changes, offline, runbook, status, target};
+use super::{ChangeAnswer, Session, changes, hosts, offline, runbook, status, target};
 use crate::confirmation::LinePrompt;
 use crate::exit_code::{ExitCode, WrongUsage};
 use capstan_base::private_file;
 use capstan_base::text;
 use capstan_base::time;
-use capstan_dashboard::operations::change::source::{LiveCluster, SourceError, SourceReading, machine_hosts};
+use capstan_dashboard::operations::change::source::{LiveCluster, SourceReading};
 use capstan_dashboard::operations::change::{
     Aim, Carrying, ChangeError, ChangeEvent, ChangeWrite, ChangeWritten, ConfirmedChange, HOST, Judged,
     ProposedChange, planned,
@@ -23,10 +23,8 @@ use capstan_dashboard::operations::change::{
 use capstan_dashboard::operations::{Finding, blocked};
 use capstan_engine::reconfigure::apply::{Applied, ApplyEvent};
 use capstan_engine::reconfigure::drain::DrainTimes;
-use capstan_engine::reconfigure::executor::Ssh;
 use capstan_engine::reconfigure::judge::Consent;
 use capstan_engine::reconfigure::preflight::Hands;
-use capstan_engine::reconfigure::way::HostWay;
 use kubeadm_change::change_id::ChangeId;
 use kubeadm_change::plan::{Acknowledged, AsStored, PlanOptions, PlanState};
 use kubeadm_change::record::ChangeRecord;
@@ -248,9 +246,9 @@ impl<'d, O: Write + Send, A: BufRead + Send> Doing<'d, O, A> {
     async fn carry_out(&mut self, judged: &Judged, action: &str) -> anyhow::Result<ChangeAnswer> {
         let write = judged.write(&self.session.guard).map_err(anyhow::Error::msg)?;
         let guard = self.session.guard.over(judged.live.read_only);
-        let ssh = offline::ssh_of(self.args);
+        let ssh = hosts::ssh_of(&self.args.hosts);
         // Hosts are part of what is looked at: what they lack is named before anything is written.
-        let hands = self.hands(&judged.live, &ssh).await?;
+        let hands = hosts::hands(&self.args.hosts, &judged.live, self.session, &ssh).await?;
         let looked = guard.look(&mut ProposedChange::new(judged, hands.clone())).await?;
         let mut document = self.document(judged);
         for finding in looked.findings.iter().filter(|finding| finding.rule == HOST) {
@@ -280,20 +278,7 @@ impl<'d, O: Write + Send, A: BufRead + Send> Doing<'d, O, A> {
     }
 
     fn is_by_ssh(&self) -> bool {
-        self.args.executor == ExecutorArg::Ssh
-    }
-
-    /// Who runs commands on nodes; `None`: people do.
-    async fn hands<'h>(&self, live: &LiveCluster, ssh: &'h Ssh) -> Result<Option<Hands<'h>>, SourceError>
-    where
-        'd: 'h,
-    {
-        if !self.is_by_ssh() {
-            return Ok(None);
-        }
-        let machines = machine_hosts(live).await?;
-        let way = HostWay { by_name: self.args.ssh_host == SshHostArg::Name, machines };
-        Ok(Some(Hands { executor: self.session.executor.as_deref().unwrap_or(ssh), way }))
+        self.args.hosts.executor == ExecutorArg::Ssh
     }
 
     fn consent(&self) -> Consent {

@@ -204,10 +204,9 @@ pub enum SshHostArg {
     Name,
 }
 
-/// How a plan is carried out.
+/// How hosts are reached.
 #[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Carrying out")]
-pub struct CarryOutArgs {
+pub struct HostArgs {
     /// Who does what is done on nodes
     #[arg(long, value_name = "WHO", default_value = "none")]
     pub executor: ExecutorArg,
@@ -223,6 +222,14 @@ pub struct CarryOutArgs {
     /// The user on the nodes is not root: commands run through `sudo -n`
     #[arg(long)]
     pub sudo: bool,
+}
+
+/// How a plan is carried out.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Carrying out")]
+pub struct CarryOutArgs {
+    #[command(flatten)]
+    pub hosts: HostArgs,
     /// Every command and what it printed is added to this file (mode 0600); without it change-PLAN.log beside the journal
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
@@ -305,6 +312,14 @@ pub struct ChangeStatusArgs {
     /// Ask every kubelet, too, whether it runs with what is stored: a request for each node
     #[arg(long)]
     pub kubelets: bool,
+    /// Ask every API server and member of etcd, too, whether the certificate that it serves has the names that are stored
+    #[arg(long)]
+    pub certificates: bool,
+    #[command(
+        flatten,
+        next_help_heading = "Hosts, asked for certificates and kubelet flags that are not those of their files"
+    )]
+    pub hosts: HostArgs,
     #[arg(short, long, default_value = "text")]
     pub output: ChangeOutputArg,
 }

@@ -4,6 +4,7 @@
 mod apply;
 pub mod args;
 mod forecast;
+mod hosts;
 mod mend;
 mod migrate;
 mod offline;
@@ -108,7 +109,7 @@ pub async fn run(
             let mut doing = apply::Doing { session, args: &args.carry_out, out, answers };
             doing.apply(found, &args.request).await
         }
-        ChangeCommand::Status(args) => status::status(args, found, style).await,
+        ChangeCommand::Status(args) => status::status(args, found, session).await,
         ChangeCommand::Rollback(args) => {
             let mut doing = apply::Doing { session, args: &args.carry_out, out, answers };
             doing.rollback(found, args).await

@@ -5,7 +5,8 @@ use std::io::{BufRead, Write};
 
 use async_trait::async_trait;
 
-use super::args::{CarryOutArgs, NodeAddress, RollbackArgs};
+use super::args::{NodeAddress, RollbackArgs};
+use super::hosts::ssh_of;
 use super::{ChangeAnswer, Session};
 use crate::confirmation::LinePrompt;
 use crate::exit_code::ExitCode;
@@ -13,7 +14,7 @@ use capstan_base::text;
 use capstan_dashboard::operations::Confirmation;
 use capstan_dashboard::operations::guard::{Confirmed, Refusal};
 use capstan_dashboard::operations::journal::About;
-use capstan_engine::reconfigure::executor::{CommandTarget, NodeExecutor, Ssh};
+use capstan_engine::reconfigure::executor::{CommandTarget, NodeExecutor};
 use kubeadm_change::change_id::ChangeId;
 use kubeadm_change::record::ChangeRecord;
 use kubeadm_change::running::Running;
@@ -44,7 +45,7 @@ pub(super) async fn put_back(
         LinePrompt { text, confirmation, name: &nodes, otherwise: "look at back.sh on the hosts" }
             .ask(out, answers)?;
     }
-    let ssh = ssh_of(&args.carry_out);
+    let ssh = ssh_of(&args.carry_out.hosts);
     let executor = session.executor.as_deref().unwrap_or(&ssh);
     let mut way_back = WayBack { executor, nodes: &args.nodes, change: args.change.as_ref(), about: &nodes };
     let (text, exit_code) = match guard.write(&mut way_back, &[]).await {
@@ -54,11 +55,6 @@ pub(super) async fn put_back(
     };
     let next = "when an API server answers: capstan change rollback takes back what is stored\n";
     Ok(ChangeAnswer::of(session.style.block(text + next), exit_code))
-}
-
-/// How hosts are reached.
-pub(super) fn ssh_of(args: &CarryOutArgs) -> Ssh {
-    Ssh { program: args.ssh_program.clone(), user: args.ssh_user.clone(), sudo: args.sudo }
 }
 
 /// What was confirmed.

@@ -6,14 +6,16 @@ use std::fmt::Write as _;
 
 use serde_json::json;
 
-use super::ChangeAnswer;
 use super::args::{ChangeOutputArg, ChangeStatusArgs};
+use super::{ChangeAnswer, Session, hosts};
 use crate::exit_code::ExitCode;
-use crate::output::{self, Style};
+use crate::output;
 use capstan_dashboard::operations::change::managed;
-use capstan_dashboard::operations::change::source::SourceReading;
+use capstan_dashboard::operations::change::source::{LiveCluster, SourceReading};
 use capstan_engine::reconfigure::judge::{Consent, judge, permitted};
-use capstan_engine::reconfigure::look;
+use capstan_engine::reconfigure::read::ClusterReading;
+use capstan_engine::reconfigure::{host_look, look};
+use kubeadm_change::certificate_drift;
 use kubeadm_change::document::DocumentKind;
 use kubeadm_change::facts::ClusterFacts;
 use kubeadm_change::plan::{Drift, find_drift};
@@ -27,7 +29,7 @@ const NODES_MAX: usize = 40;
 pub(super) async fn status(
     args: &ChangeStatusArgs,
     found: SourceReading,
-    style: Style,
+    session: &Session,
 ) -> anyhow::Result<ChangeAnswer> {
     let SourceReading { mut reading, live } = found;
     let record = reading.record.clone();
@@ -43,17 +45,15 @@ pub(super) async fn status(
     };
     // While a change is open, nodes that it has not reached differ from what is stored.
     let drift = if open.is_some() { Vec::new() } else { drift(&reading.inputs)? };
-    let stored = reading.inputs.document(DocumentKind::Kubelet).map(|kubelet| kubelet.value.clone());
-    let kubelets = match (&live, stored) {
-        (Some(live), Some(stored)) if args.kubelets && open.is_none() => {
-            look::stale_kubelets(&live.client, &stored, &mut reading.running).await
-        }
-        _ => BTreeMap::new(),
+    let asked = match &live {
+        Some(live) if open.is_none() => asked(args, live, &mut reading, session).await?,
+        _ => Asked::default(),
     };
     let control_plane = live.as_ref().and_then(|live| live.managed.as_ref()).map(managed::state_words);
     let document = match args.output {
         ChangeOutputArg::Json => output::json(&json!({
-            "record": record, "items": items, "drift": drift, "kubelets": kubelets, "controlPlane": control_plane,
+            "record": record, "items": items, "drift": drift, "kubelets": asked.kubelets,
+            "certificates": asked.certificates, "hosts": asked.hosts, "controlPlane": control_plane,
         }))?,
         ChangeOutputArg::Text => {
             let mut text = record.as_ref().map_or_else(
@@ -69,16 +69,88 @@ pub(super) async fn status(
                 text.push_str(&table(&items));
             }
             text.push_str(&drift_text(&drift, open.is_some()));
-            text.push_str(&kubelet_text(&kubelets));
-            style.block(text)
+            text.push_str(&asked.text());
+            session.style.block(text)
         }
     };
-    let mut answer = ChangeAnswer::of(
-        document,
-        exit_code(&items, !drift.is_empty() || !kubelets.is_empty(), open.is_some()),
-    );
+    let mut answer =
+        ChangeAnswer::of(document, exit_code(&items, !drift.is_empty() || !asked.is_empty(), open.is_some()));
     answer.remarks = reading.running.gaps;
+    answer.remarks.extend(asked.gaps);
     Ok(answer)
+}
+
+/// What is asked for by itself, each by node, a line for each difference.
+#[derive(Default)]
+struct Asked {
+    kubelets: BTreeMap<String, Vec<String>>,
+    certificates: BTreeMap<String, Vec<String>>,
+    hosts: BTreeMap<String, Vec<String>>,
+    /// What could not be seen.
+    gaps: Vec<String>,
+}
+
+impl Asked {
+    fn is_empty(&self) -> bool {
+        self.kubelets.is_empty() && self.certificates.is_empty() && self.hosts.is_empty()
+    }
+
+    fn text(&self) -> String {
+        let mut text = String::new();
+        for (title, head, nodes) in [
+            (
+                "DRIFT of kubelets",
+                "its file was not written anew, or was edited; from what it has to what is stored",
+                &self.kubelets,
+            ),
+            (
+                "DRIFT of certificates",
+                "not issued anew, or from something else; from what is served to what is stored",
+                &self.certificates,
+            ),
+            ("DRIFT on hosts", "what runs is not what stands there", &self.hosts),
+        ] {
+            if nodes.is_empty() {
+                continue;
+            }
+            let _ = writeln!(text, "\n{title}");
+            for (node, lines) in nodes {
+                let _ = writeln!(text, "  {node}: {head}");
+                lines.iter().for_each(|line| {
+                    let _ = writeln!(text, "      {line}");
+                });
+            }
+        }
+        text
+    }
+}
+
+async fn asked(
+    args: &ChangeStatusArgs,
+    live: &LiveCluster,
+    reading: &mut ClusterReading,
+    session: &Session,
+) -> anyhow::Result<Asked> {
+    let mut asked = Asked::default();
+    let stored = reading.inputs.document(DocumentKind::Kubelet).map(|kubelet| kubelet.value.clone());
+    if let Some(stored) = stored.filter(|_| args.kubelets) {
+        asked.kubelets = look::stale_kubelets(&live.client, &stored, &mut reading.running).await;
+    }
+    let ssh = hosts::ssh_of(&args.hosts);
+    let hands = hosts::hands(&args.hosts, live, session, &ssh).await?;
+    let Some(cluster) = reading.inputs.document(DocumentKind::Cluster) else { return Ok(asked) };
+    let settings = ClusterSettings::new(&cluster.value, None)?;
+    if args.certificates {
+        look::all_certificates(&live.client, &mut reading.running).await;
+        asked.certificates = certificate_drift::find(&settings, &reading.running)?;
+        asked.gaps.extend(certificate_drift::unseen(&reading.running));
+    }
+    if let Some(hands) = hands {
+        let seen = host_look::look(&hands, &reading.running, &settings).await;
+        asked.hosts = seen.differences;
+        asked.gaps.extend(seen.gaps);
+    }
+    Ok(asked)
 }
 
 fn exit_code(items: &[ProgressItem], has_drift: bool, is_open: bool) -> ExitCode {
@@ -113,20 +185,6 @@ fn drift_text(drift: &[Drift], is_open: bool) -> String {
         });
     }
     text
-}
-
-fn kubelet_text(kubelets: &BTreeMap<String, Vec<String>>) -> String {
-    let mut text = String::new();
-    for (node, lines) in kubelets {
-        let _ = writeln!(
-            text,
-            "  kubelet on {node}: its file was not written anew, or was edited; from what it has to what is stored"
-        );
-        lines.iter().for_each(|line| {
-            let _ = writeln!(text, "      {line}");
-        });
-    }
-    if text.is_empty() { text } else { format!("\nDRIFT of kubelets\n{text}") }
 }
 
 fn head(record: &ChangeRecord) -> String {

@@ -1,7 +1,7 @@
 //! What is looked at node by node, only where a change reaches it: certificates that are served, kubelets, etcd's leader, the
 //! endpoint. Owns which look a plan needs; must not judge what is seen.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures::StreamExt as _;
 use futures::stream::iter;
@@ -14,6 +14,7 @@ use crate::client::{Client, Error, explain};
 use crate::workload::WorkloadError;
 use crate::workload::static_pods::{page, secure_page, served_names};
 use kubeadm_change::kubelet_drift;
+use kubeadm_change::live::LiveNode;
 use kubeadm_change::plan::{ChangePlan, PlanOptions};
 use kubeadm_change::render::{API_SERVER, ETCD};
 use kubeadm_change::running::{EtcdProgress, Running, Sighting};
@@ -24,6 +25,11 @@ const AT_ONCE: usize = 16;
 /// kubeadm lets etcd serve its metrics there, on the loopback address.
 const ETCD_METRICS_PORT: u16 = 2381;
 const ETCD_PORT: u16 = 2379;
+/// The certificates that are seen at a port, by the step that issues them anew.
+const CERTIFICATES: [SeenCertificate; 2] = [(StepId::C1, "apiserver"), (StepId::C2, "etcd-server")];
+
+/// The step that issues it anew, and kubeadm's name of it.
+type SeenCertificate = (StepId, &'static str);
 
 /// Fills in what the steps of a plan are judged by.
 pub async fn look(client: &Client, plan: &ChangePlan, running: &mut Running) {
@@ -31,8 +37,9 @@ pub async fn look(client: &Client, plan: &ChangePlan, running: &mut Running) {
     if plan.steps.iter().any(|step| step.id.restarts_control_plane()) {
         control_plane(client, running).await;
     }
-    certificates(client, plan, running, StepId::C1, "apiserver").await;
-    certificates(client, plan, running, StepId::C2, "etcd-server").await;
+    for seen in CERTIFICATES {
+        certificates(client, plan, running, seen).await;
+    }
     kubelets(client, plan, running).await;
     members(client, plan, running).await;
 }
@@ -111,16 +118,38 @@ async fn certificates(
     client: &Client,
     plan: &ChangePlan,
     running: &mut Running,
-    step: StepId,
-    certificate: &'static str,
+    (step, certificate): SeenCertificate,
 ) {
-    let looks: Vec<(String, String, u16)> = plan
-        .steps_of(step)
-        .filter_map(|name| {
-            let host = &running.control_plane.iter().find(|node| node.host.name == name)?.host;
+    let nodes: BTreeSet<&str> = plan.steps_of(step).collect();
+    see_certificate(client, &nodes, running, (step, certificate)).await;
+}
+
+/// Fills in what the API server and the member of etcd of every control plane node serve.
+pub async fn all_certificates(client: &Client, running: &mut Running) {
+    for seen in CERTIFICATES {
+        let component = if seen.0 == StepId::C1 { API_SERVER } else { ETCD };
+        // An external etcd has no pod here.
+        let live = running.control_plane.iter().filter(|live| live.static_pods.contains_key(component));
+        let names: Vec<String> = live.map(|live| live.host.name.clone()).collect();
+        let nodes: BTreeSet<&str> = names.iter().map(String::as_str).collect();
+        see_certificate(client, &nodes, running, seen).await;
+    }
+}
+
+async fn see_certificate(
+    client: &Client,
+    nodes: &BTreeSet<&str>,
+    running: &mut Running,
+    (step, certificate): SeenCertificate,
+) {
+    let looks: Vec<(String, String, u16)> = running
+        .control_plane
+        .iter()
+        .filter(|live| nodes.contains(live.host.name.as_str()))
+        .map(|LiveNode { host, .. }| {
             let (component, port) =
                 if step == StepId::C1 { (API_SERVER, host.port) } else { (ETCD, ETCD_PORT) };
-            Some((name.to_owned(), format!("{component}-{name}"), port))
+            (host.name.clone(), format!("{component}-{}", host.name), port)
         })
         .collect();
     let seen = iter(looks).map(|(name, pod, port)| async move {

@@ -7,6 +7,7 @@ pub mod apply;
 pub mod drain;
 pub mod executor;
 mod failure;
+pub mod host_look;
 pub mod judge;
 pub mod look;
 pub mod mend;

@@ -8,6 +8,7 @@ use futures::stream::iter;
 
 use super::executor::{CommandTarget, NodeExecutor};
 use super::way::HostWay;
+use kubeadm_change::command_line::CommandLine;
 use kubeadm_change::plan::ChangePlan;
 use kubeadm_change::preflight::HostNeeds;
 use kubeadm_change::render::ClusterSettings;
@@ -33,7 +34,7 @@ pub async fn missing(
     let nodes: BTreeSet<String> = plan.steps.iter().flat_map(|step| step.nodes.iter().cloned()).collect();
     let asked = iter(nodes).map(|node| async move {
         let needs = HostNeeds::of(plan, &node, settings);
-        let missing = match answer(hands, running, &node, &needs).await {
+        let missing = match answer(hands, running, &node, &needs.question()).await {
             Ok(answer) => needs.missing(&answer),
             Err(why) => vec![format!("nothing can be run there: {why}")],
         };
@@ -47,14 +48,15 @@ pub async fn missing(
         .collect()
 }
 
-async fn answer(
+/// What a line that only reads prints on the host of a node.
+pub(super) async fn answer(
     hands: &Hands<'_>,
     running: &Running,
     node: &str,
-    needs: &HostNeeds,
+    line: &CommandLine,
 ) -> Result<String, String> {
     let address = running.nodes.get(node).and_then(|seen| seen.address.as_deref());
     let host = hands.way.host(node, address).map_err(|error| error.to_string())?;
     let target = CommandTarget { node: node.to_owned(), host };
-    hands.executor.look(&target, &needs.question()).await.map_err(|error| error.words())
+    hands.executor.look(&target, line).await.map_err(|error| error.words())
 }

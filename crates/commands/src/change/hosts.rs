@@ -1,0 +1,31 @@
+//! How a command reaches hosts, by its arguments. Owns the choice; commands are run by `reconfigure::executor`.
+
+use super::Session;
+use super::args::{ExecutorArg, HostArgs, SshHostArg};
+use capstan_dashboard::operations::change::source::{LiveCluster, SourceError, machine_hosts};
+use capstan_engine::reconfigure::executor::Ssh;
+use capstan_engine::reconfigure::preflight::Hands;
+use capstan_engine::reconfigure::way::HostWay;
+
+/// The program that the arguments name.
+pub(super) fn ssh_of(args: &HostArgs) -> Ssh {
+    Ssh { program: args.ssh_program.clone(), user: args.ssh_user.clone(), sudo: args.sudo }
+}
+
+/// Who runs commands on nodes; `None`: people do.
+///
+/// # Errors
+/// The Machines of a cluster of a fleet cannot be listed.
+pub(super) async fn hands<'h>(
+    args: &HostArgs,
+    live: &LiveCluster,
+    session: &'h Session,
+    ssh: &'h Ssh,
+) -> Result<Option<Hands<'h>>, SourceError> {
+    if args.executor != ExecutorArg::Ssh {
+        return Ok(None);
+    }
+    let machines = machine_hosts(live).await?;
+    let way = HostWay { by_name: args.ssh_host == SshHostArg::Name, machines };
+    Ok(Some(Hands { executor: session.executor.as_deref().unwrap_or(ssh), way }))
+}
