@@ -277,8 +277,36 @@ async fn files_of_hosts_are_compared_before_they_count() {
         said.text
     );
     assert_eq!(on(&person.site.lines(), "cp-0", M1), 0, "no API server restarts");
+    assert!(said.text.contains("nothing of this plan is written"), "{}", said.text);
+    let stored = person.site.stored("kubeadm-config", "ClusterConfiguration").await;
+    assert_eq!(stored, CLUSTER, "a node that joins now looks for no such file");
     person.site.beside.lock().sums.clear();
-    assert_eq!(person.applies(&["apply", "--acknowledge"]).await.exit_code, 0);
+    let applied = person.applies(&words).await;
+    assert_eq!(applied.exit_code, 0, "{}", applied.text);
+    assert_eq!(on(&person.site.lines(), "cp-0", "sha256sum"), 2, "once for each run: {}", applied.text);
+}
+
+#[tokio::test]
+async fn images_are_there_before_the_configuration_names_them() {
+    let person = Person::at(2, 0).await;
+    let words = [
+        "apply",
+        "--acknowledge",
+        "--set",
+        "imageRepository=reg.example/k8s",
+        "--set",
+        "etcd.local.imageRepository=registry.k8s.io",
+    ];
+    person.site.beside.lock().fault = Some(("cp-1".to_owned(), "crictl inspecti"));
+    let said = person.applies(&words).await;
+    assert!(said.exit_code == 11 && said.text.contains("nothing of this plan is written"), "{}", said.text);
+    assert_eq!(person.site.stored("kubeadm-config", "ClusterConfiguration").await, CLUSTER);
+    let status = person.says(&["status"]).await;
+    assert!(status.exit_code == 0 && status.text.contains("has not changed this cluster"), "{}", status.text);
+    assert_eq!(person.applies(&words).await.exit_code, 0);
+    let back = person.says(&["rollback", "--plan", "--acknowledge"]).await.text;
+    let at = |words: &str| back.find(words).unwrap_or_else(|| panic!("{words} in {back}"));
+    assert!(at("G1 write") < at("I1 [cp-0]"), "what is taken back is not given to a node that joins: {back}");
 }
 
 #[tokio::test]

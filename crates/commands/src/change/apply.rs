@@ -17,8 +17,8 @@ use capstan_base::text;
 use capstan_base::time;
 use capstan_dashboard::operations::change::source::{LiveCluster, SourceReading};
 use capstan_dashboard::operations::change::{
-    Aim, Carrying, ChangeError, ChangeEvent, ChangeWrite, ChangeWritten, ConfirmedChange, HOST, Judged,
-    ProposedChange, planned,
+    Aim, Carrying, ChangeError, ChangeWrite, ChangeWritten, ConfirmedChange, HOST, Judged, ProposedChange,
+    planned,
 };
 use capstan_dashboard::operations::{Finding, blocked};
 use capstan_engine::reconfigure::apply::{Applied, ApplyEvent};
@@ -299,13 +299,13 @@ impl<'d, O: Write + Send, A: BufRead + Send> Doing<'d, O, A> {
         let is_terminal = self.session.style.terminal;
         let consent = self.consent();
         let out = &mut *self.out;
-        let mut tell = |event: ChangeEvent<'_>| {
-            for line in words(&event) {
-                if let (Some(log), ChangeEvent::Applied(_)) = (&mut log, &event) {
+        let mut tell = |event: &ApplyEvent| {
+            for line in words(event) {
+                if let Some(log) = &mut log {
                     // A log that cannot be written any more must not leave a node half done.
                     let _ = writeln!(log, "{} {}", time::rfc3339(clock.now()), line.replace('\n', "\n    "));
                 }
-                if !matches!(event, ChangeEvent::Applied(ApplyEvent::Output { .. })) {
+                if !matches!(event, ApplyEvent::Output { .. }) {
                     let line = if is_terminal { text::sanitize_line(&line) } else { line };
                     // A reader of the output that has gone must not end a change between two steps.
                     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
@@ -342,7 +342,7 @@ impl<'d, O: Write + Send, A: BufRead + Send> Doing<'d, O, A> {
             }
             Ok(ChangeWritten::Patched(words)) => Ok(ChangeAnswer::of(words, ExitCode::Pending)),
             Ok(ChangeWritten::Closed) => Ok(ChangeAnswer::default()),
-            Err(error @ (ChangeError::Write(_) | ChangeError::Patch(_))) => {
+            Err(error @ (ChangeError::Prepare(_) | ChangeError::Write(_) | ChangeError::Patch(_))) => {
                 Ok(ChangeAnswer::of(format!("{error}\n"), ExitCode::FailedCheck))
             }
             Err(ChangeError::Apply(error)) => {
@@ -414,19 +414,11 @@ fn ways_on(record: &ChangeRecord) -> String {
 }
 
 /// What is said of an event, line by line; what a command printed is one.
-fn words(event: &ChangeEvent<'_>) -> Vec<String> {
-    match event {
-        ChangeEvent::Begun(record) => {
-            let changed = |map: &&String| record.before.get(*map) != record.after.get(*map);
-            let maps = record.after.keys().filter(changed);
-            maps.map(|map| format!("wrote ConfigMap kube-system/{map}")).collect()
+fn words(event: &ApplyEvent) -> Vec<String> {
+    let line = match event {
+        ApplyEvent::Begun(maps) => {
+            return maps.iter().map(|map| format!("wrote ConfigMap kube-system/{map}")).collect();
         }
-        ChangeEvent::Applied(event) => vec![applied_words(event)],
-    }
-}
-
-fn applied_words(event: &ApplyEvent) -> String {
-    match event {
         ApplyEvent::Step { number, of, id, title, nodes } if nodes.is_empty() => {
             format!("step {number} of {of}, {}: {title}", id.name())
         }
@@ -437,5 +429,6 @@ fn applied_words(event: &ApplyEvent) -> String {
         ApplyEvent::Output { node, text } => format!("  {node} > {}", text.trim_end()),
         ApplyEvent::Wrote(what) => format!("  wrote {what}"),
         ApplyEvent::Waiting(why) => format!("  waiting: {why}"),
-    }
+    };
+    vec![line]
 }

@@ -27,12 +27,14 @@ use kubeadm_change::progress::{ItemState, ProgressItem};
 use kubeadm_change::record::{ChangeRecord, RecordState};
 use kubeadm_change::render::ClusterSettings;
 use kubeadm_change::request::WantedDocuments;
-use kubeadm_change::running::{SeenBefore, Sighting};
+use kubeadm_change::running::{Running, SeenBefore, Sighting};
 use kubeadm_change::steps::StepId;
 
 /// What happens, for the person who watches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ApplyEvent {
+    /// The record and these ConfigMaps are written.
+    Begun(Vec<String>),
     /// A step begins: its place from 1, how many there are, what and where.
     Step { number: usize, of: usize, id: StepId, title: String, nodes: Vec<String> },
     /// A command is about to be run.
@@ -123,13 +125,38 @@ pub fn uploaded(file: &NodeFile) -> CommandLine {
 }
 
 impl Application<'_> {
-    /// Carries out the change that the cluster's record names.
+    /// Does what comes before anything is written, and gives the steps that are done: files are looked at and images fetched while
+    /// no document names them. Where people do what is done on nodes, nothing.
+    ///
+    /// # Errors
+    /// [`ApplyError`]: nothing that runs has changed.
+    pub async fn prepare<'p>(
+        &mut self,
+        plan: &'p ChangePlan,
+        running: &Running,
+    ) -> Result<Vec<&'p PlannedStep>, ApplyError> {
+        let (mut sums, mut done) = (BTreeMap::new(), Vec::new());
+        let is_by_people = self.hands.is_none();
+        for (at, step) in plan.preparation().filter(|_| !is_by_people) {
+            self.told_step(plan, at);
+            for node in &step.nodes {
+                if let Some(target) = self.target(running, node)? {
+                    self.lines(&target, step, &mut sums).await?;
+                }
+            }
+            done.push(step);
+        }
+        Ok(done)
+    }
+
+    /// Carries out the change that the cluster's record names; `prepared`: the steps that are done.
     ///
     /// # Errors
     /// [`ApplyError`]: the first thing that does not work stops it.
-    pub async fn carry_out(&mut self) -> Result<Applied, ApplyError> {
+    pub async fn carry_out(&mut self, prepared: &[&PlannedStep]) -> Result<Applied, ApplyError> {
         let mut doing = Doing::begin(&self.change, self.hands.is_none());
         doing.confirmed.clone_from(&self.confirmed);
+        prepared.iter().for_each(|step| doing.note(step));
         let (mut sums, mut before) = (BTreeMap::new(), None);
         let mut waiting: Option<(String, Instant)> = None;
         loop {
@@ -230,13 +257,7 @@ impl Application<'_> {
         sums: &mut BTreeMap<String, (String, String)>,
     ) -> Result<(), ApplyError> {
         let step = &look.plan.steps[at];
-        (self.tell)(&ApplyEvent::Step {
-            number: at + 1,
-            of: look.plan.steps.len(),
-            id: step.id,
-            title: step.title.clone(),
-            nodes: step.nodes.clone(),
-        });
+        self.told_step(&look.plan, at);
         match step.id {
             StepId::G1 => self.document(look, "kubeadm-config").await,
             StepId::G2 => self.document(look, "kubelet-config").await,
@@ -278,7 +299,7 @@ impl Application<'_> {
         node: &str,
         sums: &mut BTreeMap<String, (String, String)>,
     ) -> Result<(), ApplyError> {
-        let Some(target) = self.target(look, node)? else { return Ok(()) };
+        let Some(target) = self.target(&look.reading.running, node)? else { return Ok(()) };
         // Read before the drain cordons it: what somebody else cordoned stays so.
         let was_cordoned =
             look.reading.running.nodes.get(node).is_some_and(|n| n.cordoned && !n.drained_by_us);
@@ -289,13 +310,7 @@ impl Application<'_> {
         for file in &step.files {
             self.upload(look, &target, file).await?;
         }
-        // Lines with kubectl are for people; here the API does the same.
-        for line in step.commands.iter().filter(|line| !line.as_str().starts_with("kubectl ")) {
-            let output = self.command(&target, line, "").await?;
-            if step.id == StepId::H1 && line.as_str().starts_with("sha256sum ") {
-                compare(sums, node, line.as_str(), &output)?;
-            }
-        }
+        self.lines(&target, step, sums).await?;
         if step.id == StepId::K2 {
             drain::give_back(&self.writer, node, was_cordoned).await.map_err(ChangeWriteError::from)?;
             self.told_command(node, &format!("kubectl uncordon {node} (through the API)"));
@@ -303,10 +318,27 @@ impl Application<'_> {
         Ok(())
     }
 
+    /// The commands of a step on one host; sums of files are compared with those of the hosts before.
+    async fn lines(
+        &mut self,
+        target: &CommandTarget,
+        step: &PlannedStep,
+        sums: &mut BTreeMap<String, (String, String)>,
+    ) -> Result<(), ApplyError> {
+        // Lines with kubectl are for people; here the API does the same.
+        for line in step.commands.iter().filter(|line| !line.as_str().starts_with("kubectl ")) {
+            let output = self.command(target, line, "").await?;
+            if step.id == StepId::H1 && line.as_str().starts_with("sha256sum ") {
+                compare(sums, &target.node, line.as_str(), &output)?;
+            }
+        }
+        Ok(())
+    }
+
     /// `None`: people do what is done on nodes.
-    fn target(&self, look: &Look, node: &str) -> Result<Option<CommandTarget>, ApplyError> {
+    fn target(&self, running: &Running, node: &str) -> Result<Option<CommandTarget>, ApplyError> {
         let Some(hands) = &self.hands else { return Ok(None) };
-        let seen = look.reading.running.nodes.get(node);
+        let seen = running.nodes.get(node);
         let host = hands.way.host(node, seen.and_then(|seen| seen.address.as_deref()))?;
         Ok(Some(CommandTarget { node: node.to_owned(), host }))
     }
@@ -354,6 +386,17 @@ impl Application<'_> {
             let seconds = begun.elapsed().as_secs();
             (self.tell)(&ApplyEvent::Waiting(format!("the command on {node} runs for {seconds} s")));
         }
+    }
+
+    fn told_step(&mut self, plan: &ChangePlan, at: usize) {
+        let step = &plan.steps[at];
+        (self.tell)(&ApplyEvent::Step {
+            number: at + 1,
+            of: plan.steps.len(),
+            id: step.id,
+            title: step.title.clone(),
+            nodes: step.nodes.clone(),
+        });
     }
 
     fn told_command(&mut self, node: &str, line: &str) {

@@ -377,6 +377,12 @@ impl ChangePlan {
         self.steps.iter().filter(move |step| step.id == id).flat_map(|step| &step.nodes).map(String::as_str)
     }
 
+    /// What is done before anything is written.
+    pub fn preparation(&self) -> impl Iterator<Item = (usize, &PlannedStep)> {
+        let steps = self.steps.iter().enumerate();
+        steps.take_while(|(_, step)| matches!(step.id, StepId::H1 | StepId::I1))
+    }
+
     /// Every component that is reached, with its nodes.
     pub fn components(&self) -> BTreeMap<Component, BTreeSet<&str>> {
         let mut found: BTreeMap<Component, BTreeSet<&str>> = BTreeMap::new();

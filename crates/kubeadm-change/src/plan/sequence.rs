@@ -75,6 +75,9 @@ pub(super) fn steps(plan: &Inputs<'_>) -> Vec<PlannedStep> {
     if plan.judged.is_empty() && plan.as_stored.is_none() {
         return steps;
     }
+    if !plan.takes_back {
+        prepared(plan, &mut steps);
+    }
     kept(plan, &mut steps);
     snapshot(plan, &mut steps);
     if plan.facts.managed_by == ManagedBy::ControlPlane {
@@ -82,10 +85,8 @@ pub(super) fn steps(plan: &Inputs<'_>) -> Vec<PlannedStep> {
     } else {
         // ConfigMaps come before hosts: `kubeadm upgrade node` reads its configuration from them.
         documents(plan, &mut steps);
-        for id in [StepId::H1, StepId::I1] {
-            if wants(plan, id) {
-                each_control_plane(plan, id, &mut steps);
-            }
+        if plan.takes_back {
+            prepared(plan, &mut steps);
         }
         etcd(plan, &mut steps);
         control_plane(plan, &mut steps);
@@ -134,6 +135,16 @@ fn once(plan: &Inputs<'_>, id: StepId, steps: &mut Vec<PlannedStep>) {
 
 fn each_control_plane(plan: &Inputs<'_>, id: StepId, steps: &mut Vec<PlannedStep>) {
     steps.extend(plan.hosts.iter().map(|host| step(plan, id, vec![host.name.clone()])));
+}
+
+/// What hosts must have comes before the documents are stored: a node that joins meanwhile works with what it finds there. What is
+/// taken back is gone from there first.
+fn prepared(plan: &Inputs<'_>, steps: &mut Vec<PlannedStep>) {
+    for id in [StepId::H1, StepId::I1] {
+        if plan.facts.managed_by == ManagedBy::Kubeadm && wants(plan, id) {
+            each_control_plane(plan, id, steps);
+        }
+    }
 }
 
 /// What stands there before: on hosts that are written to, else as documents. A change that takes another one back has what that

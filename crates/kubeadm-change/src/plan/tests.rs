@@ -393,6 +393,10 @@ fn files_of_a_change_are_looked_at_where_the_host_has_them() {
     let step = plan.steps.iter().find(|step| step.id == StepId::H1).expect("a step");
     let commands: Vec<&str> = step.commands.iter().map(CommandLine::as_str).collect();
     assert_eq!(commands, [r"sha256sum -- '/etc/it'\''s/policy.yaml'", r"test -e '/etc/it'\''s'"]);
+    let order: Vec<StepId> = plan.steps.iter().map(|step| step.id).collect();
+    let expected = [StepId::H1, StepId::B0, StepId::B1, StepId::G1, StepId::M1, StepId::X];
+    assert_eq!(order, expected, "a node that joins finds no document of which its hosts lack something");
+    assert_eq!(plan.preparation().map(|(at, _)| at).collect::<Vec<_>>(), [0]);
 }
 
 #[test]

@@ -16,13 +16,14 @@ use capstan_engine::reconfigure::judge::Consent;
 use capstan_engine::reconfigure::preflight::Hands;
 use capstan_engine::reconfigure::read::ClusterReading;
 use capstan_engine::reconfigure::write::{self, ChangeWriteError};
+use kubeadm_change::plan::ChangePlan;
 use kubeadm_change::record::ChangeRecord;
 use kubeadm_change::steps::StepId;
 
 /// What is written.
 pub enum ChangeWrite<'a> {
-    /// The record, and then what the API, or an executor, does of the change.
-    Begin { record: ChangeRecord, reading: &'a ClusterReading },
+    /// What comes before the record, the record, and then what the API, or an executor, does of the change.
+    Begin { record: ChangeRecord, reading: &'a ClusterReading, plan: &'a ChangePlan },
     /// The same of a change whose record stands.
     GoOn(ChangeRecord),
     /// The patch of the KubeadmControlPlane that looks after the cluster.
@@ -51,15 +52,7 @@ pub struct Carrying<'a> {
     pub pace: DrainTimes,
     /// `None`: people do what is done on nodes.
     pub hands: Option<Hands<'a>>,
-    pub tell: &'a mut (dyn FnMut(ChangeEvent<'_>) + Send),
-}
-
-/// What happens, for the person who watches.
-#[derive(Debug)]
-pub enum ChangeEvent<'a> {
-    /// The record and the ConfigMaps of this change are written.
-    Begun(&'a ChangeRecord),
-    Applied(&'a ApplyEvent),
+    pub tell: &'a mut (dyn FnMut(&ApplyEvent) + Send),
 }
 
 /// What came of it.
@@ -84,6 +77,9 @@ pub enum ChangeError {
     /// The KubeadmControlPlane was not patched.
     #[error("{0}")]
     Patch(String),
+    /// A host lacks what the change needs.
+    #[error("{0}; nothing of this plan is written")]
+    Prepare(ApplyError),
     /// It was begun; what was done stays.
     #[error(transparent)]
     Apply(#[from] ApplyError),
@@ -111,23 +107,29 @@ impl Confirmed for ConfirmedChange<'_> {
 
     async fn write(&mut self) -> Result<ChangeWritten, ChangeError> {
         let writer = Writer::new(self.live.client.clone(), MANAGER);
-        let record = match &self.write {
-            ChangeWrite::Begin { record, reading } => {
+        let Self { live, write, carrying, .. } = self;
+        let applied = match write {
+            ChangeWrite::Begin { record, reading, plan } => {
+                let mut application = application(live, carrying, writer.clone(), record.clone());
+                let prepared =
+                    application.prepare(plan, &reading.running).await.map_err(ChangeError::Prepare)?;
                 write::begin(&writer, reading, record).await?;
-                (self.carrying.tell)(ChangeEvent::Begun(record));
-                record.clone()
+                (application.tell)(&ApplyEvent::Begun(changed_maps(record)));
+                application.carry_out(&prepared).await?
             }
-            ChangeWrite::GoOn(record) => record.clone(),
+            ChangeWrite::GoOn(record) => {
+                application(live, carrying, writer, record.clone()).carry_out(&[]).await?
+            }
             ChangeWrite::Patch { managed, patch } => {
                 let patched = managed::patch(managed, patch).await;
                 return patched.map(ChangeWritten::Patched).map_err(ChangeError::Patch);
             }
             ChangeWrite::Close(open) => {
-                write::close(&writer, open, rfc3339(self.carrying.clock.now())).await?;
+                write::close(&writer, open, rfc3339(carrying.clock.now())).await?;
                 return Ok(ChangeWritten::Closed);
             }
         };
-        Ok(ChangeWritten::Applied(self.carry_out(writer, record).await?))
+        Ok(ChangeWritten::Applied(applied))
     }
 
     fn is_over(written: &ChangeWritten) -> bool {
@@ -141,24 +143,6 @@ impl Confirmed for ConfirmedChange<'_> {
 }
 
 impl ConfirmedChange<'_> {
-    /// Goes through the steps as far as the API, or the executor, does them.
-    async fn carry_out(&mut self, writer: Writer, record: ChangeRecord) -> Result<Applied, ApplyError> {
-        let Carrying { clock, consent, confirmed, pace, hands, tell } = &mut self.carrying;
-        let mut applied = |event: &ApplyEvent| tell(ChangeEvent::Applied(event));
-        let mut application = Application {
-            writer,
-            server: self.live.server.clone(),
-            hands: hands.clone(),
-            change: record,
-            consent: consent.clone(),
-            confirmed: confirmed.clone(),
-            clock: clock.clone(),
-            pace: *pace,
-            tell: &mut applied,
-        };
-        application.carry_out().await
-    }
-
     /// The ConfigMap that has the record of the change `id`.
     fn about_record<'s>(&'s self, id: &'s str) -> About<'s> {
         About {
@@ -172,6 +156,31 @@ impl ConfirmedChange<'_> {
             ..About::default()
         }
     }
+}
+
+/// What goes through the steps, as far as the API, or the executor, does them.
+fn application<'s>(
+    live: &LiveCluster,
+    carrying: &'s mut Carrying<'_>,
+    writer: Writer,
+    change: ChangeRecord,
+) -> Application<'s> {
+    Application {
+        writer,
+        server: live.server.clone(),
+        hands: carrying.hands.clone(),
+        change,
+        consent: carrying.consent.clone(),
+        confirmed: carrying.confirmed.clone(),
+        clock: carrying.clock.clone(),
+        pace: carrying.pace,
+        tell: &mut *carrying.tell,
+    }
+}
+
+fn changed_maps(record: &ChangeRecord) -> Vec<String> {
+    let changed = |map: &&String| record.before.get(*map) != record.after.get(*map);
+    record.after.keys().filter(changed).cloned().collect()
 }
 
 fn about_control_plane<'s>(action: &'s str, managed: &'s ManagedCluster, patch: &'s Value) -> About<'s> {

@@ -102,7 +102,8 @@ impl Judged {
                 let at = rfc3339(guard.clock.now());
                 let beginning = Beginning { by: &guard.user, at, takes_back };
                 let record = ChangeRecord::of_plan(&self.plan, &self.wanted, &reading.texts, last, beginning);
-                Ok(ChangeWrite::Begin { record: record.map_err(|error| error.to_string())?, reading })
+                let record = record.map_err(|error| error.to_string())?;
+                Ok(ChangeWrite::Begin { record, reading, plan: &self.plan })
             }
         }
     }

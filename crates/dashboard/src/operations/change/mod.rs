@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-pub use self::confirmed::{Carrying, ChangeError, ChangeEvent, ChangeWrite, ChangeWritten, ConfirmedChange};
+pub use self::confirmed::{Carrying, ChangeError, ChangeWrite, ChangeWritten, ConfirmedChange};
 pub use self::judged::{Aim, Judged, planned};
 pub use self::mended::MendedMaps;
 pub use self::proposed::{HOST, ProposedChange};
