@@ -139,7 +139,9 @@ fn files(step: &PlannedStep, settings: &ClusterSettings<'_>) -> Vec<(CommandLine
         let words = format!("{path}, without which kubeadm cannot sign there");
         (CommandLine::of("test -s {}", [&path]), words)
     };
-    match step.id {
+    let joined = step.joined.map(|id| PlannedStep { id, joined: None, ..step.clone() });
+    let of_joined = joined.iter().flat_map(|step| files(step, settings));
+    let of_step = match step.id {
         StepId::C1 | StepId::F1 => vec![key("ca")],
         StepId::C2 => vec![key("etcd/ca")],
         StepId::E1 => {
@@ -156,7 +158,8 @@ fn files(step: &PlannedStep, settings: &ClusterSettings<'_>) -> Vec<(CommandLine
             step.commands.iter().map(|line| (line.clone(), words(line))).collect()
         }
         _ => Vec::new(),
-    }
+    };
+    of_joined.chain(of_step).collect()
 }
 
 #[cfg(test)]

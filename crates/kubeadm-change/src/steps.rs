@@ -80,6 +80,14 @@ impl StepId {
         matches!(self, Self::G1 | Self::G2 | Self::G3 | Self::P1 | Self::D1)
     }
 
+    /// The same where the restart is left to the step that it is joined with.
+    pub(crate) fn part_title(self) -> &'static str {
+        match self {
+            Self::C1 => "issue the API server's certificate anew",
+            other => other.title(),
+        }
+    }
+
     /// Something of a control plane node restarts.
     pub fn restarts_control_plane(self) -> bool {
         matches!(self, Self::C1 | Self::C2 | Self::E1 | Self::M1 | Self::F1)

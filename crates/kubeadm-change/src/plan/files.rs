@@ -63,8 +63,8 @@ pub(super) struct Reissue<'r> {
     pub(super) certificates: Vec<(&'r str, Vec<String>)>,
     /// kubeadm's file.
     pub(super) file: &'r str,
-    /// What reads them when it starts.
-    pub(super) component: &'r str,
+    /// What reads them when it starts, where it is started again for them.
+    pub(super) restarts: Option<&'r str>,
 }
 
 impl Reissue<'_> {
@@ -73,7 +73,8 @@ impl Reissue<'_> {
         let new = node_file::new_certificates(self.settings.certificates_dir(), self.plan);
         let kept = host_folder::folder(self.plan);
         // A run that was killed while the manifest was away left it there: it comes back before all else.
-        let mut lines = vec![put_back(self.component, &kept), can_sign(self.settings, self.authority)];
+        let mut lines: Vec<_> = self.restarts.iter().map(|component| put_back(component, &kept)).collect();
+        lines.push(can_sign(self.settings, self.authority));
         lines.extend(self.prepared(&new));
         for (certificate, _) in &self.certificates {
             let phase = certificate.replace('/', "-");
@@ -82,7 +83,7 @@ impl Reissue<'_> {
         lines.extend(self.looked_at(&new));
         lines.extend(self.moved(&new));
         lines.push(CommandLine::of("rm -rf {}", [&new]));
-        lines.push(restarted(self.component, &kept));
+        lines.extend(self.restarts.iter().map(|component| restarted(component, &kept)));
         lines
     }
 

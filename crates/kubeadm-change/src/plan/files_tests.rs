@@ -229,3 +229,36 @@ fn a_kubelet_that_does_not_come_up_has_the_last_word() {
     let silent = planned(&cluster(1, 0), &["healthzPort=0"]);
     assert_eq!(lines(&silent, StepId::K1).last(), Some(&"systemctl restart kubelet"));
 }
+
+#[test]
+fn one_restart_is_enough_for_a_certificate_and_a_manifest() {
+    for (name, flag, ids) in [
+        (NAMES[0], "apiServer.extraArgs[event-ttl]=2h", [StepId::C1, StepId::M1]),
+        (NAMES[1], "etcd.local.extraArgs[snapshot-count]=20000", [StepId::C2, StepId::E1]),
+    ] {
+        let [certificates, manifest] = ids;
+        let plan = planned(&cluster(3, 0), &[name, flag]);
+        let steps: Vec<&PlannedStep> = plan.steps.iter().filter(|step| step.does(certificates)).collect();
+        assert_eq!(steps.len(), 3, "one for each node");
+        for step in steps {
+            assert_eq!((step.id, step.joined), (manifest, Some(certificates)));
+            let at = |begin: &str| step.commands.iter().position(|line| line.as_str().starts_with(begin));
+            let last = step.commands.len() - 1;
+            let moved = step.commands.iter().rposition(|line| line.as_str().starts_with("mv -f "));
+            assert!(
+                at("test -s /etc/kubernetes/pki/") == Some(0) && moved < Some(last),
+                "{:#?}",
+                step.commands
+            );
+            assert!(!step.script().contains("mv -f /etc/kubernetes/manifests/"), "{}", step.script());
+            assert!(step.commands[last].as_str().starts_with("kubeadm "), "the manifest comes last");
+            assert!(step.check.contains("TLS handshake") && step.undo.contains("kept files"), "{step:#?}");
+            assert!(step.files.iter().any(|file| file.path.ends_with("-pki.yaml")), "{:?}", step.files);
+        }
+        assert_eq!(plan.steps_of(certificates).count(), 3);
+    }
+    let other = planned(&cluster(2, 0), &[NAMES[0], "scheduler.extraArgs[v]=4"]);
+    let ids: Vec<StepId> =
+        other.steps.iter().map(|step| step.id).filter(|id| id.restarts_control_plane()).collect();
+    assert_eq!(ids, [StepId::C1, StepId::M1, StepId::C1, StepId::M1], "the manifest of another component");
+}

@@ -87,6 +87,9 @@ pub struct PlannedStep {
     pub check: String,
     /// How the step is taken back.
     pub undo: String,
+    /// A step whose commands stand before those of this one, since one restart is enough for both.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub joined: Option<StepId>,
 }
 
 /// What a change means for a cluster: verdict, differences, steps and ways back. Pure data, the same for the same inputs.
@@ -354,6 +357,11 @@ fn identity(inputs: &Inputs, target: &WantedDocuments) -> ChangeId {
 }
 
 impl PlannedStep {
+    /// Is it that step, or joined with it?
+    pub fn does(&self, id: StepId) -> bool {
+        self.id == id || self.joined == Some(id)
+    }
+
     /// Its lines for one shell of a person: where one fails, none behind it is run, and kubeadm waits for the host's lock. Those of people are done on several machines.
     pub fn script(&self) -> String {
         // Without braces what stands behind `||` would be run for a line before.
@@ -374,7 +382,8 @@ impl PlannedStep {
 impl ChangePlan {
     /// The nodes of the steps with this id.
     pub fn steps_of(&self, id: StepId) -> impl Iterator<Item = &str> {
-        self.steps.iter().filter(move |step| step.id == id).flat_map(|step| &step.nodes).map(String::as_str)
+        let steps = self.steps.iter().filter(move |step| step.does(id));
+        steps.flat_map(|step| &step.nodes).map(String::as_str)
     }
 
     /// What is done before anything is written.

@@ -126,7 +126,30 @@ fn step(plan: &Inputs<'_>, id: StepId, nodes: Vec<String>) -> PlannedStep {
     let commands = commands(plan, id, nodes.first().map(String::as_str).unwrap_or_default());
     let (check, undo) = (id.check().to_owned(), id.undo().to_owned());
     let files = named_files(plan, id, &nodes, &commands);
-    PlannedStep { id, title: id.title().to_owned(), nodes, commands, files, check, undo }
+    PlannedStep { id, title: id.title().to_owned(), nodes, commands, files, check, undo, joined: None }
+}
+
+/// A component reads its certificates when it starts: where its manifest is written anew as well, on the same node, one restart is
+/// enough. The certificates are in place before the manifest is written, and the lines are joined.
+fn joined(plan: &Inputs<'_>, ids: [StepId; 2], host: &HostFacts) -> PlannedStep {
+    let [certificates, manifest] = ids;
+    let mut step = step(plan, manifest, vec![host.name.clone()]);
+    let restarts = false;
+    let mut commands = certificate_lines(plan, certificates, &host.name, restarts);
+    commands.append(&mut step.commands);
+    step.files = named_files(plan, manifest, &step.nodes, &commands);
+    step.title = format!("{}, and {}", certificates.part_title(), manifest.title());
+    step.check = format!("{}; {}", certificates.check(), step.check);
+    step.undo = format!("{} ({}); {}", certificates.undo(), certificates.name(), step.undo);
+    PlannedStep { commands, joined: Some(certificates), ..step }
+}
+
+/// Is the manifest of a component another one on that node?
+fn is_rewritten(plan: &Inputs<'_>, component: &str, host: &HostFacts) -> bool {
+    let manifest = |settings: &ClusterSettings<'_>| {
+        render::node(settings, host).ok().and_then(|mut node| node.static_pods.remove(component))
+    };
+    manifest(plan.old) != manifest(plan.new)
 }
 
 fn once(plan: &Inputs<'_>, id: StepId, steps: &mut Vec<PlannedStep>) {
@@ -183,6 +206,10 @@ fn etcd(plan: &Inputs<'_>, steps: &mut Vec<PlannedStep>) {
     let certificates = reaches(plan, Component::EtcdCertificates);
     let manifests = is_written(plan, &[Component::Etcd]) || plan.as_stored.is_some_and(|what| what.etcd);
     for host in plan.etcd_order() {
+        if certificates && manifests && is_rewritten(plan, ETCD, host) {
+            steps.push(joined(plan, [StepId::C2, StepId::E1], host));
+            continue;
+        }
         for (id, wanted) in [(StepId::C2, certificates), (StepId::E1, manifests)] {
             if wanted {
                 steps.push(step(plan, id, vec![host.name.clone()]));
@@ -196,10 +223,15 @@ fn control_plane(plan: &Inputs<'_>, steps: &mut Vec<PlannedStep>) {
     // What is stored is written on every node: kubeadm leaves alone what it finds as it would write it.
     let manifests = plan.as_stored.is_some()
         || is_written(plan, &[Component::ApiServer, Component::ControllerManager, Component::Scheduler]);
+    let certificates = reaches(plan, Component::Certificates);
     for host in plan.control_plane_order() {
+        let are_joined = certificates && manifests && is_rewritten(plan, API_SERVER, host);
+        if are_joined {
+            steps.push(joined(plan, [StepId::C1, StepId::M1], host));
+        }
         for (id, wanted) in [
-            (StepId::C1, reaches(plan, Component::Certificates)),
-            (StepId::M1, manifests),
+            (StepId::C1, certificates && !are_joined),
+            (StepId::M1, manifests && !are_joined),
             (StepId::F1, reaches(plan, Component::Kubeconfigs)),
         ] {
             if wanted {
@@ -288,8 +320,7 @@ fn commands(plan: &Inputs<'_>, id: StepId, node: &str) -> Vec<CommandLine> {
         StepId::G3 => vec![patch_map("kube-proxy", &local("kube-proxy.json"))],
         StepId::H1 => files::checks(plan.judged, plan.new),
         StepId::I1 => images(plan, node),
-        StepId::C1 => reissued(plan, node, "ca", &["apiserver"], API_SERVER),
-        StepId::C2 => reissued(plan, node, "etcd/ca", &["etcd/server", "etcd/peer"], ETCD),
+        StepId::C1 | StepId::C2 => certificate_lines(plan, id, node, true),
         StepId::E1 => vec![
             // With an empty folder the phase would begin a new cluster of one member: the data must
             // be there.
@@ -353,17 +384,17 @@ fn patched(plan: &Inputs<'_>, line: CommandLine) -> CommandLine {
     }
 }
 
-fn reissued(
-    plan: &Inputs<'_>,
-    node: &str,
-    authority: &str,
-    certificates: &[&str],
-    component: &str,
-) -> Vec<CommandLine> {
+/// `restarts`: what reads them is started again by the last line.
+fn certificate_lines(plan: &Inputs<'_>, id: StepId, node: &str, restarts: bool) -> Vec<CommandLine> {
+    let (authority, certificates, component): (_, &[&str], _) = match id {
+        StepId::C2 => ("etcd/ca", &["etcd/server", "etcd/peer"], ETCD),
+        _ => ("ca", &["apiserver"], API_SERVER),
+    };
     let file = NodeFile::of(NodeFileKind::Certificates, plan.id, node).path;
     let certificates = certificates.iter().map(|name| (*name, wanted_names(plan, node, name))).collect();
     let settings = plan.new;
-    files::Reissue { settings, plan: plan.id, authority, certificates, file: &file, component }.lines()
+    let restarts = restarts.then_some(component);
+    files::Reissue { settings, plan: plan.id, authority, certificates, file: &file, restarts }.lines()
 }
 
 /// What a new certificate of a node is looked at for: its address, and the names that it did not have.

@@ -336,9 +336,8 @@ fn etcd_comes_before_the_control_plane_and_kubelets_last() {
             "G1",
             "G2",
             "G3",
-            "C2 cp-0",
+            // With the certificates.
             "E1 cp-0",
-            "C2 cp-1",
             "E1 cp-1",
             "M1 cp-0",
             "M1 cp-1",

@@ -94,6 +94,10 @@ pub fn progress(situation: &Situation<'_>) -> Result<Vec<ProgressItem>, RenderEr
         }
         for node in &step.nodes {
             items.extend(on_node(situation, &artefacts, step.id, node));
+            if let Some(id) = step.joined {
+                let joined = on_node(situation, &artefacts, id, node);
+                items.extend(joined.into_iter().map(|item| ProgressItem { step: step.id, ..item }));
+            }
         }
     }
     // The last step is judged behind all others: its state depends on theirs.

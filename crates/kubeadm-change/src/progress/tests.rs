@@ -305,6 +305,20 @@ fn names_of_certificates_are_those_that_are_served() {
 }
 
 #[test]
+fn a_joined_step_is_done_when_both_of_it_are() {
+    let mut case = Case::of(1, 0, &["apiServer.certSANs=[new.example]", "apiServer.extraArgs[event-ttl]=2h"]);
+    let served = |names: &[&str]| Sighting::Known(names.iter().map(|name| (*name).to_owned()).collect());
+    case.node("cp-0").served.insert("apiserver", served(&["cp-0"]));
+    assert_eq!(case.state(StepId::M1, "cp-0").0, ItemState::Pending);
+    case.carry_out("cp-0");
+    let (state, words) = case.state(StepId::M1, "cp-0");
+    assert!(state == ItemState::Pending && words.contains("does not name new.example"), "{words}");
+    case.node("cp-0").served.insert("apiserver", served(&["cp-0", "new.example"]));
+    assert_eq!(case.state(StepId::M1, "cp-0").0, ItemState::Done);
+    assert!(!case.items().iter().any(|item| item.step == StepId::C1), "it has no step of its own");
+}
+
+#[test]
 fn kubelets_are_asked_for_what_they_have_in_effect() {
     let mut case = Case::of(1, 1, &["maxPods=60", "syncFrequency=90s"]);
     let mut has = |seen: Sighting<Value>| {
