@@ -1,5 +1,6 @@
 //! A plan in words: for a terminal, as a runbook, for programs. Owns layout; must not know where it is shown.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
@@ -149,9 +150,9 @@ fn reach_lines(plan: &ChangePlan) -> Vec<String> {
     lines
 }
 
-/// The steps with their commands, for a terminal.
+/// The steps with their commands, for a terminal. How one is taken back stands where its kind comes first.
 pub fn step_lines(steps: &[PlannedStep]) -> Vec<String> {
-    let mut lines = Vec::new();
+    let (mut lines, mut said) = (Vec::new(), BTreeSet::new());
     for (index, step) in steps.iter().enumerate() {
         let nodes =
             if step.nodes.is_empty() { String::new() } else { format!(" [{}]", step.nodes.join(", ")) };
@@ -159,6 +160,9 @@ pub fn step_lines(steps: &[PlannedStep]) -> Vec<String> {
         lines.extend(file_lines(step).map(|line| format!("      {line}")));
         lines.extend(step.script().lines().map(|line| format!("      $ {line}")));
         lines.push(format!("      then: {}", step.check));
+        if step.id.is_taken_back() && said.insert(&step.undo) {
+            lines.push(format!("      back: {}", step.undo));
+        }
     }
     lines
 }
@@ -252,4 +256,21 @@ pub fn change_values(changes: &[FieldChange]) -> Vec<Value> {
         })
     };
     changes.iter().map(entry).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::tests::{cluster, planned};
+
+    #[test]
+    fn the_way_back_of_a_kind_of_step_stands_once() {
+        let plan = planned(&cluster(3, 40), &["apiServer.extraArgs[event-ttl]=2h", "maxPods=60"]);
+        let lines = step_lines(&plan.steps);
+        let back: Vec<&String> = lines.iter().filter(|line| line.starts_with("      back: ")).collect();
+        let of_steps: BTreeSet<&String> =
+            plan.steps.iter().filter(|step| step.id.is_taken_back()).map(|step| &step.undo).collect();
+        assert!(back.len() == of_steps.len() && back.len() < 8, "{back:#?}");
+        assert!(!back.iter().any(|line| line.contains("nothing to take back")), "{back:#?}");
+    }
 }

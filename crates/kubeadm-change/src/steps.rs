@@ -93,6 +93,11 @@ impl StepId {
         matches!(self, Self::C1 | Self::C2 | Self::E1 | Self::M1 | Self::F1)
     }
 
+    /// Something has to be done to take it back.
+    pub fn is_taken_back(self) -> bool {
+        !matches!(self, Self::B0 | Self::I1 | Self::P2 | Self::R1 | Self::X)
+    }
+
     /// Only a person does it: it is never run on a host from here.
     pub fn is_for_people(self) -> bool {
         matches!(self, Self::P2 | Self::R1)
