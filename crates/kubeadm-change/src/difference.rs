@@ -43,14 +43,33 @@ impl FieldChange {
 
 /// Every difference between two documents of one kind, in the order of their paths.
 pub fn differences(kind: DocumentKind, old: &Value, new: &Value) -> Vec<FieldChange> {
-    let mut walk = Walk { kind, found: Vec::new() };
+    walked(kind, Some(old), new, Counts::Meaning)
+}
+
+/// Every field that a document sets, also to what it has by default, in the order of their paths.
+pub fn fields(kind: DocumentKind, document: &Value) -> Vec<FieldChange> {
+    walked(kind, None, document, Counts::Presence)
+}
+
+fn walked(kind: DocumentKind, old: Option<&Value>, new: &Value, counts: Counts) -> Vec<FieldChange> {
+    let mut walk = Walk { kind, counts, found: Vec::new() };
     let type_ = Type::Struct(kind.name().to_owned());
-    walk.compare(&FieldPath::default(), Some(old), Some(new), &type_, None);
+    walk.compare(&FieldPath::default(), old, Some(new), &type_, None);
     walk.found
+}
+
+/// Which field is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Counts {
+    /// One that means something else.
+    Meaning,
+    /// One that is there.
+    Presence,
 }
 
 struct Walk {
     kind: DocumentKind,
+    counts: Counts,
     found: Vec<FieldChange>,
 }
 
@@ -87,7 +106,13 @@ impl Walk {
             // Lists that are replaced as a whole are compared here as one value.
             scalar => {
                 let default = field.and_then(|field| field.default.as_deref());
-                if !self.same(old, new, scalar, default) && !self.is_spelled(path, old, new) {
+                let differs = match self.counts {
+                    Counts::Meaning => {
+                        !self.same(old, new, scalar, default) && !self.is_spelled(path, old, new)
+                    }
+                    Counts::Presence => new.is_some_and(|new| !self.is_unset(new, scalar)),
+                };
+                if differs {
                     self.add(path, old, new, default);
                 }
             }

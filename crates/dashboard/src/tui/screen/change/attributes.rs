@@ -3,11 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::tui::widget::tree::Shape;
 use capstan_base::text::sanitize_line;
-use kubeadm_change::difference::{FieldChange, differences, is_secret};
+use kubeadm_change::difference::{FieldChange, fields, is_secret};
 use kubeadm_change::document::{DocumentKind, Inputs};
 use kubeadm_change::path::{FieldPath, PathStep};
 use kubeadm_change::plan::ChangePlan;
@@ -110,7 +110,7 @@ fn settle(rows: &mut Vec<Row>, closed: &BTreeSet<String>) {
 }
 
 fn stored(kind: DocumentKind, value: &Value) -> Vec<Attribute> {
-    differences(kind, &json!({}), value).iter().map(|change| of_rule(kind, change)).collect()
+    fields(kind, value).iter().map(|change| of_rule(kind, change)).collect()
 }
 
 fn of_rule(kind: DocumentKind, change: &FieldChange) -> Attribute {
@@ -163,7 +163,7 @@ mod tests {
     use kubeadm_change::document::read_inputs;
 
     fn shown(closed: &[&str]) -> Vec<String> {
-        let text = "apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\nkubernetesVersion: v1.35.1\napiServer: {certSANs: [a], extraArgs: [{name: v, value: \"2\"}, {name: w, value: \"3\"}]}\n";
+        let text = "apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\nkubernetesVersion: v1.35.1\nclusterName: kubernetes\ndns: {}\napiServer: {certSANs: [a], extraArgs: [{name: v, value: \"2\"}, {name: w, value: \"3\"}]}\n";
         let inputs = read_inputs(&[("f".to_owned(), text.to_owned())]).expect("a document");
         let closed = closed.iter().map(|key| (*key).to_owned()).collect();
         let rows = rows(&inputs, None, &closed);
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_branches() {
+    fn paths_are_branches_also_of_values_that_are_the_default() {
         let all = [
             "ClusterConfiguration",
             " apiServer",
@@ -179,6 +179,7 @@ mod tests {
             "  extraArgs",
             "   [v]",
             "   [w]",
+            " clusterName",
             " kubernetesVersion",
         ];
         assert_eq!(shown(&[]), all);
@@ -187,7 +188,14 @@ mod tests {
     #[test]
     fn what_is_below_a_closed_line_is_left_out() {
         let closed = ["ClusterConfiguration apiServer.extraArgs", "ClusterConfiguration apiServer.certSANs"];
-        let left = ["ClusterConfiguration", " apiServer", "  certSANs", "  extraArgs", " kubernetesVersion"];
+        let left = [
+            "ClusterConfiguration",
+            " apiServer",
+            "  certSANs",
+            "  extraArgs",
+            " clusterName",
+            " kubernetesVersion",
+        ];
         assert_eq!(shown(&closed), left);
     }
 }
