@@ -76,6 +76,7 @@ impl Census {
     pub(super) fn note_set(&mut self, set: &MachineSet) {
         let name = set.metadata.name.clone().unwrap_or_default();
         let owner = controller_of(set).filter(|o| o.kind == "MachineDeployment").map(|o| o.name.as_str());
+        // By label as well: a MachineSet may be adopted only later.
         if let Some(deployment) = owner.or_else(|| label_of(set, label::DEPLOYMENT_NAME)) {
             self.deployments.entry(name).or_insert_with(|| format!("MachineDeployment/{deployment}"));
         }
@@ -84,6 +85,7 @@ impl Census {
     pub(super) fn note(&mut self, before: Option<&Machine>, after: Option<&Machine>) {
         let old = before.and_then(|m| Some((owner_of(m)?, Counts::of(m))));
         let new = after.and_then(|m| Some((owner_of(m)?, Counts::of(m))));
+        // Most writes on a Machine change none of its counters.
         if old == new {
             return;
         }

@@ -121,6 +121,7 @@ impl Tenancy {
         let Some(here) = pods.get_mut(node) else { return };
         let Some(at) = here.iter().position(|pod| ObjectKey::of(pod) == *key) else { return };
         let mut pod = here.remove(at);
+        // Without another Node the pod does not run again, and its budget gets no room back.
         let Some(elsewhere) = elsewhere else { return };
         // The same pod stands for its successor: a controller would make it anew.
         pod.metadata.deletion_timestamp = None;

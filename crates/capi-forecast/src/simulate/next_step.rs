@@ -59,6 +59,7 @@ impl Serialize for NextStep {
 /// The steps of a plan. Events are left out, and what is made for a new Machine goes with it.
 /// `replicas`: how many a MachineSet has now, by name.
 pub fn next_steps(steps: &[plan::Step], replicas: &dyn Fn(&str) -> Option<i32>) -> Vec<NextStep> {
+    // Clones are told only where no Machine is made with them.
     let makes_machine = steps.iter().any(plan::Step::makes_machine);
     let mut all: Vec<NextStep> = Vec::new();
     for step in steps {
@@ -76,6 +77,7 @@ pub fn next_steps(steps: &[plan::Step], replicas: &dyn Fn(&str) -> Option<i32>) 
 /// A step like the one before only raises its count.
 fn push(all: &mut Vec<NextStep>, step: NextStep) {
     match all.last_mut() {
+        // Only neighbours, since the order of steps is what a plan says.
         Some(last) if last.does == step.does && last.reason == step.reason => last.count += 1,
         _ => all.push(step),
     }

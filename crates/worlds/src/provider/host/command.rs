@@ -84,7 +84,6 @@ impl KubeadmHost {
                 self.run_all(&command.group, input, around)
             };
             if command.is_error {
-                // A group's errors stand there already, in the order in which they were said.
                 said.stderr.push_str(&std::mem::take(&mut said.stdout));
             }
             output = output.then(said);
