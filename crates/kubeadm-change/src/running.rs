@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use capstan_base::time::parse_rfc3339;
 use serde_json::Value;
 
 use super::live::{self, LiveNode};
@@ -80,7 +81,7 @@ const BEHIND_MAX: u64 = 2_000;
 pub struct AddonState {
     /// With its tag.
     pub image: String,
-    /// When its pods were last restarted by a person or by us: RFC 3339, which compares as text.
+    /// When its pods were last restarted by a person or by us: RFC 3339, in the time zone of whoever did it. Empty: never.
     pub restarted_at: String,
     /// Pods that there should be.
     pub wanted: u64,
@@ -93,6 +94,14 @@ pub struct AddonState {
 }
 
 impl AddonState {
+    /// Were its pods last restarted before this moment, given as RFC 3339? Restarted in the same second counts as after it.
+    pub fn is_older_than(&self, moment: &str) -> bool {
+        parse_rfc3339(moment).is_some_and(|moment| {
+            // What is not a moment was never a restart.
+            parse_rfc3339(&self.restarted_at).is_none_or(|restarted| restarted < moment)
+        })
+    }
+
     /// All its pods are new and run.
     pub fn is_rolled_out(&self) -> bool {
         self.is_observed && self.updated >= self.wanted && self.available >= self.wanted

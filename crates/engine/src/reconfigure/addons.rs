@@ -34,7 +34,7 @@ pub async fn roll_kube_proxy(
     let state = running.kube_proxy.clone().unwrap_or_default();
     let image = (state.image != images.kube_proxy).then_some(images.kube_proxy.as_str());
     // The server's moment, not ours: a clock that is ahead would hide the next change.
-    let restarted = (state.restarted_at < running.proxy_written_at).then(|| running.proxy_written_at.clone());
+    let restarted = state.is_older_than(&running.proxy_written_at).then(|| running.proxy_written_at.clone());
     roll(writer, &kube_proxy(), "kube-proxy", image, restarted.as_deref()).await
 }
 

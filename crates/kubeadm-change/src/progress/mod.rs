@@ -234,8 +234,7 @@ fn kube_proxy(situation: &Situation<'_>, state: Option<&AddonState>) -> (ItemSta
         return (ItemState::Pending, format!("the image is {}", state.image));
     }
     let is_changed = situation.plan.changes.iter().any(|judged| judged.change.kind == DocumentKind::Proxy);
-    // The times are compared as texts: equal seconds count as restarted after the write.
-    if is_changed && state.restarted_at.as_str() < situation.running.proxy_written_at.as_str() {
+    if is_changed && state.is_older_than(&situation.running.proxy_written_at) {
         return (
             ItemState::Pending,
             "its pods were not restarted since the ConfigMap was written".to_owned(),

@@ -376,4 +376,7 @@ fn add_ons_are_done_when_their_pods_are() {
     assert_eq!(is("2026-01-01T00:00:00Z", 3), ItemState::Pending);
     assert_eq!(is("2026-01-02T00:00:00Z", 2), ItemState::InProgress);
     assert_eq!(is("2026-01-02T00:00:00Z", 3), ItemState::Done);
+    // `kubectl rollout restart` writes the time of the machine that it runs on.
+    assert_eq!(is("2026-01-02T01:00:00+02:00", 3), ItemState::Pending);
+    assert_eq!(is("2026-01-01T23:00:00-02:00", 3), ItemState::Done);
 }
