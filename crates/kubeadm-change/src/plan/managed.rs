@@ -91,8 +91,9 @@ fn is_paused(object: &Value) -> bool {
 }
 
 fn block(judged: &mut JudgedChange, message: &str, alternative: &str) {
-    // The first reason stays: that of the rule says more than that of the webhook.
-    if judged.finding.verdict == Judgement::Block {
+    // The first reason stays: that of the rule says more than that of the webhook. One that
+    // `--force` passes gives way: what the object does not allow cannot be forced.
+    if judged.finding.verdict == Judgement::Block && !judged.finding.forceable {
         return;
     }
     judged.finding.verdict = Judgement::Block;

@@ -222,6 +222,15 @@ fn what_it_has_no_field_for_is_refused() {
     let plan = planned(&owned, &["apiServer.extraArgs[event-ttl]=2h"]);
     assert_eq!(plan.state, PlanState::Blocked);
     assert!(plan.changes[0].finding.message.starts_with("The KubeadmControlPlane belongs to a topology"));
+    // A flag that a component of another make may take is forced through; its owner is not.
+    let forceable = planned(&cluster(3, 1), &["apiServer.extraArgs[no-such-flag]=1"]);
+    assert!(forceable.changes[0].finding.forceable);
+    let plan = planned(&owned, &["apiServer.extraArgs[no-such-flag]=1"]);
+    let finding = &plan.changes[0].finding;
+    assert!(
+        !finding.forceable && finding.message.starts_with("The KubeadmControlPlane belongs"),
+        "{finding:?}"
+    );
 }
 
 #[test]
