@@ -35,6 +35,8 @@ const SIGNALS: [&str; 9] = [
     "containerfs.inodesFree",
     "pid.available",
 ];
+/// What a node can keep for itself.
+const RESERVABLE: [&str; 4] = ["cpu", "memory", "ephemeral-storage", "pid"];
 /// How many ids the kernel gives to a namespace of users at least.
 const USER_IDS_UNIT: u64 = 65_536;
 const HIGH_PERCENT: f64 = 85.0;
@@ -243,12 +245,8 @@ impl Kubelet<'_> {
     fn reservations(&mut self) {
         for field in ["systemReserved", "kubeReserved"] {
             let pairs = self.document[field].as_object().into_iter().flatten();
-            let wrong: Vec<String> = pairs
-                .filter(|(name, value)| {
-                    name.as_str() != "pid" && quantity_milli(&text_of(value)).is_none_or(|q| q < 0.0)
-                })
-                .map(|(name, value)| format!("has {name} `{}`; expected a quantity", text_of(value)))
-                .collect();
+            let wrong: Vec<String> =
+                pairs.filter_map(|(name, value)| reservation_problem(name, &text_of(value))).collect();
             wrong.iter().for_each(|message| self.refuse(field, message));
         }
         let nodes = self.document["reservedMemory"].as_array().into_iter().flatten();
@@ -312,4 +310,13 @@ fn is_cpu_set(text: &str) -> bool {
             first.parse::<u32>().ok().zip(last.parse().ok()).is_some_and(|(first, last)| first <= last)
         }
     })
+}
+
+/// Source: kubernetes 1.36.3 `cmd/kubelet/app/server.go` (`parseResourceList`).
+fn reservation_problem(name: &str, value: &str) -> Option<String> {
+    if !RESERVABLE.contains(&name) {
+        return Some(format!("has {name}; expected one of {}", RESERVABLE.join(", ")));
+    }
+    let is_quantity = quantity_milli(value).is_some_and(|quantity| quantity >= 0.0);
+    (!is_quantity).then(|| format!("has {name} `{value}`; expected a quantity that is not negative"))
 }
