@@ -15,6 +15,7 @@ const TABLE: &str = include_str!("flags.txt");
 
 struct KnownFlag {
     type_: FlagType,
+    adds_up: bool,
     releases: Releases,
 }
 
@@ -33,7 +34,11 @@ fn row(line: &'static str) -> Option<(&'static str, &'static str, KnownFlag)> {
     let mut words = line.split(' ').take_while(|word| !word.starts_with('#'));
     let (program, name, form) = (words.next()?, words.next()?, words.next()?);
     let releases = Releases::parse(words.next()?)?;
-    Some((program, name, KnownFlag { type_: type_of(program, name, form), releases }))
+    Some((
+        program,
+        name,
+        KnownFlag { type_: type_of(program, name, form), adds_up: adds_up(program, form), releases },
+    ))
 }
 
 /// The word of the table, or more than it says.
@@ -44,6 +49,23 @@ fn type_of(program: &str, name: &str, word: &str) -> FlagType {
         (ETCD, _, "stringSlice") => FlagType::Text,
         _ => FlagType::named(word),
     }
+}
+
+/// Source: pflag `{string_slice,string_array,int32_slice,string_to_string}.go` and component-base `cli/flag` (`Set`: the
+/// first value replaces the default, each later one is added), etcd 3.6.8 `pkg/flags/strings.go` (`Set` replaces).
+fn adds_up(program: &str, word: &str) -> bool {
+    match word {
+        "mapStringBool" => true,
+        "stringSlice" | "stringArray" | "int32Slice" | "stringToString" | "mapStringString"
+        | "namedCertKey" => program != ETCD,
+        _ => false,
+    }
+}
+
+/// Do the values of a flag that stands several times add up? Otherwise the last one counts.
+pub(super) fn is_list(component: &str, name: &str) -> bool {
+    let known = PROGRAMS.get(component).and_then(|program| program.get(name));
+    known.is_some_and(|flag| flag.adds_up)
 }
 
 /// Why the component of this release does not start with the flag. `None`: it does, or nothing is known of the release.

@@ -73,6 +73,12 @@ pub fn refused_flags(cluster: &Value, minor: Option<u64>, etcd: Option<u64>) -> 
     found
 }
 
+/// Do the values of a flag add up where it stands several times in the component's part of a document?
+pub fn flag_adds_up(folder: &[&str], name: &str) -> bool {
+    let component = COMPONENTS.iter().find(|(_, known)| *known == folder);
+    component.is_some_and(|(component, _)| flags::is_list(component, name))
+}
+
 /// Names and values in the order of the list.
 fn given(cluster: &Value, folder: &[&str]) -> Vec<(String, String)> {
     let part = folder.iter().try_fold(cluster, |value, name| value.get(*name));

@@ -104,6 +104,32 @@ fn flags_that_do_not_fit_together() {
     assert!(of("etcd", &[("heartbeat-interval", "500"), ("election-timeout", "2500")]).is_empty());
     assert_eq!(of("scheduler", &[("leader-elect-renew-deadline", "15s")]).len(), 1);
     assert!(of("scheduler", &[("leader-elect-renew-deadline", "14s")]).is_empty());
+    let split = ("log-text-split-stream", "true");
+    assert_eq!(of("scheduler", &[split, ("feature-gates", "AllBeta=true")]), ["log-text-split-stream"]);
+    for gates in
+        [["LoggingAlphaOptions=true", "AllBeta=true"], ["AllBeta=true", "kube:LoggingAlphaOptions=true"]]
+    {
+        let lists = gates.map(|list| ("feature-gates", list));
+        assert!(of("scheduler", &[split, lists[0], lists[1]]).is_empty(), "lists add up: {gates:?}");
+    }
+}
+
+#[test]
+fn values_of_a_flag_that_stands_several_times() {
+    for (folder, flag, adds_up) in [
+        (&["apiServer"][..], "feature-gates", true),
+        (&["scheduler"], "feature-gates", true),
+        (&["etcd", "local"], "feature-gates", true),
+        (&["controllerManager"], "tls-sni-cert-key", true),
+        (&["apiServer"], "service-account-issuer", true),
+        (&["apiServer"], "enable-admission-plugins", true),
+        (&["apiServer"], "audit-log-maxage", false),
+        (&["scheduler"], "v", false),
+        (&["etcd", "local"], "cors", false),
+        (&["apiServer"], "no-such-flag", false),
+    ] {
+        assert_eq!(flag_adds_up(folder, flag), adds_up, "{folder:?} {flag}");
+    }
 }
 
 #[test]

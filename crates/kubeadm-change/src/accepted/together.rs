@@ -49,8 +49,10 @@ fn logs(component: &str, given: &Given) -> Option<(Vec<String>, NotAccepted)> {
         "log-json-info-buffer-size",
     ];
     let used: Vec<&str> = names.into_iter().filter(is_on).collect();
-    let gates = last(given, "feature-gates").unwrap_or_default();
-    let has = |gate: &str| gates.split(',').any(|pair| pair.trim().trim_start_matches("kube:") == gate);
+    // The lists of a flag that stands several times add up.
+    let lists = given.iter().filter(|(name, _)| name == "feature-gates");
+    let gates = lists.flat_map(|(_, list)| list.split(','));
+    let has = |gate: &str| gates.clone().any(|pair| pair.trim().trim_start_matches("kube:") == gate);
     if used.is_empty() || has("LoggingAlphaOptions=true") || has("AllAlpha=true") {
         return None;
     }

@@ -213,13 +213,23 @@ fn kubelet_and_kube_proxy_documents_are_checked_too() {
             "reservedMemory: [{numaNode: 0, limits: {memory: x}}]\n",
             "Error f:3:49: reservedMemory[0].limits.memory is `x`; expected a quantity",
         ),
+        (
+            "systemReserved: {memory: 100Mi, gpu: \"1\"}\n",
+            "Error f:3:17: systemReserved has gpu; expected one of cpu, memory, ephemeral-storage, pid",
+        ),
+        (
+            "kubeReserved: {pid: \"-5\"}\n",
+            "Error f:3:15: kubeReserved has pid `-5`; expected a quantity that is not negative",
+        ),
     ];
     for (body, expected) in table {
         let found = findings(&format!("{kubelet}{body}"));
         assert!(found.len() == 1 && found[0].starts_with(expected), "{body}\n{found:#?}");
     }
     assert_eq!(
-        findings(&format!("{kubelet}failSwapOn: yes\nmaxPods: 20\nlogging: {{flushFrequency: 5s}}\n")),
+        findings(&format!(
+            "{kubelet}failSwapOn: yes\nmaxPods: 20\nkubeReserved: {{pid: \"1000\", cpu: 100m}}\nlogging: {{flushFrequency: 5s}}\n"
+        )),
         Vec::<String>::new()
     );
     let proxy = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nmode: nftables\nconntrack: {maxPerCore: 3, mini: 2}\n";

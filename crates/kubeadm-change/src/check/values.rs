@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use super::super::accepted::flag_adds_up;
 use super::super::accepted::{GateOwner, gate_refused};
 use super::super::document::DocumentKind;
 use super::super::go_url;
@@ -17,9 +18,6 @@ use super::document_check::DocumentCheck;
 /// The flags of each component: path of the list, and those that may stand several times.
 pub(super) const COMPONENTS: [&[&str]; 4] =
     [&["apiServer"], &["controllerManager"], &["scheduler"], &["etcd", "local"]];
-/// Flags of the API server that gather their values instead of keeping the last.
-const ACCUMULATING: [&str; 4] =
-    ["service-account-issuer", "service-account-key-file", "tls-sni-cert-key", "feature-gates"];
 /// Volume names that kubeadm uses itself.
 const OWN_VOLUMES: [&str; 10] = [
     "k8s-certs",
@@ -280,7 +278,7 @@ impl DocumentCheck<'_> {
                     &path,
                     format!("{path} is `{name}`; expected the name without dashes: `{bare}`"),
                 );
-            } else if !seen.insert(name.to_owned()) && !(at == "apiServer" && ACCUMULATING.contains(&name)) {
+            } else if !seen.insert(name.to_owned()) && !flag_adds_up(component, name) {
                 let message = format!("{path}: `{name}` stands twice; {at} takes the last one");
                 self.add(FindingSeverity::Warning, &path, message);
             }
