@@ -290,9 +290,10 @@ impl Reader<'_> {
         self.unknown_fields(fields, &["name", "component"]);
         let name = self.text_field(fields, "name", nth)?;
         let component = self.text_field(fields, "component", nth)?;
+        // The reader's own remark about a stray dash, which ends every process too, is the better one.
+        let is_explained = self.defects.iter().any(|defect| matches!(defect.fatal, Fatal::Always));
         for (key, value) in [("name", &name), ("component", &component)] {
-            // The reader's own remark about a stray dash is the better one.
-            if value.is_empty() && self.defects.is_empty() {
+            if value.is_empty() && !is_explained {
                 self.fails(line, format!("controllerLeaders[{nth}]: {key} is missing or empty"));
             }
         }

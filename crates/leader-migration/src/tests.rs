@@ -326,6 +326,14 @@ fn a_finding_names_the_line_and_what_was_expected() {
             edited("    component: '*'\n  - name: service", "  - name: service"),
             "m.yaml:5: controllerLeaders[0]: component is missing or empty",
         ),
+        (
+            edited("leaderName", "more: 1\nleaderName").replacen(
+                "    component: '*'\n  - name: service",
+                "  - name: service",
+                1,
+            ),
+            "m.yaml:6: controllerLeaders[0]: component is missing or empty",
+        ),
         (edited("'*'", "*kcm"), "m.yaml:6: not YAML: "),
         (String::new(), "m.yaml:1: empty: expected a LeaderMigrationConfiguration"),
     ] {
