@@ -365,6 +365,32 @@ async fn two_forecasts_side_by_side_and_a_calendar() {
         let said = printed(objects.clone(), more).expect_err(expected);
         assert!(said.contains(expected), "{said}");
     }
+    // A control plane that Cluster API would refuse counts only where its Cluster is upgraded.
+    let mut two = objects.clone();
+    two.extend(objects.iter().filter_map(another_that_is_far_behind));
+    let of_harbor = printed(two.clone(), &["cluster/harbor", "--upgrade", "v1.35.0"]).expect("waves");
+    assert!(of_harbor.contains("KubeadmControlPlane/harbor-cp"), "{of_harbor}");
+    let of_all = printed(two, &["--upgrade", "v1.35.0"]).expect_err("two minors at once");
+    assert!(of_all.contains("KubeadmControlPlane default/other-cp"), "{of_all}");
+}
+
+/// A Cluster `other` and its control plane, made from those of `harbor`.
+fn another_that_is_far_behind(object: &Value) -> Option<Value> {
+    let mut other = object.clone();
+    match object["kind"].as_str()? {
+        "Cluster" => {
+            other["metadata"]["name"] = json!("other");
+            other["spec"]["controlPlaneRef"]["name"] = json!("other-cp");
+        }
+        "KubeadmControlPlane" => {
+            other["metadata"]["name"] = json!("other-cp");
+            other["metadata"]["labels"]["cluster.x-k8s.io/cluster-name"] = json!("other");
+            other["spec"]["version"] = json!("v1.32.0");
+        }
+        _ => return None,
+    }
+    other["metadata"]["uid"] = json!(format!("other-{}", object["kind"]));
+    Some(other)
 }
 
 #[tokio::test(start_paused = true)]

@@ -60,7 +60,7 @@ pub use stages::{Begin, PlannedStage, StageForecast, staged};
 pub use timing::{Span, Tempo, Timing};
 pub use timings::Timings;
 pub use under_way::agreed_move;
-pub use upgrade::{ClusterUpgrade, Upgrade, UpgradePlan, Wave, Window, upgrade};
+pub use upgrade::{ClusterUpgrade, Upgrade, UpgradePlan, Wave, Window, control_planes_of, upgrade};
 pub use way::{Actors, Faults, Until, Way};
 pub use words::seconds;
 

@@ -117,6 +117,17 @@ pub fn upgrade(dump: &Dump, plan: &UpgradePlan, scenario: &Scenario, now: Timest
 }
 
 /// The control plane, then the pools, those that have another version.
+/// The KubeadmControlPlanes of a Cluster: what it names, and what is labelled with it.
+pub fn control_planes_of<'d>(dump: &'d Dump, cluster: &'d ObjectKey) -> impl Iterator<Item = &'d ObjectKey> {
+    let object = dump.clusters.get(cluster);
+    let named = object.and_then(|object| object.spec.control_plane_ref.as_ref()).map(|r| r.name.as_str());
+    let in_namespace = dump.control_planes.iter().filter(|(at, _)| at.namespace == cluster.namespace);
+    let its = in_namespace.filter(move |(at, plane)| {
+        named == Some(at.name.as_str()) || cluster_label(plane.as_ref()) == Some(cluster.name.as_str())
+    });
+    its.map(|(at, _)| at)
+}
+
 fn stages_of(
     dump: &Dump,
     key: &ObjectKey,
@@ -140,13 +151,10 @@ fn stages_of(
             patches: vec![(kind, object.to_owned(), json!({"spec": spec}))],
         });
     };
-    let named = cluster.spec.control_plane_ref.as_ref().map(|reference| reference.name.as_str());
     let mut has_plane = false;
-    for (at, plane) in dump.control_planes.iter().filter(|(at, _)| at.namespace == key.namespace) {
-        let is_its =
-            named == Some(at.name.as_str()) || cluster_label(plane.as_ref()) == Some(key.name.as_str());
-        has_plane |= is_its;
-        if is_its && plane.spec.version != plan.version {
+    for at in control_planes_of(dump, key) {
+        has_plane = true;
+        if dump.control_planes.get(at).is_some_and(|plane| plane.spec.version != plan.version) {
             let name = format!("KubeadmControlPlane/{}", at.name);
             push(name, ActorKind::KubeadmControlPlane, &at.name, json!({"version": plan.version}));
         }

@@ -63,19 +63,18 @@ pub fn from_files(
     let seed = args.order_seed()?;
     let (mut found, remarks) = documents::documents(&args.files, &args.workloads)?;
     if let Some(wanted) = namespace {
-        let here = |value: &serde_json::Value| document_namespace(value) == wanted;
-        found.retain(|document| document.workload.is_some() || here(&document.value));
+        found.retain(|document| document.workload.is_some() || is_within(&document.value, wanted));
     }
     let read: (Dump, &[Remembered]) = (Dump::new(found), &[]);
     let wanted = wanted_among(args, &read.0, namespace.unwrap_or("default"))?;
     Prepared::new((args, seed), read, wanted.as_ref(), moment(args, now))?.answer(remarks, style)
 }
 
-/// Cluster-scoped objects and those of workload clusters stay.
-fn document_namespace(value: &serde_json::Value) -> &str {
+/// Objects without a namespace and those of workload clusters are in each.
+fn is_within(value: &serde_json::Value, namespace: &str) -> bool {
     match value["kind"].as_str() {
-        Some("CustomResourceDefinition" | "Node" | "Pod" | "PodDisruptionBudget") => "",
-        _ => value["metadata"]["namespace"].as_str().unwrap_or("default"),
+        Some("CustomResourceDefinition" | "Node" | "Pod" | "PodDisruptionBudget") => true,
+        _ => value["metadata"]["namespace"].as_str().unwrap_or("default") == namespace,
     }
 }
 
@@ -358,4 +357,26 @@ fn scenario(args: &SimulateArgs, seed: Option<u64>, learnt: Timings) -> Scenario
     }
     let detail = if args.trace { Detail::Trace } else { Detail::Sequence };
     Scenario { seed, actors, until: args.until, detail, timings, ..Scenario::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_within;
+    use serde_json::json;
+
+    #[test]
+    fn objects_without_a_namespace_are_in_each() {
+        for (kind, namespace, expected) in [
+            ("CustomResourceDefinition", None, true),
+            ("Node", None, true),
+            ("Pod", Some("kube-system"), true),
+            ("Cluster", Some("fleet"), true),
+            ("Cluster", Some("other"), false),
+            ("Cluster", None, false),
+        ] {
+            let object = json!({"kind": kind, "metadata": {"namespace": namespace}});
+            assert_eq!(is_within(&object, "fleet"), expected, "{kind} {namespace:?}");
+        }
+        assert!(is_within(&json!({"kind": "Cluster", "metadata": {}}), "default"));
+    }
 }

@@ -10,7 +10,9 @@ use super::{Asked, SimulationAnswer};
 use crate::arguments::PlanOutputArg;
 use crate::output;
 use crate::output::colour::{BOLD, GREEN, RED, RESET};
-use capi_forecast::simulate::{ClusterUpgrade, End, StageForecast, Upgrade, UpgradePlan, upgrade};
+use capi_forecast::simulate::{
+    ClusterUpgrade, End, StageForecast, Upgrade, UpgradePlan, control_planes_of, upgrade,
+};
 use capi_types::control_plane::KubeadmControlPlane;
 use capi_types::key::{Gvk, ObjectKey, ObjectRef};
 use capstan_base::text::did_you_mean;
@@ -39,9 +41,7 @@ pub(super) fn answer(asked: &Asked<'_>, version: &str) -> anyhow::Result<Simulat
 /// Would Cluster API take the version for each control plane?
 fn check(asked: &Asked<'_>, version: &str) -> anyhow::Result<()> {
     let mut dump = asked.dump.clone();
-    let keys: Vec<ObjectKey> = dump.control_planes.keys().cloned().collect();
-    let mine: Vec<&ObjectKey> = asked.clusters().collect();
-    for key in keys.into_iter().filter(|key| mine.iter().any(|cluster| cluster.namespace == key.namespace)) {
+    for key in asked.clusters().flat_map(|cluster| control_planes_of(asked.dump, cluster)).cloned() {
         let object = ObjectRef { gvk: Gvk::of::<KubeadmControlPlane>(), key, uid: String::new() };
         let edit = TriedEdit::Merge(json!({"spec": {"version": version}}));
         let origin = format!("--upgrade {version}: {object}");
