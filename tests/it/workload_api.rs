@@ -21,6 +21,7 @@ use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use super::simulation::{manifest, target_of};
@@ -321,4 +322,46 @@ async fn nobody_gives_himself_a_right_that_he_does_not_hold() {
     let patched = keeper.patch_part::<Role>(&key, Part::Main, &more, Mode::Real).await;
     let said = patched.map_err(refused).expect_err("refused");
     assert!(said.contains("Resources:[\"secrets\"]"), "{said}");
+}
+
+/// Source: apiserver 0.36.3 `endpoints/handlers/{patch,update}.go` (`withAuthorization`).
+#[tokio::test]
+async fn who_may_only_change_what_is_there_creates_nothing_by_it() {
+    const CHANGER: &str = "changer";
+    let api = Harbor::start().await;
+    let meta = json!({"name": CHANGER, "namespace": "kube-system"});
+    let rules = json!([{"apiGroups": ["", "coordination.k8s.io"], "resources": ["configmaps", "leases"],
+        "verbs": ["get", "update", "patch"]}]);
+    let binding = json!({"metadata": meta, "subjects": [{"kind": "User", "name": CHANGER}],
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": CHANGER}});
+    let role: Role = serde_json::from_value(json!({"metadata": meta, "rules": rules})).expect("a Role");
+    let binding: RoleBinding = serde_json::from_value(binding).expect("a RoleBinding");
+    api.writer.create(&role, Mode::Real).await.expect("created");
+    api.writer.create(&binding, Mode::Real).await.expect("created");
+    let changer = api.acting_as(CHANGER).await;
+    let maps: Api<ConfigMap> = Api::namespaced(changer.clone(), "kube-system");
+    let leases: Api<Lease> = Api::namespaced(changer, "kube-system");
+    let map = |value: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "new"}, "data": {"a": value}});
+    let lease =
+        json!({"metadata": {"name": "new", "namespace": "kube-system"}, "spec": {"holderIdentity": "x"}});
+    let lease: Lease = serde_json::from_value(lease).expect("a Lease");
+    let by_apply = PatchParams::apply(CHANGER);
+    let code = |error: kube::Error| match error {
+        kube::Error::Api(status) => status.code,
+        other => panic!("{other}"),
+    };
+
+    let refused = maps.patch("new", &by_apply, &Patch::Apply(map("1"))).await.map_err(code);
+    assert_eq!(refused.map(drop), Err(403), "apply would create");
+    let refused = leases.replace("new", &PostParams::default(), &lease).await.map_err(code);
+    assert_eq!(refused.map(drop), Err(403), "an update would create");
+
+    let stored: ConfigMap = serde_json::from_value(map("0")).expect("a ConfigMap");
+    Api::<ConfigMap>::namespaced(api.client.clone(), "kube-system")
+        .create(&PostParams::default(), &stored)
+        .await
+        .expect("created");
+    let by_force = by_apply.force();
+    let applied = maps.patch("new", &by_force, &Patch::Apply(map("1"))).await.expect("what is there changes");
+    assert_eq!(applied.data.expect("data")["a"], "1");
 }

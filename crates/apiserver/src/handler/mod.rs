@@ -343,6 +343,8 @@ impl Call {
                     Err(failure)
                         if failure.reason == Reason::NotFound && resource.allows_create_on_update() =>
                     {
+                        // As upstream: who may update what is there may not for that make what is not.
+                        authorize(&self.registry, &self.who, Verb::Create, &self.target).await?;
                         let mut draft = self.draft()?;
                         identity::check_upsert(self.subject(), &mut draft.object)?;
                         self.registry.create(self.subject(), draft, options).await?
@@ -352,7 +354,9 @@ impl Call {
                 self.written(&written, form)
             }
             Verb::Patch if self.is_apply() => {
-                let options = self.write_options(WriteKind::Apply)?;
+                let may_create = authorize(&self.registry, &self.who, Verb::Create, &self.target).await;
+                let creation_refused = may_create.as_ref().err();
+                let options = WriteOptions { creation_refused, ..self.write_options(WriteKind::Apply)? };
                 let wish = patch::wish(&self.body)?;
                 self.written(&self.registry.apply(self.subject(), part, options, &wish).await?, form)
             }

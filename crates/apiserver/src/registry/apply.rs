@@ -129,6 +129,10 @@ impl Registry {
         options: WriteOptions<'_>,
         wish: &Wish,
     ) -> Result<Written, Failure> {
+        // Source: apiserver 0.36.3 `endpoints/handlers/patch.go` (`createAuthorizerAttributes`).
+        if let Some(refusal) = options.creation_refused {
+            return Err(refusal.clone());
+        }
         let uid = object::text(&wish.object, "uid");
         if !uid.is_empty() {
             let why = format!(

@@ -96,6 +96,8 @@ pub struct WriteOptions<'a> {
     pub held: &'a [HeldLease],
     /// What its author may hand on by Roles and bindings; `None`: anything.
     pub grants: Option<&'a Grants>,
+    /// Why its author may only change what is there.
+    pub creation_refused: Option<&'a Failure>,
 }
 
 impl<'a> WriteOptions<'a> {
