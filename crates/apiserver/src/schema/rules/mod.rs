@@ -52,7 +52,7 @@ struct Rule {
     /// As the author wrote it, and the message when it does not hold.
     source: String,
     message: String,
-    message_expression: Option<IdedExpr>,
+    message_expression: Option<(IdedExpr, String)>,
     reason: CauseReason,
     /// Below the node; empty for the node itself.
     field: String,
@@ -61,6 +61,15 @@ struct Rule {
 }
 
 impl Rule {
+    /// The field that a complaint is about: the node's or one below it.
+    fn field_at(&self, node: Path<'_>) -> String {
+        match (node, self.field.as_str()) {
+            (path, "") => path.or_nil(),
+            (Path::Root, below) => below.to_owned(),
+            (path, below) => format!("{path}.{below}"),
+        }
+    }
+
     /// One that no value can be held against.
     fn broken(rule: &Json, problem: String) -> Self {
         Self {
@@ -229,7 +238,13 @@ impl Compiler<'_> {
         }
     }
 
-    fn message(&mut self, node: &Node, rule: &Json, at: &str, optional_old: bool) -> Option<IdedExpr> {
+    fn message(
+        &mut self,
+        node: &Node,
+        rule: &Json,
+        at: &str,
+        optional_old: bool,
+    ) -> Option<(IdedExpr, String)> {
         let source = word(rule, "messageExpression");
         if source.is_empty() {
             return None;
@@ -239,7 +254,7 @@ impl Compiler<'_> {
             Ok((expression, checked)) => {
                 self.observe("estimated messageExpression cost", checked.cost, &field);
                 if matches!(checked.kind, Kind::String | Kind::Dyn) {
-                    return Some(expression);
+                    return Some((expression, source.to_owned()));
                 }
                 let detail = "messageExpression must evaluate to a string";
                 self.causes.push(wrong_rule(field, rule, detail));
@@ -438,7 +453,8 @@ impl Run {
         let detail = match result {
             Ok(Value::Bool(true)) => return Ok(()),
             Ok(_) => {
-                self.causes.push(self.refusal(rule, node, path, value, scope));
+                let said = self.message_of(rule, path, &type_, scope)?;
+                self.causes.push(refusal(rule, said, node, path, value));
                 return Ok(());
             }
             Err(Fault::Limit) => {
@@ -458,41 +474,52 @@ impl Run {
         Ok(())
     }
 
-    /// The message for a value that breaks a rule.
-    fn refusal(&self, rule: &Rule, node: &Node, path: Path<'_>, value: &Json, scope: &Scope<'_>) -> Cause {
-        let said = rule.message_expression.as_ref().and_then(|expression| self.message_of(expression, scope));
-        let detail = said.unwrap_or_else(|| {
-            if rule.message.is_empty() {
-                format!("failed rule: {}", rule.source)
-            } else {
-                rule.message.clone()
-            }
-        });
-        let field = match (path, rule.field.as_str()) {
-            (path, "") => path.or_nil(),
-            (Path::Root, below) => below.to_owned(),
-            (path, below) => format!("{path}.{below}"),
-        };
-        let composite = matches!(node.type_, Type::Object | Type::Array);
-        match rule.reason {
-            CauseReason::FieldValueRequired => Cause::required(field, &detail),
-            CauseReason::FieldValueForbidden => Cause::forbidden(field, &detail),
-            CauseReason::FieldValueDuplicate if composite => {
-                Cause::new(rule.reason, field, "Duplicate value")
-            }
-            CauseReason::FieldValueDuplicate => Cause::duplicate(field, value),
-            _ if composite => Cause::omitted(field, &detail),
-            _ => Cause::invalid(field, value, &detail),
-        }
-    }
-
-    /// A message made by an expression; none when it fails or is of no use to a reader.
-    fn message_of(&self, expression: &IdedExpr, scope: &Scope<'_>) -> Option<String> {
+    /// A message made by an expression; none when it fails or is of no use to a reader. What it costs is taken from the
+    /// budget of the request, so that many refused items cannot cost more than many accepted ones.
+    /// Source: apiextensions-apiserver 0.36.3 `schema/cel/validation.go` (`evalMessageExpression`).
+    fn message_of(
+        &mut self,
+        rule: &Rule,
+        path: Path<'_>,
+        type_: &Json,
+        scope: &Scope<'_>,
+    ) -> Result<Option<String>, Stopped> {
+        let Some((expression, source)) = &rule.message_expression else { return Ok(None) };
         let (result, spent) = eval::run(expression, scope);
-        let Ok(Value::String(text)) = result else { return None };
+        let stops = match &result {
+            _ if spent > self.left => Some(
+                "messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run".to_owned(),
+            ),
+            Err(Fault::Limit) => Some(format!(
+                "no further validation rules will be run due to call cost exceeds limit for messageExpression: {source:?}"
+            )),
+            _ => None,
+        };
+        if let Some(detail) = stops {
+            self.causes.push(Cause::invalid(rule.field_at(path), type_, &detail));
+            return Err(Stopped);
+        }
+        self.left -= spent;
+        let Ok(Value::String(text)) = result else { return Ok(None) };
         let text = text.trim();
-        let fine =
-            spent <= self.left && !text.is_empty() && text.len() <= MESSAGE_BYTES_MAX && !text.contains('\n');
-        fine.then(|| text.to_owned())
+        let is_fine = !text.is_empty() && text.len() <= MESSAGE_BYTES_MAX && !text.contains('\n');
+        Ok(is_fine.then(|| text.to_owned()))
+    }
+}
+
+/// The message for a value that breaks a rule; `said` by its expression.
+fn refusal(rule: &Rule, said: Option<String>, node: &Node, path: Path<'_>, value: &Json) -> Cause {
+    let detail = said.unwrap_or_else(|| {
+        if rule.message.is_empty() { format!("failed rule: {}", rule.source) } else { rule.message.clone() }
+    });
+    let field = rule.field_at(path);
+    let composite = matches!(node.type_, Type::Object | Type::Array);
+    match rule.reason {
+        CauseReason::FieldValueRequired => Cause::required(field, &detail),
+        CauseReason::FieldValueForbidden => Cause::forbidden(field, &detail),
+        CauseReason::FieldValueDuplicate if composite => Cause::new(rule.reason, field, "Duplicate value"),
+        CauseReason::FieldValueDuplicate => Cause::duplicate(field, value),
+        _ if composite => Cause::omitted(field, &detail),
+        _ => Cause::invalid(field, value, &detail),
     }
 }

@@ -266,6 +266,25 @@ fn evaluation_is_bounded() {
 }
 
 #[test]
+fn messages_are_paid_from_the_budget_too() {
+    let item = json!({"type": "array", "maxItems": 300, "items": {"type": "integer"},
+        "x-kubernetes-validations": [{"rule": "false",
+            "messageExpression": "self.all(x, self.exists_one(y, x == y)) ? 'dear' : 'cheap'"}]});
+    let field = json!({"type": "array", "maxItems": 60, "items": item});
+    let lists = schema_of(&json!({"type": "object", "properties": {"a": field}}));
+    let rows: Vec<Vec<i32>> = vec![(0..300).collect(); 60];
+    let said = told(&lists, &json!({"a": rows}), None);
+    let (last, before) = said.split_last().expect("refusals");
+    assert!(before.iter().all(|said| said.ends_with("dear")) && before.len() < 59, "{said:?}");
+    assert!(
+        last.ends_with(
+            "messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run"
+        ),
+        "{last}"
+    );
+}
+
+#[test]
 fn transitions_messages_reasons_and_paths() {
     let field = json!({"type": "object", "properties": {
         "a": {"type": "string", "maxLength": 20, "x-kubernetes-validations": [{"rule": "self == oldSelf", "message": "is immutable"}]},
