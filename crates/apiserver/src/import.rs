@@ -135,7 +135,7 @@ impl Restore {
 }
 
 /// Key and stored bytes of an object as the API showed it.
-fn encoded(catalog: &Catalog, object: &Value) -> Result<(Key, Bytes), ImportError> {
+pub(crate) fn encoded(catalog: &Catalog, object: &Value) -> Result<(Key, Bytes), ImportError> {
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (text("/apiVersion"), text("/kind"));
     let resource =

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{Registry, Revised, Subject};
 use crate::failure::Failure;
@@ -133,6 +133,11 @@ impl Registry {
         self.catalog_changed.send_replace(());
     }
 
+    /// Names of definitions that are or were served.
+    fn known_definitions(&self) -> Vec<String> {
+        self.definitions_at.lock().keys().cloned().collect()
+    }
+
     /// Is this very resource still served as it was?
     pub fn still_serves(&self, resource: &Arc<Resource>) -> bool {
         let catalog = self.catalog.load();
@@ -152,7 +157,8 @@ fn is_news(known: &mut BTreeMap<String, Revision>, definition: &Value, at: Revis
     is_news
 }
 
-/// Serves every definition in the store but those with the given keys.
+/// Serves every definition in the store but those with the given keys, and no other: one that was deleted while
+/// no watch was open is withdrawn.
 ///
 /// # Errors
 /// 500 when one cannot be read.
@@ -161,7 +167,18 @@ pub async fn load(registry: &Registry, served: &BTreeSet<Key>) -> Result<(), Fai
     for entry in page.entries.iter().filter(|entry| !served.contains(&entry.key)) {
         registry.serve_definition(&read(entry)?, entry.modified);
     }
+    let there: BTreeSet<&str> =
+        page.entries.iter().filter_map(|entry| entry.key.strip_prefix(&prefix())).collect();
+    for name in registry.known_definitions().into_iter().filter(|name| !there.contains(name.as_str())) {
+        registry.withdraw_definition(&gone(&name), page.revision);
+    }
     Ok(())
+}
+
+/// As much of a definition as its name says: it is always `PLURAL.GROUP`.
+fn gone(name: &str) -> Value {
+    let (plural, group) = name.split_once('.').unwrap_or((name, ""));
+    json!({ "metadata": { "name": name }, "spec": { "group": group, "names": { "plural": plural } } })
 }
 
 fn prefix() -> String {
@@ -221,4 +238,41 @@ async fn reconsider(registry: &Registry, entry: &Entry, mut definition: Value) -
     let revised = Revised { object: definition, managed: record.managed.clone() };
     registry.commit(subject, entry, &record, revised, WriteOptions::default()).await?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::import::encoded;
+    use capstan_base::rng::Rng;
+    use capstan_base::time::Clock;
+    use capstan_store::{MemoryStore, Write, write_all};
+
+    fn definition() -> Value {
+        let version = json!({"name": "v1", "served": true, "storage": true,
+            "schema": {"openAPIV3Schema": {"type": "object"}}});
+        let names =
+            json!({"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList"});
+        let conditions =
+            ["NamesAccepted", "Established"].map(|type_| json!({"type": type_, "status": "True"}));
+        json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": "things.example.io"},
+            "spec": {"group": "example.io", "scope": "Namespaced", "names": names, "versions": [version]},
+            "status": {"conditions": conditions, "acceptedNames": names, "storedVersions": ["v1"]}})
+    }
+
+    #[tokio::test]
+    async fn a_definition_that_went_while_no_watch_was_open_is_withdrawn() {
+        let store = Arc::new(MemoryStore::new());
+        let registry = Registry::new(store.clone(), Clock::system(), Rng::seeded(1));
+        let (key, value) = encoded(&registry.catalog.load(), &definition()).expect("a definition");
+        write_all(&*store, vec![Write::Put(key.clone(), value)]).await.expect("written");
+        let is_served = || registry.catalog.load().find("example.io", "v1", "things").is_some();
+        load(&registry, &BTreeSet::new()).await.expect("read");
+        assert!(is_served());
+        let changed = registry.catalog_changed.subscribe();
+        write_all(&*store, vec![Write::Delete(key)]).await.expect("deleted");
+        load(&registry, &BTreeSet::new()).await.expect("read");
+        assert!(!is_served() && changed.has_changed().expect("a sender"), "its watches end");
+    }
 }

@@ -132,6 +132,11 @@ impl Watcher {
         options: &ListOptions,
         form: Form,
     ) -> Result<Result<Self, Failure>, Failure> {
+        // From before the store is read on, so that a definition replaced meanwhile ends the watch.
+        let mut catalog = registry.catalog_changed.subscribe();
+        if !registry.still_serves(&resource) {
+            catalog.mark_changed();
+        }
         let selection = Selection::parse(&resource, options)?;
         let only = selection
             .name()
@@ -142,7 +147,6 @@ impl Watcher {
             Ok(opened) => opened,
             Err(too_late) => return Ok(Err(too_late)),
         };
-        let catalog = registry.catalog_changed.subscribe();
         let now = Instant::now();
         // By chance, so that watches that began together do not all come back together.
         let life_s = options.timeout_s.unwrap_or_else(|| LIFE_MIN_S + registry.rng.below(LIFE_MIN_S));
