@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use capstan_store::{Write, write_all};
 use serde_json::{Value, json};
 
 use super::{MAPS, Site, config_map};
@@ -54,4 +55,15 @@ async fn s156_events_expire_and_watchers_are_told() {
     site.get(&format!("{EVENTS}/renewed")).await.expect(200);
     minutes(45).await;
     site.get(&format!("{EVENTS}/renewed")).await.refused(404, "NotFound");
+}
+
+/// The name of the damaged one comes before the other's: whatever cannot be read must not keep what follows.
+#[tokio::test(start_paused = true)]
+async fn s156_an_event_that_is_damaged_does_not_keep_others() {
+    let site = Site::paused().await;
+    let key = "/registry/events/default/damaged".into();
+    write_all(&*site.store, vec![Write::Put(key, "{".into())]).await.expect("written");
+    site.made(EVENTS, &event("old", "2026-11-20T10:00:00Z")).await;
+    minutes(62).await;
+    site.get(&format!("{EVENTS}/old")).await.refused(404, "NotFound");
 }

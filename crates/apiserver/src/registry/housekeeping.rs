@@ -5,15 +5,16 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::{StreamExt as _, TryStreamExt as _};
+use futures::StreamExt as _;
 use serde_json::Value;
 
 use super::deletion::DeleteOptions;
 use super::{Registry, Subject, present};
 use crate::failure::{Failure, Reason};
 use crate::object::{self, Record};
+use crate::resource::Resource;
 use capstan_base::time::{Timestamp, parse_rfc3339};
-use capstan_store::{Range, Revision};
+use capstan_store::{Entry, Range, Revision};
 
 const EVERY: Duration = Duration::from_secs(60);
 /// History younger than this many rounds is kept.
@@ -51,24 +52,34 @@ async fn expire_events(registry: &Registry) -> Result<(), Failure> {
     let now = registry.clock.now();
     let page = registry.store.range(Range { prefix: &resource.prefix, ..Range::default() }).await?;
     futures::stream::iter(&page.entries)
-        .map(Ok)
-        .try_for_each_concurrent(EXPIRED_AT_ONCE, |entry| async move {
-            let event = present(resource, &Record::read(entry)?)?;
-            if !is_old(&event, now) {
-                return Ok(());
-            }
-            let (namespace, name) = (object::text(&event, "namespace"), object::name(&event));
-            // One that is renewed meanwhile stays.
-            let unchanged = Some(entry.modified.to_string());
-            let options = DeleteOptions { resource_version: unchanged, ..DeleteOptions::default() };
-            match registry.delete(Subject { resource, namespace, name }, &options).await {
-                Err(failure) if !matches!(failure.reason, Reason::NotFound | Reason::Conflict) => {
-                    Err(failure)
-                }
-                _ => Ok(()),
+        .for_each_concurrent(EXPIRED_AT_ONCE, |entry| async move {
+            // One that is damaged, or that the store does not take away, must not keep the others.
+            if let Err(failure) = expire(registry, resource, entry, now).await {
+                tracing::debug!(%failure, key = %entry.key, "an old event cannot be removed");
             }
         })
-        .await
+        .await;
+    Ok(())
+}
+
+async fn expire(
+    registry: &Registry,
+    resource: &Arc<Resource>,
+    entry: &Entry,
+    now: Timestamp,
+) -> Result<(), Failure> {
+    let event = present(resource, &Record::read(entry)?)?;
+    if !is_old(&event, now) {
+        return Ok(());
+    }
+    let (namespace, name) = (object::text(&event, "namespace"), object::name(&event));
+    // One that is renewed meanwhile stays.
+    let unchanged = Some(entry.modified.to_string());
+    let options = DeleteOptions { resource_version: unchanged, ..DeleteOptions::default() };
+    match registry.delete(Subject { resource, namespace, name }, &options).await {
+        Err(failure) if !matches!(failure.reason, Reason::NotFound | Reason::Conflict) => Err(failure),
+        _ => Ok(()),
+    }
 }
 
 fn is_old(event: &Value, now: Timestamp) -> bool {
