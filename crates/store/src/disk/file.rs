@@ -200,7 +200,7 @@ fn corrupt(folder: &dyn Folder, reason: String) -> OpenError {
     OpenError::Corrupt { path: folder.path().display().to_string(), reason }
 }
 
-fn io_error(what: &'static str, folder: &dyn Folder, source: io::Error) -> OpenError {
+pub(super) fn io_error(what: &'static str, folder: &dyn Folder, source: io::Error) -> OpenError {
     OpenError::Io { what, path: folder.path().display().to_string(), source }
 }
 

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::file::{DataFile, Loaded};
+use super::file::{DataFile, Loaded, io_error};
 use super::folder::RealFolder;
 use super::{FILE, overlay};
 use crate::data_dir::{DataDir, OpenError};
@@ -66,7 +66,10 @@ impl NewStore {
         let revision = revision.max(self.floor);
         let content = Loaded { objects, revision, compacted: revision, changes: Vec::new() };
         let folder = RealFolder::of(&self.dir.file(FILE));
-        DataFile::create(&folder, &content).map_err(|failed| failed.error)?.close();
+        let file = DataFile::create(&folder, &content).map_err(|failed| failed.error)?;
+        if let Some(source) = file.close() {
+            return Err(io_error("make", &folder, source));
+        }
         // The mark follows the file: a mark without a file means a store that vanished.
         self.dir.reserve(revision);
         Ok(())
