@@ -108,6 +108,8 @@ def main(patch_file, ssh_config, kubeconfig, *hosts):
         patch = json.load(text)
     cluster, failed = Cluster(ssh_config, kubeconfig), False
     check = of_kubelet if patch.get("kind") == "KubeletConfiguration" else of_cluster
+    if check is of_cluster:
+        hosts = [host for host in hosts if "kube-apiserver" in cluster.on(host, "ls /etc/kubernetes/manifests")]
     for host in hosts:
         for rule, what, is_shown in check(cluster, host, patch):
             failed |= not is_shown
