@@ -97,8 +97,12 @@ pub fn prepared(live: &Value, spec: &Value, version: &str) -> [Value; 2] {
     })
 }
 
+/// Machines that joined under Cluster API 1.11 may have no `controlPlane` there: only the first Machine has an init configuration.
+/// Source: cluster-api pull request 14167, release-1.14.
 fn is_join(config: &Value) -> bool {
-    config.pointer("/joinConfiguration/controlPlane").is_some()
+    let is_there = |path: &str| config.pointer(path).is_some_and(|value| !value.is_null());
+    is_there("/joinConfiguration/controlPlane")
+        || (is_there("/joinConfiguration") && !is_there("/initConfiguration"))
 }
 
 /// An init configuration rewritten as the join configuration with the same effect.
@@ -199,6 +203,20 @@ mod tests {
         let spec = json!({ "clusterConfiguration": { "imageRepository": "r" }, "joinConfiguration": {} });
         check(desired_join(&spec, VERSION), spec.clone(), &[]);
         check(desired_init(&spec, VERSION), spec, &[]);
+    }
+
+    /// It was taken for an init config, and its Machine was replaced.
+    #[test]
+    fn a_join_config_without_a_control_plane_is_one() {
+        let registration = json!({ "criSocket": "unix:///x" });
+        let spec = json!({
+            "initConfiguration": { "nodeRegistration": registration },
+            "joinConfiguration": { "nodeRegistration": registration },
+        });
+        let joined = json!({ "joinConfiguration": { "nodeRegistration": registration, "discovery": {} } });
+        check(joined.clone(), spec, &[]);
+        let wanted = json!({ "joinConfiguration": { "nodeRegistration": { "criSocket": "unix:///y" } } });
+        check(joined, wanted, &["joinConfiguration.nodeRegistration.criSocket"]);
     }
 
     #[test]
