@@ -116,6 +116,8 @@ pub mod annotation {
     pub const AUTOSCALER_MIN_SIZE: &str = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size";
     /// On what can be scaled: the autoscaler's upper bound.
     pub const AUTOSCALER_MAX_SIZE: &str = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size";
+    /// On what can be scaled: somebody else sets `spec.replicas`, such as a cloud's own scaler.
+    pub const REPLICAS_MANAGED_BY: &str = "cluster.x-k8s.io/replicas-managed-by";
     /// On a KubeadmControlPlane: CoreDNS stays as it is.
     pub const SKIP_COREDNS: &str = "controlplane.cluster.x-k8s.io/skip-coredns";
     /// On templates in dry runs of the topology controller: they may differ from what is stored.

@@ -13,6 +13,7 @@ mod fields;
 pub mod in_place;
 mod order;
 pub mod outlook;
+mod owners;
 pub mod preflight;
 mod proposed;
 mod quorum;

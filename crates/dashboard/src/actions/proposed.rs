@@ -15,7 +15,7 @@ use super::quorum::takes_member;
 use super::related::Related;
 use super::risk::risk;
 use super::sent::{read, server, shown, text_at};
-use super::{Action, ActionError, Executor, Outlook, Preview, Request, preflight, rules};
+use super::{Action, ActionError, Executor, Outlook, Preview, Request, owners, preflight, rules};
 use crate::operations::Finding;
 use crate::operations::diff::{DiffLine, diff};
 use crate::operations::guard::{DryRun, Looked, Proposed, Refusal};
@@ -70,6 +70,7 @@ impl Proposed for ProposedAction<'_> {
         let object = &related.object;
         let mut findings = rules::findings(&executor.connection, &request.target.gvk, object, &change).await;
         findings.extend(preflight::findings(&meant, &related, executor.guard.clock.now()));
+        findings.extend(owners::findings(&meant, object, change.patch()));
         if matches!(&change, Edit::Patch(patch) if preflight::ends_pause(patch)) {
             findings.retain(|finding| finding.rule != preflight::PAUSED);
         }

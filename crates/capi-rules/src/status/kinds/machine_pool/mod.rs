@@ -22,15 +22,13 @@ use capi_types::condition::Status;
 use capi_types::key::annotation as annotation_of;
 use capi_types::machine::{Machine, MachineInitialization};
 use capi_types::machine_pool::{MachinePool, MachinePoolStatus};
+use capi_types::names::annotation::REPLICAS_MANAGED_BY;
 use capstan_base::time::{Timestamp, from_k8s};
 
 /// The one condition type that the controller owns.
 pub const OWNED: [&str; 1] = ["Paused"];
 /// And on the pool's Machines.
 pub const OWNED_ON_MACHINES: [&str; 1] = ["UpToDate"];
-
-/// Somebody else sets `spec.replicas`, such as a cloud's own scaler.
-const REPLICAS_MANAGED_BY: &str = "cluster.x-k8s.io/replicas-managed-by";
 
 /// Everything a MachinePool is judged by.
 #[derive(Clone, Debug, Default)]
