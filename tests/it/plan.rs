@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use capi_forecast::forecast::{Forecast, ObjectPlan, State, StepAction, forecast};
+use capi_forecast::simulate::{Scenario, simulate};
 use capi_rules::observe::dump::Dump;
 use capi_rules::observe::dump::document::Document;
 use capi_rules::observe::dump::text::parse;
@@ -382,6 +383,53 @@ fn what_was_left_out_is_assumed_and_said() {
             "XMachineTemplate t was not read: it is there",
         ]
     );
+}
+
+/// "Settled" was said of a Cluster that nobody here makes anything of.
+#[test]
+fn a_topology_is_said_not_to_be_computed() {
+    let text = "apiVersion: cluster.x-k8s.io/v1beta2\nkind: Cluster\nmetadata: {name: classy, namespace: default}\n\
+                spec: {topology: {classRef: {name: vsphere}, version: v1.35.2}}\n";
+    let found = of_text(text);
+    let plan = plan_of(&found, "Cluster/classy");
+    let said =
+        "its topology is not computed here: Cluster API's topology controller makes what its class asks for";
+    assert_eq!((plan.state, plan.brief()), (State::Waiting, format!("waits: {said}")));
+    let remark =
+        "the topology of 1 Cluster is not computed here: what belongs to it is taken as it is".to_owned();
+    assert!(found.remarks.contains(&remark), "{:?}", found.remarks);
+    let values = parse(text).expect("YAML").into_iter().map(|(_, value)| value);
+    let simulation = simulate(&dump(values), None, &Scenario::default(), now());
+    assert!(simulation.remarks.contains(&remark), "{:?}", simulation.remarks);
+}
+
+/// Its provider kinds were left out, and nothing but `initialization` says that they were ready.
+#[test]
+fn a_machine_in_deletion_is_not_blocked_by_what_was_left_out() {
+    let reference = |group: &str, kind: &str| json!({"apiGroup": group, "kind": kind, "name": "m"});
+    let found = forecast(
+        &dump([
+            json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "metadata": {"name": "c", "namespace": "n"}, "spec": {}}),
+            json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine",
+                "metadata": {"name": "m", "namespace": "n", "finalizers": ["machine.cluster.x-k8s.io"],
+                    "deletionTimestamp": "2026-11-20T05:00:00Z",
+                    "annotations": {"pre-terminate.delete.hook.machine.cluster.x-k8s.io/k0s-etcd-leave": ""}},
+                "spec": {"clusterName": "c", "providerID": "x:///m", "infrastructureRef": reference("i.io", "AWSMachine"),
+                    "bootstrap": {"configRef": reference("b.io", "K0sControllerConfig"), "dataSecretName": "s"}},
+                "status": {"initialization": {"infrastructureProvisioned": true, "bootstrapDataSecretCreated": true},
+                    "conditions": [{"type": "Deleting", "status": "True", "reason": "WaitingForPreTerminateHook",
+                        "message": "Waiting for pre-terminate hooks to succeed (hooks: k0s-etcd-leave)",
+                        "lastTransitionTime": "2026-11-20T05:00:00Z"}]}}),
+        ]),
+        now(),
+    );
+    let plan = plan_of(&found, "Machine/m");
+    let held: Vec<&str> = plan.blockers.iter().map(|held| held.sentence.as_str()).collect();
+    assert!(held.iter().all(|sentence| !sentence.contains("among the objects")), "{held:?}");
+    for kind in ["AWSMachine", "K0sControllerConfig"] {
+        let said = format!("{kind} m was not read: it is as the Machine says");
+        assert!(plan.assumptions.contains(&said), "{:?}", plan.assumptions);
+    }
 }
 
 #[test]

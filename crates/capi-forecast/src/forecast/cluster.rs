@@ -27,6 +27,10 @@ pub(super) fn plan(dump: &Dump, key: &ObjectKey, object: &Arc<Cluster>, now: Tim
     let decided = planned::plan(&observed);
     plan.next = next_steps(&decided.steps, &|_| None);
     plan.blockers = decided.blockers.iter().map(|b| Held::of(b, |e| about.seen(e))).collect();
+    // What the Cluster refers to would be made of its topology, which nothing here computes.
+    if object.spec.topology.is_some() && !observed.looks() {
+        plan.blockers = vec![topology_not_computed()];
+    }
     plan.next_look = Look::of(&decided, now);
     for reference in [&object.spec.infrastructure_ref, &object.spec.control_plane_ref].into_iter().flatten() {
         if dump.left_out(Some(reference)) {
@@ -36,6 +40,17 @@ pub(super) fn plan(dump: &Dump, key: &ObjectKey, object: &Arc<Cluster>, now: Tim
         }
     }
     plan.judged()
+}
+
+fn topology_not_computed() -> Held {
+    let sentence =
+        "its topology is not computed here: Cluster API's topology controller makes what its class asks for";
+    Held {
+        rule: "topology-not-computed".to_owned(),
+        sentence: sentence.to_owned(),
+        on_its_way: true,
+        evidence: Vec::new(),
+    }
 }
 
 /// Why nothing can be planned for an object whose Cluster is not there.

@@ -46,6 +46,12 @@ pub(super) fn plan(dump: &Dump, key: &ObjectKey, object: &Arc<Machine>, now: Tim
     if observed.updates_in_place {
         plan.assumptions.extend(updated_by(dump));
     }
+    if observed.is_deleting() {
+        let referred = [Some(&object.spec.infrastructure_ref), object.spec.bootstrap.config_ref.as_ref()];
+        let left_out = referred.into_iter().flatten().filter(|reference| dump.left_out(Some(reference)));
+        let said = |kind: &str, name: &str| format!("{kind} {name} was not read: it is as the Machine says");
+        plan.assumptions.extend(left_out.map(|reference| said(&reference.kind, &reference.name)));
+    }
     if !nodes_are_known && observed.is_deleting() {
         plan.assumptions.push(format!("{NODES}: what the deletion waits for is as its condition says"));
     } else if !nodes_are_known && !is_up(object) {

@@ -238,7 +238,7 @@ pub fn forecast_knowing(dump: &Dump, known: &Known, now: Timestamp) -> Forecast 
     objects.extend(dump.checks.iter().map(|(key, object)| health_check::plan(dump, key, object, now)));
     // Stable: within a Cluster the kinds stay in the order from above.
     objects.sort_by(|a, b| (&a.namespace, &a.cluster).cmp(&(&b.namespace, &b.cluster)));
-    let remarks = dump.remarks.iter().cloned().chain(not_planned(dump)).collect();
+    let remarks = dump.remarks.iter().cloned().chain(not_planned(dump)).chain(dump.not_computed()).collect();
     Forecast { api_version: API_VERSION, kind: "Plan", at: rfc3339(now), objects, remarks }
 }
 

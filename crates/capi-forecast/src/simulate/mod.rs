@@ -94,6 +94,7 @@ pub fn replayed(
 pub fn simulate(dump: &Dump, wanted: Option<&ObjectKey>, scenario: &Scenario, now: Timestamp) -> Simulation {
     let (clusters, mut remarks) = begin::clusters_of(dump);
     remarks.extend(dump.remarks.iter().cloned());
+    remarks.extend(dump.not_computed());
     let mine: Vec<&ObjectKey> =
         clusters.iter().filter(|key| wanted.is_none_or(|wanted| wanted == *key)).collect();
     let cores = thread::available_parallelism().map_or(1, NonZero::get);

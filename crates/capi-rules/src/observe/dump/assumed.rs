@@ -21,20 +21,17 @@ impl Dump {
         !self.has_kind(&reference.api_group, &reference.kind) && !self.is_misdefined(reference)
     }
 
-    /// What the reference leads to; what was left out is made from what is stored of it, and is
-    /// unreadable when nothing is.
+    /// What the reference leads to; what was left out is made from `stored`, and is unreadable when nothing is stored of it.
     fn or_assumed(
         &self,
         namespace: &str,
         reference: Option<&ContractRef>,
-        stored: Option<&Condition>,
-        content: impl FnOnce(&Condition) -> Value,
+        stored: Option<Value>,
     ) -> External {
         match (reference, stored) {
             // Only a kind that is wholly absent was left
             // out; one missing among others does not exist.
-            (Some(named), Some(stored)) if self.left_out(reference) => {
-                let mut content = content(stored);
+            (Some(named), Some(mut content)) if self.left_out(reference) => {
                 content["kind"] = named.kind.clone().into();
                 content["metadata"]["name"] = named.name.clone().into();
                 External::Found(Provided::new(content))
@@ -57,39 +54,44 @@ impl Dump {
     }
 
     pub(super) fn machine_infrastructure_or_assumed(&self, machine: &Machine) -> External {
-        let stored = find(machine.conditions(), "InfrastructureReady");
-        self.or_assumed(namespace(machine), Some(&machine.spec.infrastructure_ref), stored, |ready| {
-            let flags = machine.status.as_ref().and_then(|s| s.initialization.clone()).unwrap_or_default();
+        let flags = machine.status.as_ref().and_then(|s| s.initialization.clone()).unwrap_or_default();
+        let stored = stored(machine.conditions(), "InfrastructureReady", flags.infrastructure_provisioned);
+        let content = stored.map(|(conditions, provisioned)| {
             json!({"spec": {"providerID": machine.spec.provider_id},
-                "status": {"initialization": {"provisioned": flags.infrastructure_provisioned == Some(true)}, "conditions": [source("Ready", ready)]}})
-        })
+                "status": {"initialization": {"provisioned": provisioned}, "conditions": conditions}})
+        });
+        self.or_assumed(namespace(machine), Some(&machine.spec.infrastructure_ref), content)
     }
 
     pub(super) fn machine_bootstrap_or_assumed(&self, machine: &Machine) -> External {
-        let stored = find(machine.conditions(), "BootstrapConfigReady");
-        self.or_assumed(namespace(machine), machine.spec.bootstrap.config_ref.as_ref(), stored, |ready| {
-            let status = machine.status.clone().unwrap_or_default();
-            let flags = status.initialization.unwrap_or_default();
-            let expiry = status.certificates_expiry_date.map(|date| json!({annotation::CERTIFICATES_EXPIRY: date}));
+        let status = machine.status.clone().unwrap_or_default();
+        let flags = status.initialization.unwrap_or_default();
+        let stored =
+            stored(machine.conditions(), "BootstrapConfigReady", flags.bootstrap_data_secret_created);
+        let content = stored.map(|(conditions, created)| {
+            let expiry =
+                status.certificates_expiry_date.map(|date| json!({annotation::CERTIFICATES_EXPIRY: date}));
             json!({"metadata": {"annotations": expiry}, "status": {
-                "initialization": {"dataSecretCreated": flags.bootstrap_data_secret_created == Some(true)},
-                "dataSecretName": machine.spec.bootstrap.data_secret_name, "conditions": [source("Ready", ready)]}})
-        })
+                "initialization": {"dataSecretCreated": created},
+                "dataSecretName": machine.spec.bootstrap.data_secret_name, "conditions": conditions}})
+        });
+        self.or_assumed(namespace(machine), machine.spec.bootstrap.config_ref.as_ref(), content)
     }
 
     pub(super) fn cluster_infrastructure_or_assumed(&self, cluster: &Cluster) -> External {
-        let stored = find(cluster.conditions(), "InfrastructureReady");
-        self.or_assumed(namespace(cluster), cluster.spec.infrastructure_ref.as_ref(), stored, |ready| {
-            let status = cluster.status.clone().unwrap_or_default();
-            let flags = status.initialization.unwrap_or_default();
-            json!({"status": {"initialization": {"provisioned": flags.infrastructure_provisioned == Some(true)},
-                "failureDomains": status.failure_domains, "conditions": [source("Ready", ready)]}})
-        })
+        let status = cluster.status.clone().unwrap_or_default();
+        let flags = status.initialization.unwrap_or_default();
+        let stored = stored(cluster.conditions(), "InfrastructureReady", flags.infrastructure_provisioned);
+        let content = stored.map(|(conditions, provisioned)| {
+            json!({"status": {"initialization": {"provisioned": provisioned},
+                "failureDomains": status.failure_domains, "conditions": conditions}})
+        });
+        self.or_assumed(namespace(cluster), cluster.spec.infrastructure_ref.as_ref(), content)
     }
 
     pub(super) fn cluster_control_plane_or_assumed(&self, cluster: &Cluster) -> External {
         let stored = find(cluster.conditions(), "ControlPlaneAvailable");
-        self.or_assumed(namespace(cluster), cluster.spec.control_plane_ref.as_ref(), stored, |available| {
+        let content = stored.map(|available| {
             let status = cluster.status.clone().unwrap_or_default();
             let flags = status.initialization.unwrap_or_default();
             let mut content = json!({"status": status.control_plane.clone().unwrap_or_default()});
@@ -109,8 +111,18 @@ impl Dump {
             reported["conditions"] = conditions.into();
             content["spec"] = json!({"replicas": status.control_plane.and_then(|c| c.desired_replicas)});
             content
-        })
+        });
+        self.or_assumed(namespace(cluster), cluster.spec.control_plane_ref.as_ref(), content)
     }
+}
+
+/// The mirrored condition of an object as its own, and whether it has done its part. One that has is there, also where nobody
+/// mirrored a condition of it, as in older statuses and long deletions.
+fn stored(conditions: &[Condition], mirrored: &str, is_done: Option<bool>) -> Option<(Vec<Value>, bool)> {
+    let is_done = is_done == Some(true);
+    let ready: Vec<Value> =
+        find(conditions, mirrored).map(|ready| source("Ready", ready)).into_iter().collect();
+    (is_done || !ready.is_empty()).then_some((ready, is_done))
 }
 
 /// The condition that was mirrored into `stored`.

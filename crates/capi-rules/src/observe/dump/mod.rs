@@ -335,6 +335,17 @@ impl Dump {
             || named.any(|reference| reference.api_group == group && reference.kind == kind)
     }
 
+    /// What is said once of all Clusters with a class: nothing here computes topologies.
+    pub fn not_computed(&self) -> Option<String> {
+        let count = self.clusters.values().filter(|cluster| cluster.spec.topology.is_some()).count();
+        let what = match count {
+            0 => return None,
+            1 => "the topology of 1 Cluster is not computed here: what belongs to it".to_owned(),
+            _ => format!("the topologies of {count} Clusters are not computed here: what belongs to them"),
+        };
+        Some(format!("{what} is taken as it is"))
+    }
+
     /// The contract of a kind and the version in which it is read; `None` when its definition is not
     /// here.
     pub fn definition(&self, group: &str, kind: &str) -> Option<&Result<(Contract, String), String>> {
