@@ -99,11 +99,12 @@ pub fn join_host_port(host: &str, port: &str) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
-/// The host of `host`, `host:port` or `[v6]:port`.
+/// The host of `host`, `host:port` or `[v6]:port`. A colon without a port behind it is one without a port.
+/// Source: kubeadm `util/endpoint.go` (`ParseHostPort`), v1.36.
 pub fn host_of(endpoint: &str) -> Option<&str> {
     if let Some(rest) = endpoint.strip_prefix('[') {
         let (host, after) = rest.split_once(']')?;
-        let fine = after.is_empty() || after.strip_prefix(':').is_some_and(is_port);
+        let fine = after.is_empty() || after.strip_prefix(':').is_some_and(is_port_or_none);
         return (fine && parse_ip(host).is_some()).then_some(host);
     }
     // An IPv6 address without brackets has colons and no port, so it is not split.
@@ -115,15 +116,20 @@ pub fn host_of(endpoint: &str) -> Option<&str> {
         None => (endpoint, None),
     };
     let named = parse_ip(host).is_some() || is_dns_name(host);
-    (named && port.is_none_or(is_port)).then_some(host)
+    (named && port.is_none_or(is_port_or_none)).then_some(host)
 }
 
 /// As kubeadm completes an endpoint: one without a port gets this one.
 pub fn with_port(endpoint: &str, port: &str) -> Option<String> {
     let host = host_of(endpoint)?;
-    let is_whole =
-        endpoint.rsplit_once(':').is_some_and(|(before, _)| before.trim_matches(['[', ']']) == host);
+    let is_whole = endpoint
+        .rsplit_once(':')
+        .is_some_and(|(before, given)| before.trim_matches(['[', ']']) == host && !given.is_empty());
     Some(if is_whole { endpoint.to_owned() } else { join_host_port(host, port) })
+}
+
+fn is_port_or_none(text: &str) -> bool {
+    text.is_empty() || is_port(text)
 }
 
 fn is_port(text: &str) -> bool {
@@ -188,6 +194,9 @@ mod tests {
             ("10.0.0.1:6443", Some("10.0.0.1")),
             ("[fd00::1]:6443", Some("fd00::1")),
             ("fd00::1", Some("fd00::1")),
+            ("cp.example:", Some("cp.example")),
+            ("[fd00::1]:", Some("fd00::1")),
+            ("cp.example::", None),
             ("cp.example:0", None),
             ("cp.example:x", None),
             ("Cp_Example", None),
@@ -200,6 +209,7 @@ mod tests {
             ("cp.example:8443", Some("cp.example:8443")),
             ("fd00::1", Some("[fd00::1]:6443")),
             ("[fd00::1]:8443", Some("[fd00::1]:8443")),
+            ("cp.example:", Some("cp.example:6443")),
             ("Cp_Example", None),
         ] {
             assert_eq!(with_port(endpoint, "6443").as_deref(), whole, "{endpoint}");

@@ -236,3 +236,16 @@ fn kubelet_and_kube_proxy_documents_are_checked_too() {
     let found = findings(proxy);
     assert!(found.len() == 1 && found[0].contains("conntrack.mini is not a field"), "{found:#?}");
 }
+
+#[test]
+fn an_algorithm_has_a_first_release() {
+    for (version, findings) in [("v1.33.13", 1), ("v1.34.0", 0), ("v1.36.3", 0)] {
+        let body = format!("kubernetesVersion: {version}\nencryptionAlgorithm: ECDSA-P384\n");
+        let found = cluster("v1beta4", &body);
+        assert_eq!(found.len(), findings, "{version}: {found:?}");
+        assert!(
+            found.iter().all(|text| text.ends_with("one of RSA-2048, RSA-3072, RSA-4096, ECDSA-P256")),
+            "{found:?}"
+        );
+    }
+}

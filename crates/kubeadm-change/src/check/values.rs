@@ -31,7 +31,10 @@ const OWN_VOLUMES: [&str; 10] = [
     "etcd-data",
     "etcd-certs",
 ];
-const ALGORITHMS: [&str; 5] = ["RSA-2048", "RSA-3072", "RSA-4096", "ECDSA-P256", "ECDSA-P384"];
+const P384: &str = "ECDSA-P384";
+const ALGORITHMS: [&str; 5] = ["RSA-2048", "RSA-3072", "RSA-4096", "ECDSA-P256", P384];
+/// The minor release from which on kubeadm makes such keys.
+const P384_SINCE: u64 = 34;
 const PATH_TYPES: [&str; 8] =
     ["", "DirectoryOrCreate", "Directory", "FileOrCreate", "File", "Socket", "CharDevice", "BlockDevice"];
 /// kubeadm allows a range of at most 2^20 Service addresses.
@@ -50,7 +53,7 @@ pub(super) fn check(check: &mut DocumentCheck<'_>, minor: Option<u64>) {
     check.paths();
     check.etcd(minor);
     check.images();
-    check.words();
+    check.words(minor);
     check.gates(minor);
     for component in COMPONENTS {
         check.flags(component);
@@ -239,10 +242,12 @@ impl DocumentCheck<'_> {
         }
     }
 
-    fn words(&mut self) {
+    fn words(&mut self, minor: Option<u64>) {
         let algorithm = ["encryptionAlgorithm"];
-        if self.text(&algorithm).is_some_and(|text| !ALGORITHMS.contains(&text)) {
-            self.error(&algorithm, &format!("one of {}", ALGORITHMS.join(", ")));
+        let is_old = minor.is_some_and(|minor| minor < P384_SINCE);
+        let known: Vec<&str> = ALGORITHMS.into_iter().filter(|name| !is_old || *name != P384).collect();
+        if self.text(&algorithm).is_some_and(|text| !known.contains(&text)) {
+            self.error(&algorithm, &format!("one of {}", known.join(", ")));
         }
         let version = ["kubernetesVersion"];
         // kubeadm looks labels such as `stable-1` up itself.
