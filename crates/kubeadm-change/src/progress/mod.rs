@@ -380,8 +380,7 @@ fn certificates(
 ) -> ProgressItem {
     let (certificate, pod) = match component {
         Component::Certificates => ("apiserver", API_SERVER),
-        // The peers' port is not looked at: one step issues both certificates, and the server's
-        // stands for both.
+        // One step issues both certificates, so that the server's stands for both.
         _ => ("etcd-server", ETCD),
     };
     let node = situation.running.nodes.get(name);
@@ -389,10 +388,14 @@ fn certificates(
     let seen = match (artefacts.node(name), node, served) {
         (_, Some(node), Some(Sighting::Unknown(why))) => no_answer(situation, name, node, why),
         (_, _, Some(Sighting::Hidden(why))) => (ItemState::Manual, why.clone()),
+        (Some((_, before, after)), _, _)
+            if component == Component::EtcdCertificates && is_of_peers(before, after) =>
+        {
+            // The pod's port is forwarded from its loopback address, where etcd does not serve peers.
+            (ItemState::Manual, "only the certificate for peers changes, and no API shows it".to_owned())
+        }
         (Some((_, before, after)), Some(node), Some(Sighting::Known(served))) => {
-            let names = |artefacts: &NodeArtefacts| {
-                artefacts.certificates.get(certificate).cloned().unwrap_or_default()
-            };
+            let names = |artefacts: &NodeArtefacts| names_of(artefacts, certificate);
             let left = served_names(&names(before), &names(after), served);
             match (left, situation.running.staleness(name)) {
                 (Some(left), _) => (ItemState::Pending, left),
@@ -406,6 +409,16 @@ fn certificates(
         _ => (ItemState::Manual, "the certificate that is served was not looked at".to_owned()),
     };
     item(id, name, Some(component), seen)
+}
+
+fn names_of(artefacts: &NodeArtefacts, certificate: &str) -> Vec<String> {
+    artefacts.certificates.get(certificate).cloned().unwrap_or_default()
+}
+
+/// Does a change reach no name but those of etcd's certificate for its peers?
+fn is_of_peers(before: &NodeArtefacts, after: &NodeArtefacts) -> bool {
+    let changes = |certificate| names_of(before, certificate) != names_of(after, certificate);
+    changes("etcd-peer") && !changes("etcd-server")
 }
 
 /// What restarts does not answer for a while; that is not the end of the change.

@@ -319,6 +319,28 @@ fn a_joined_step_is_done_when_both_of_it_are() {
 }
 
 #[test]
+fn a_certificate_for_peers_alone_is_not_seen() {
+    let names = |names: &[&str]| Sighting::Known(names.iter().map(|name| (*name).to_owned()).collect());
+    let peers = "etcd.local.peerCertSANs=[peer.example]";
+    let mut case = Case::of(1, 0, &[peers]);
+    case.node("cp-0").served.insert("etcd-server", names(&["cp-0"]));
+    assert_eq!(case.state(StepId::C2, "cp-0").0, ItemState::Manual);
+    let step = case.step(StepId::C2, "cp-0");
+    case.store();
+    let of_machine = |performed: &[usize]| {
+        next(&case.plan, &case.items(), &case.running, &case.after(performed, Doing::default()))
+    };
+    let [before, with] = [(0..step).collect::<Vec<_>>(), (0..=step).collect()];
+    assert_eq!((of_machine(&before), of_machine(&with)), (NextMove::Do(step), NextMove::Finished));
+
+    let mut both = Case::of(1, 0, &[peers, "etcd.local.serverCertSANs=[server.example]"]);
+    both.node("cp-0").served.insert("etcd-server", names(&["cp-0"]));
+    assert_eq!(both.state(StepId::C2, "cp-0").0, ItemState::Pending);
+    both.node("cp-0").served.insert("etcd-server", names(&["cp-0", "server.example"]));
+    assert_eq!(both.state(StepId::C2, "cp-0").0, ItemState::Done, "one step issues both");
+}
+
+#[test]
 fn kubelets_are_asked_for_what_they_have_in_effect() {
     let mut case = Case::of(1, 1, &["maxPods=60", "syncFrequency=90s"]);
     let mut has = |seen: Sighting<Value>| {
