@@ -94,7 +94,7 @@ impl SimCluster {
         match shown {
             ShownKind::Node => self.remove_node(&key.name),
             ShownKind::ConfigMap => drop(self.config_maps.remove(&key.name)),
-            ShownKind::Pod if key.namespace != KUBE_SYSTEM => drop(self.evict(key, Some(0), now)),
+            ShownKind::Pod if key.namespace != KUBE_SYSTEM => self.delete_pod(key, now),
             _ => {}
         }
     }

@@ -280,8 +280,21 @@ impl SimCluster {
 
     /// Asks a pod to go.
     pub fn evict(&mut self, pod: &ObjectKey, grace_period_s: Option<u32>, now: Timestamp) -> Eviction {
+        self.end_pod(pod, |tenants, found| tenants.evict(found, grace_period_s, now))
+    }
+
+    /// Deletes a pod at once: disruption budgets are asked for evictions only.
+    pub fn delete_pod(&mut self, pod: &ObjectKey, now: Timestamp) {
+        self.end_pod(pod, |tenants, found| tenants.delete(found, Some(0), now));
+    }
+
+    fn end_pod(
+        &mut self,
+        pod: &ObjectKey,
+        end: impl FnOnce(&mut Tenants, &mut Pod) -> Option<Eviction>,
+    ) -> Eviction {
         let Some(found) = self.pods.get_mut(pod) else { return Eviction::Gone };
-        let answer = self.tenants.evict(found, grace_period_s, now);
+        let answer = end(&mut self.tenants, found);
         if let Some(node) = found.spec.as_ref().and_then(|spec| spec.node_name.clone()) {
             self.note_node(&node);
         }

@@ -162,11 +162,22 @@ impl Tenants {
         if now < *tenant.asked.get_or_insert(now) + scaled(tenant.spec.budget_seconds, scale) {
             return Some(Eviction::Refused(eviction::no_room(&tenant.spec.name, 1, 1)));
         }
+        self.delete(pod, grace_period_s, now)
+    }
+
+    /// Begins the end of a pod, whatever its budget says. `None`: the pod is nobody's here.
+    pub fn delete(&mut self, pod: &mut Pod, grace_period_s: Option<u32>, now: Timestamp) -> Option<Eviction> {
+        let scale = self.time_scale;
+        let tenant = self.pods.get_mut(&ObjectKey::of(pod))?;
         let grace_s = grace_period_s.unwrap_or(tenant.spec.termination_seconds);
-        pod.metadata.deletion_timestamp = Some(to_k8s(now + scaled(grace_s, scale)));
-        pod.metadata.deletion_grace_period_seconds = Some(i64::from(grace_s));
         // The pod may be done before its grace period is over, never after it.
-        tenant.ends = Some(now + scaled(grace_s.min(tenant.spec.termination_seconds), scale));
+        let ends = now + scaled(grace_s.min(tenant.spec.termination_seconds), scale);
+        // A later deletion may shorten what is left, and never adds to it.
+        if tenant.ends.is_none_or(|before| ends < before) {
+            pod.metadata.deletion_timestamp = Some(to_k8s(now + scaled(grace_s, scale)));
+            pod.metadata.deletion_grace_period_seconds = Some(i64::from(grace_s));
+            tenant.ends = Some(ends);
+        }
         Some(Eviction::Started)
     }
 

@@ -10,6 +10,7 @@ use serde_json::json;
 use super::World;
 use super::boot_data::BootData;
 use super::faults::Fault;
+use super::served::ShownKind;
 use super::sim_cluster::SimMachine;
 use capi_types::dev::Host;
 use capi_types::key::ObjectKey;
@@ -253,6 +254,17 @@ async fn an_evicted_pod_goes_when_its_budget_and_its_time_allow() {
     hand.pass(1);
     assert_eq!(left(&world).await, [""; 0]);
     assert_eq!(evict().await, Ok(Eviction::Gone));
+}
+
+#[tokio::test]
+async fn a_deleted_pod_goes_at_once_whatever_its_budget_says() {
+    let (world, hand) =
+        busy(json!([{"name": "p", "namespace": "x", "budgetSeconds": 3600, "terminationSeconds": 30}]));
+    let key = ObjectKey::new("x", "p-w");
+    let now = hand.now();
+    world.change(&cluster(), |sim| sim.deleted(ShownKind::Pod, &key, now));
+    hand.pass(1);
+    assert_eq!(left(&world).await, [""; 0]);
 }
 
 #[tokio::test]
