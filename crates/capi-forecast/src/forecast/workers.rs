@@ -184,11 +184,18 @@ pub(super) fn questions(
     asked.into_iter().map(question).collect()
 }
 
+fn of_paused_cluster(dump: &Dump, key: &ObjectKey, object: &MachineDeployment) -> bool {
+    let cluster = dump.clusters.get(&ObjectKey::new(&key.namespace, &object.spec.cluster_name));
+    cluster.is_some_and(|cluster| cluster.spec.paused == Some(true))
+}
+
 /// Does in the dump what the plan of a MachineDeployment does next to its MachineSets, so that these can be
 /// planned as they will be.
 pub fn carry_out(dump: &mut Dump, known: &Known, key: &ObjectKey, now: Timestamp) {
     let Some(object) = dump.machine_deployments.get(key).cloned() else { return };
-    if annotation(object.as_ref(), names::annotation::PAUSED).is_some() {
+    if annotation(object.as_ref(), names::annotation::PAUSED).is_some()
+        || of_paused_cluster(dump, key, &object)
+    {
         return;
     }
     let decided = planned_deployment::plan(&observed(dump, known, &object, now), now);
