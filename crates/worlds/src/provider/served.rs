@@ -1,14 +1,16 @@
 //! The API of a simulated cluster that asked for one: where it is, which objects it shows, and what the changes of its
-//! clients mean. Must not know how it is served, nor by whom.
+//! clients mean, deletions and evictions of pods among them. Must not know how it is served, nor by whom.
 
+use k8s_openapi::api::core::v1::Pod;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::kubeadm::KUBE_SYSTEM;
 use super::sim_cluster::SimCluster;
+use super::tenants::Tenants;
 use capi_types::key::ObjectKey;
 use capstan_base::time::Timestamp;
-use capstan_engine::workload::{Addon, WorkloadError};
+use capstan_engine::workload::{Addon, Eviction, WorkloadError};
 use k8s_machinery::merge;
 
 /// Kinds of which a simulated cluster itself makes objects; a client may keep others beside them.
@@ -97,6 +99,34 @@ impl SimCluster {
             ShownKind::Pod if key.namespace != KUBE_SYSTEM => self.delete_pod(key, now),
             _ => {}
         }
+    }
+}
+
+impl SimCluster {
+    /// Asks a pod to go.
+    pub fn evict(&mut self, pod: &ObjectKey, grace_period_s: Option<u32>, now: Timestamp) -> Eviction {
+        self.end_pod(pod, |tenants, found| tenants.evict(found, grace_period_s, now))
+    }
+
+    /// Deletes a pod at once: disruption budgets are asked for evictions only.
+    pub fn delete_pod(&mut self, pod: &ObjectKey, now: Timestamp) {
+        self.end_pod(pod, |tenants, found| tenants.delete(found, Some(0), now));
+    }
+
+    fn end_pod(
+        &mut self,
+        pod: &ObjectKey,
+        end: impl FnOnce(&mut Tenants, &mut Pod) -> Option<Eviction>,
+    ) -> Eviction {
+        let Some(found) = self.pods.get_mut(pod) else { return Eviction::Gone };
+        let answer = end(&mut self.tenants, found);
+        if let Some(node) = found.spec.as_ref().and_then(|spec| spec.node_name.clone()) {
+            self.note_node(&node);
+        }
+        answer.unwrap_or_else(|| {
+            self.pods.remove(pod);
+            Eviction::Started
+        })
     }
 }
 

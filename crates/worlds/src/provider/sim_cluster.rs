@@ -21,9 +21,7 @@ use capi_types::dev::Host as HostSpec;
 use capi_types::key::ObjectKey;
 use capstan_base::time::Timestamp;
 use capstan_engine::workload::nodes::{NodeIdentity, provider_id};
-use capstan_engine::workload::{
-    Addon, Announcement, Connection, Eviction, FAILURES_MAX, JudgedAfter, WorkloadError,
-};
+use capstan_engine::workload::{Addon, Announcement, Connection, FAILURES_MAX, JudgedAfter, WorkloadError};
 use capstan_physics::boot::{Boot, BootStage};
 use capstan_physics::etcd::Etcd;
 use k8s_machinery::merge;
@@ -276,32 +274,6 @@ impl SimCluster {
     pub fn seen_nodes_with(&self, id: &str) -> Vec<Arc<Node>> {
         let names = self.provider_ids.get(id).into_iter().flatten();
         names.filter_map(|name| self.seen_node(name)).collect()
-    }
-
-    /// Asks a pod to go.
-    pub fn evict(&mut self, pod: &ObjectKey, grace_period_s: Option<u32>, now: Timestamp) -> Eviction {
-        self.end_pod(pod, |tenants, found| tenants.evict(found, grace_period_s, now))
-    }
-
-    /// Deletes a pod at once: disruption budgets are asked for evictions only.
-    pub fn delete_pod(&mut self, pod: &ObjectKey, now: Timestamp) {
-        self.end_pod(pod, |tenants, found| tenants.delete(found, Some(0), now));
-    }
-
-    fn end_pod(
-        &mut self,
-        pod: &ObjectKey,
-        end: impl FnOnce(&mut Tenants, &mut Pod) -> Option<Eviction>,
-    ) -> Eviction {
-        let Some(found) = self.pods.get_mut(pod) else { return Eviction::Gone };
-        let answer = end(&mut self.tenants, found);
-        if let Some(node) = found.spec.as_ref().and_then(|spec| spec.node_name.clone()) {
-            self.note_node(&node);
-        }
-        answer.unwrap_or_else(|| {
-            self.pods.remove(pod);
-            Eviction::Started
-        })
     }
 
     /// What all machines share, as it is now.
