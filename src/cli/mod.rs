@@ -77,7 +77,7 @@ use capstan_dashboard::operations::guard::Guard;
 use capstan_dashboard::operations::journal::Journal;
 use capstan_dashboard::tui::{Exit, Tier};
 use capstan_engine::client::connect::prepare;
-use capstan_engine::client::{ConnectOptions, Connection, connect};
+use capstan_engine::client::{ConnectOptions, Connection, connect, connect_within};
 use log::Terminal;
 
 /// Parses, runs, prints the error chain once.
@@ -142,7 +142,7 @@ async fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Describe(args) => return describe(&OneShot::open(cli).await?, args).await,
         Command::Plan(args) => plan(cli, args).await?,
         Command::Simulate(args) => simulate(cli, args).await?,
-        Command::Wait(args) => return wait(OneShot::open(cli).await?, args).await,
+        Command::Wait(args) => return wait(cli, args).await,
         Command::Act(args) => return act_on(cli, args).await,
         Command::Backup(args) => backup(cli, args).await?,
         Command::Restore(args) => backup::restore(args, &Clock::system()).await?,
@@ -291,9 +291,12 @@ struct OneShot {
 
 impl OneShot {
     async fn open(cli: &Cli) -> anyhow::Result<Self> {
-        let connection = connect(&options(&cli.connect)).await?;
+        Ok(Self::of(cli, connect(&options(&cli.connect)).await?))
+    }
+
+    fn of(cli: &Cli, connection: Connection) -> Self {
         let namespace = if cli.connect.all_namespaces { String::new() } else { connection.namespace.clone() };
-        Ok(Self { connection, namespace, style: style(cli), clock: Clock::system() })
+        Self { connection, namespace, style: style(cli), clock: Clock::system() }
     }
 }
 
@@ -428,7 +431,10 @@ fn not_fine(command: &LeaderMigrationCommand) -> ExitCode {
     }
 }
 
-async fn wait(on: OneShot, args: &WaitArgs) -> anyhow::Result<ExitCode> {
+async fn wait(cli: &Cli, args: &WaitArgs) -> anyhow::Result<ExitCode> {
+    let began = tokio::time::Instant::now();
+    let on = OneShot::of(cli, connect_within(args.timeout, &options(&cli.connect)).await?);
+    let args = &WaitArgs { timeout: args.timeout.saturating_sub(began.elapsed()), ..args.clone() };
     match wait::wait(&on.connection, args, &on.namespace, on.clock, Rng::from_entropy()).await? {
         Waited::Reached { remark } => {
             remark.iter().for_each(|remark| output::remark(remark));

@@ -15,7 +15,7 @@ use capstan_commands::output::Style;
 use capstan_commands::target::kind_named;
 use capstan_commands::wait::WaitArgs;
 use capstan_commands::wait::Waited;
-use capstan_commands::{describe, get, wait};
+use capstan_commands::{describe, get, leases, wait};
 use capstan_dashboard::fleet::watch::{self, Scope};
 use capstan_dashboard::fleet::{FeedState, Fleet, Kind, SourceId, Verdict};
 use capstan_engine::client::write::Part;
@@ -260,4 +260,42 @@ async fn a_fleet_over_the_real_server_is_complete_and_live() {
     assert_eq!(seen.labels.get("touched"), Some("yes"));
     drop(source);
     assert!(batches.recv().await.is_none(), "watching ends with the source");
+}
+
+/// Answers so many lists of one Lease that nobody renews, and nothing after them.
+fn lists_of_leases(answers: u32, duration_s: u32) -> kube::Client {
+    let asked = std::sync::atomic::AtomicU32::new(0);
+    let service = tower::service_fn(move |_: http::Request<kube::client::Body>| {
+        let is_answered = asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed) < answers;
+        let lease = json!({
+            "metadata": {"name": "lock", "namespace": "kube-system", "uid": "u"},
+            "spec": {"holderIdentity": "a", "leaseDurationSeconds": duration_s},
+        });
+        let body = json!({"metadata": {"resourceVersion": "1"}, "items": [lease]}).to_string();
+        async move {
+            if !is_answered {
+                std::future::pending::<()>().await;
+            }
+            Ok::<_, std::io::Error>(http::Response::new(http_body_util::Full::new(bytes::Bytes::from(body))))
+        }
+    });
+    in_process(service, "test", "default", false).client
+}
+
+#[tokio::test(start_paused = true)]
+async fn leases_are_looked_at_as_long_as_was_said_whether_the_server_answers_or_not() {
+    for (answers, duration_s, expected, seconds) in [
+        (u32::MAX, 3, Ok("Stale"), 4),
+        (u32::MAX, 1_000_000, Ok("Unknown"), 20),
+        (2, 3, Ok("Unknown"), 20),
+        (0, 3, Err("leases in kube-system: no answer within 20 s"), 20),
+    ] {
+        let (client, began) = (lists_of_leases(answers, duration_s), tokio::time::Instant::now());
+        let limit = Duration::from_secs(20);
+        let found = leases::look(&client, "kube-system", "", limit, leases::all_known).await;
+        let states =
+            found.map(|leases| format!("{:?}", leases[0].state())).map_err(|error| error.to_string());
+        assert_eq!(states, expected.map(str::to_owned).map_err(str::to_owned));
+        assert_eq!(began.elapsed().as_secs(), seconds, "{answers} {duration_s}");
+    }
 }

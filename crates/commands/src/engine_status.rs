@@ -1,6 +1,7 @@
 //! `capstan engine status`: the Leases of capstan's engines, who holds them and what runs under them.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use anyhow::bail;
 use clap::Args;
@@ -17,6 +18,8 @@ use leader_migration::lock_view::{LockState, WatchedLease};
 
 /// The primary Lease of an engine without a file.
 pub const ENGINE_LEASE: &str = "capstan-engine";
+/// Longer than a Lease of an engine is good; a duration that somebody else wrote there may be anything.
+const LOOK_MAX: Duration = Duration::from_secs(120);
 
 #[derive(Clone, Debug, Args)]
 pub struct EngineStatusArgs {
@@ -33,7 +36,7 @@ pub struct EngineStatusArgs {
 /// # Errors
 /// The Leases cannot be listed.
 pub async fn look(client: &Client, namespace: &str) -> anyhow::Result<Vec<WatchedLease>> {
-    leases::look(client, namespace, lease::COMPONENT, all_known).await
+    leases::look(client, namespace, lease::COMPONENT, LOOK_MAX, all_known).await
 }
 
 /// Refuses to begin beside engines that divide the work otherwise: one without a file runs every controller.

@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use clap::Args;
 use k8s_openapi::api::coordination::v1::Lease;
 use serde_json::{Value, json};
@@ -36,30 +37,36 @@ pub struct LeasesArgs {
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Looks at the Leases of a namespace (all when empty) that `selector` chooses (all when empty), once a second until
-/// `is_enough`.
+/// `is_enough`, and at most for `limit`, whether the server answers or not.
 ///
 /// # Errors
-/// They cannot be listed.
+/// They cannot be listed, or there was no answer at all.
 pub async fn look(
     client: &Client,
     namespace: &str,
     selector: &str,
+    limit: Duration,
     is_enough: impl Fn(&[WatchedLease]) -> bool,
 ) -> anyhow::Result<Vec<WatchedLease>> {
-    let (began, mut watch) = (Instant::now(), LockWatch::default());
-    loop {
-        let found = list_values(client, &gvk_of::<Lease>(), namespace, selector).await;
-        let found = found.map_err(|error| anyhow::anyhow!("leases in {namespace}: {}", chain(&error)))?;
-        let found = found.into_iter().map(serde_json::from_value::<Lease>).collect::<Result<Vec<_>, _>>()?;
-        // The command prints no history, so that the moment of a change does not matter.
-        watch.look(&found, began.elapsed(), Timestamp::default());
-        let leases = watch.leases(began.elapsed());
-        // Judged before the first pause: what needs no second look is printed at once.
-        if is_enough(&leases) {
-            return Ok(leases);
+    let (began, mut watch, mut seen) = (Instant::now(), LockWatch::default(), None);
+    let looking = async {
+        loop {
+            let found = list_values(client, &gvk_of::<Lease>(), namespace, selector).await;
+            let found = found.map_err(|error| anyhow::anyhow!("leases in {namespace}: {}", chain(&error)))?;
+            let found =
+                found.into_iter().map(serde_json::from_value::<Lease>).collect::<Result<Vec<_>, _>>()?;
+            // The command prints no history, so that the moment of a change does not matter.
+            watch.look(&found, began.elapsed(), Timestamp::default());
+            // Judged before the first pause: what needs no second look is printed at once.
+            if is_enough(seen.insert(watch.leases(began.elapsed()))) {
+                return Ok(());
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
         }
-        tokio::time::sleep(LOOK_EVERY).await;
-    }
+    };
+    // Time that runs out ends the looking, and what was seen until then counts.
+    tokio::time::timeout(limit, looking).await.unwrap_or(Ok::<_, anyhow::Error>(()))?;
+    seen.with_context(|| format!("leases in {namespace}: no answer within {} s", limit.as_secs()))
 }
 
 /// Every Lease changed, or stayed the same for as long as it is good.
@@ -78,9 +85,7 @@ pub async fn leases(
     clock: &Clock,
     style: Style,
 ) -> anyhow::Result<String> {
-    let began = Instant::now();
-    let is_enough = |leases: &[WatchedLease]| all_known(leases) || began.elapsed() >= args.look_for;
-    let found = look(client, namespace, "", is_enough).await?;
+    let found = look(client, namespace, "", args.look_for, all_known).await?;
     let now = clock.now();
     let around = Surroundings {
         leader_name: &args.leader_name,

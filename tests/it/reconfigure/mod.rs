@@ -73,7 +73,12 @@ impl Person {
 
     /// Carries out without a question, by commands on hosts.
     async fn applies(&self, words: &[&str]) -> Said {
-        let how = ["--executor", "ssh", "--yes", "--poll", "0.01s", "--timeout", "1s"];
+        self.applies_within(words, "0.01s", "60s").await
+    }
+
+    /// The same where something does not show: in a paused clock the wait takes no time.
+    async fn applies_within(&self, words: &[&str], poll: &str, timeout: &str) -> Said {
+        let how = ["--executor", "ssh", "--yes", "--poll", poll, "--timeout", timeout];
         self.says(&[words, &how].concat()).await
     }
 
@@ -309,13 +314,13 @@ async fn images_are_there_before_the_configuration_names_them() {
     assert!(at("G1 write") < at("I1 [cp-0]"), "what is taken back is not given to a node that joins: {back}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_check_that_fails_stops_the_plan() {
     let person = Person::at(3, 0).await;
     let ready = |status: &str| json!([{"type": "Ready", "status": status}]);
     person.site.beside.lock().pods.get_mut("kube-apiserver-cp-2").expect("a pod")["status"]["conditions"] =
         ready("False");
-    let said = person.applies(&[&["apply"][..], &FLAG].concat()).await;
+    let said = person.applies_within(&[&["apply"][..], &FLAG].concat(), "1s", "3s").await;
     assert!(
         said.exit_code == 11 && said.text.contains("kube-apiserver on cp-2 is not Ready: one at a time"),
         "{}",
@@ -326,7 +331,7 @@ async fn a_check_that_fails_stops_the_plan() {
         ready("True");
     let node = json!({"status": {"conditions": ready("Unknown")}});
     person.site.send(Method::PATCH, "/api/v1/nodes/cp-1/status", &node).await;
-    let said = person.applies(&["apply"]).await;
+    let said = person.applies_within(&["apply"], "1s", "3s").await;
     assert!(said.exit_code == 11 && said.text.contains("on cp-1: the Node is not Ready"), "{}", said.text);
     assert_eq!((on(&person.site.lines(), "cp-0", M1), on(&person.site.lines(), "cp-1", M1)), (1, 0));
 }

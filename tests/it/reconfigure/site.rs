@@ -58,6 +58,8 @@ pub struct Beside {
     pub revived_by: Option<&'static str>,
     /// After a line that begins like the first, requests like the second are answered with a status, so often.
     pub troubled: Option<(&'static str, &'static str, u16, u32)>,
+    /// After a line that begins like this no request is answered any more.
+    pub silent_after: Option<&'static str>,
     /// How often a kubelet has renewed its Lease.
     pub heartbeats: u32,
 }
@@ -218,6 +220,9 @@ async fn answer(
     let (parts, body) = request.into_parts();
     let body = body.collect().await.map(|all| all.to_bytes()).unwrap_or_default();
     let (method, path) = (parts.method.clone(), parts.uri.path().to_owned());
+    if beside.lock().is_silent() {
+        return std::future::pending().await;
+    }
     if let Some(answer) = beside.lock().answer(&method, &path, parts.uri.query().unwrap_or_default(), &body) {
         return Ok(answer);
     }
@@ -227,6 +232,10 @@ async fn answer(
 }
 
 impl Beside {
+    fn is_silent(&self) -> bool {
+        self.silent_after.is_some_and(|after| self.ended.iter().any(|line| line.starts_with(after)))
+    }
+
     /// An API server that has just come back: not ready, and wrong answers for a while.
     fn trouble(&mut self, line: &str, path: &str) -> Option<Answer> {
         let (after, begin, status, left) = self.troubled?;

@@ -42,11 +42,11 @@ async fn a_change_goes_on_where_hosts_let_it() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_dead_kubelet_is_a_sentence_and_is_mended_by_the_way_back() {
     let person = Person::at(1, 1).await;
     person.site.beside.lock().dead_kubelets.insert("w-000".to_owned());
-    let said = person.applies(&["apply", "--set", "maxPods=60", "--acknowledge"]).await;
+    let said = person.applies_within(&["apply", "--set", "maxPods=60", "--acknowledge"], "1s", "3s").await;
     let words = "kubelet on w-000: the kubelet of w-000 does not answer (503): refused by the test";
     assert!(said.exit_code == 11 && said.text.contains(words), "{}", said.text);
     let status = person.says(&["status"]).await;
@@ -112,4 +112,15 @@ async fn what_only_hosts_show_is_drift() {
         "nobody can forward ports here: {:?}",
         ports.remarks
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_api_server_is_waited_for_as_long_as_was_said() {
+    let person = Person::at(1, 0).await;
+    person.site.beside.lock().silent_after = Some(M1);
+    let began = tokio::time::Instant::now();
+    let said = person.applies_within(&[&["apply"][..], &FLAG].concat(), "1s", "5s").await;
+    let words = "it did not show within 5 s, no further step was begun: the server did not answer in time";
+    assert!(said.exit_code == 11 && said.text.contains(words), "{} {}", said.exit_code, said.text);
+    assert!(began.elapsed().as_secs() < 7, "{:?}", began.elapsed());
 }

@@ -8,7 +8,6 @@ use std::time::Duration;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use serde_json::{Value, json};
-use tokio::time::Instant;
 
 use super::Printed;
 use super::args::{ValidateArgs, WalkthroughArgs};
@@ -164,14 +163,12 @@ async fn places(client: &Client, namespace: &str, mut objects: Vec<Value>) -> Fl
 /// The Leases of the namespace, each with whether it changed while it was looked at.
 async fn look(client: &Client, args: &WalkthroughArgs) -> anyhow::Result<Vec<WatchedLease>> {
     let names = [ManagerKind::ALL[0].name(), ManagerKind::ALL[1].name(), args.leader_name.as_str()];
-    let began = Instant::now();
     let is_enough = |leases: &[WatchedLease]| {
         // A free Lease does not change while one looks: only held ones are waited for.
         let is_settled = |lease: &WatchedLease| lease.holder.is_empty() || lease.changed_s.is_some();
-        began.elapsed() >= LOOK_MAX
-            || leases.iter().filter(|l| names.contains(&l.name.as_str())).all(is_settled)
+        leases.iter().filter(|l| names.contains(&l.name.as_str())).all(is_settled)
     };
-    leases::look(client, &args.lease_namespace, "", is_enough).await
+    leases::look(client, &args.lease_namespace, "", LOOK_MAX, is_enough).await
 }
 
 fn text(walkthrough: &Walkthrough, settings: &Settings, extent: Extent) -> String {

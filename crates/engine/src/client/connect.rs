@@ -9,6 +9,7 @@ use http::Request;
 use kube::client::{Body, ClientBuilder};
 use kube::config::{AuthInfo, ExecInteractiveMode, KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
+use tokio::time::{Instant, timeout};
 use tower::util::option_layer;
 use tower::{BoxError, Service};
 
@@ -99,7 +100,24 @@ fn list(names: &[String]) -> String {
 /// [`ConnectError`].
 pub async fn connect(options: &ConnectOptions) -> Result<Connection, ConnectError> {
     let connection = prepare(options).await?;
-    hello(&connection).await?;
+    hello(&connection, HELLO_TIMEOUT).await?;
+    Ok(connection)
+}
+
+/// [`connect`] for a caller who has so long for everything: credential plugins, the connection and the first answer.
+///
+/// # Errors
+/// [`ConnectError`].
+pub async fn connect_within(limit: Duration, options: &ConnectOptions) -> Result<Connection, ConnectError> {
+    let began = Instant::now();
+    let late = |_| {
+        ConnectError::Server(format!(
+            "the credentials were not there within {} s: look at the credential plugin of the kubeconfig",
+            whole_seconds(limit)
+        ))
+    };
+    let connection = timeout(limit, prepare(options)).await.map_err(late)??;
+    hello(&connection, HELLO_TIMEOUT.min(limit.saturating_sub(began.elapsed()))).await?;
     Ok(connection)
 }
 
@@ -187,8 +205,8 @@ fn reaches_out(config: &Kubeconfig) -> Option<String> {
 }
 
 /// One cheap request, with a limit in time.
-async fn hello(connection: &Connection) -> Result<(), ConnectError> {
-    match tokio::time::timeout(HELLO_TIMEOUT, connection.client.apiserver_version()).await {
+async fn hello(connection: &Connection, limit: Duration) -> Result<(), ConnectError> {
+    match timeout(limit, connection.client.apiserver_version()).await {
         Ok(Ok(_)) => Ok(()),
         // Some servers refuse /version to ordinary users; an answer is enough.
         Ok(Err(kube::Error::Api(status))) if status.code == 403 => Ok(()),
@@ -196,9 +214,14 @@ async fn hello(connection: &Connection) -> Result<(), ConnectError> {
         Err(_) => Err(ConnectError::Server(format!(
             "{} did not answer within {} s: check the network, proxies and firewalls between",
             connection.server,
-            HELLO_TIMEOUT.as_secs()
+            whole_seconds(limit)
         ))),
     }
+}
+
+/// Rounded up, so that what is left of five seconds is said as five.
+fn whole_seconds(limit: Duration) -> u64 {
+    limit.as_secs() + u64::from(limit.subsec_nanos() > 0)
 }
 
 async fn load(options: &ConnectOptions) -> Result<(Config, String), ConnectError> {
@@ -315,17 +338,19 @@ users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, com
         (dir, ConnectOptions { kubeconfig: Some(path), context, ..ConnectOptions::default() })
     }
 
+    fn with_token(token: &str) -> String {
+        let plugin =
+            "exec: {apiVersion: client.authentication.k8s.io/v1, command: PLUGIN, interactiveMode: Always}";
+        FILE.replace(plugin, &format!("token: \"{token}\""))
+    }
+
     async fn refusal(options: &ConnectOptions) -> String {
         prepare(options).await.map(|_| ()).expect_err("refused").to_string()
     }
 
     #[tokio::test]
     async fn a_token_that_no_header_takes_is_named() {
-        let file = FILE.replace(
-            "user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: PLUGIN, interactiveMode: Always}}",
-            r#"user: {token: "a\nb"}"#,
-        );
-        let text = refusal(&options(&file, None).1).await;
+        let text = refusal(&options(&with_token(r"a\nb"), None).1).await;
         assert!(
             text.starts_with("the credentials for https://127.0.0.1:1 cannot be sent: a token has"),
             "{text}"
@@ -381,9 +406,21 @@ users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, com
     }
 
     #[tokio::test]
+    async fn a_silent_server_is_waited_for_as_long_as_the_caller_has() {
+        // The system takes connections for it, and nobody reads them.
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("an address").to_string();
+        let (_dir, options) = options(&with_token("t").replace("127.0.0.1:1", &address), Some("two"));
+        let began = std::time::Instant::now();
+        let text = connect_within(Duration::from_millis(300), &options).await.map(|_| ());
+        let text = text.expect_err("nothing answers").to_string();
+        assert!(text.contains(&format!("https://{address} did not answer within 1 s")), "{text}");
+        assert!(began.elapsed() < CONNECT_TIMEOUT, "{:?}", began.elapsed());
+    }
+
+    #[tokio::test]
     async fn a_dead_server_is_one_sentence() {
-        let file = FILE.replace("user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: PLUGIN, interactiveMode: Always}}", "user: {token: t}");
-        let (_dir, options) = options(&file, Some("two"));
+        let (_dir, options) = options(&with_token("t"), Some("two"));
         let text = connect(&options).await.map(|_| ()).expect_err("port 1 is closed").to_string();
         assert!(text.contains("no API server answers at https://127.0.0.1:1"), "{text}");
     }

@@ -27,7 +27,9 @@ mod strict;
 pub mod watch;
 pub mod write;
 
-pub use connect::{ConnectError, ConnectOptions, Connection, Impersonated, connect, in_process};
+pub use connect::{
+    ConnectError, ConnectOptions, Connection, Impersonated, connect, connect_within, in_process,
+};
 pub use errors::explain;
 pub use index::Index;
 pub use kube::{Client, Error};

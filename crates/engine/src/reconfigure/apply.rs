@@ -90,6 +90,28 @@ struct Look {
     items: Vec<ProgressItem>,
 }
 
+/// How long requests may take until a step has to show, whether the server answers or not.
+struct Bound {
+    left: Duration,
+    patience: Duration,
+    /// What was waited for until now.
+    why: String,
+}
+
+impl Bound {
+    fn of(patience: Duration, waiting: Option<&(String, Instant)>) -> Self {
+        let why = waiting.map(|(why, _)| why.as_str()).filter(|why| !why.is_empty());
+        let why = why.unwrap_or("the server did not answer in time").to_owned();
+        let left = waiting.map_or(patience, |(_, since)| patience.saturating_sub(since.elapsed()));
+        Self { left, patience, why }
+    }
+
+    async fn hold<T>(&self, asking: impl Future<Output = Result<T, ApplyError>>) -> Result<T, ApplyError> {
+        let late = |_| ApplyError::Late { why: self.why.clone(), waited_s: self.patience.as_secs() };
+        tokio::time::timeout(self.left, asking).await.map_err(late)?
+    }
+}
+
 impl Look {
     /// kubeadm's file of a node: its own facts and the configuration as it is going to be. `None` for a node that is not known.
     fn text_of(&self, node: &str, file: &NodeFile) -> Result<Option<String>, ConvertError> {
@@ -158,16 +180,18 @@ impl Application<'_> {
         doing.confirmed.clone_from(&self.confirmed);
         prepared.iter().for_each(|step| doing.note(step));
         let (mut sums, mut before) = (BTreeMap::new(), None);
+        // What is waited for, since the last step.
         let mut waiting: Option<(String, Instant)> = None;
         loop {
-            let (step, look) = match self.look(&mut before).await {
+            let bound = Bound::of(self.pace.patience, waiting.as_ref());
+            let (step, look) = match bound.hold(self.look(&mut before)).await {
                 Ok(look) => (next(&look.plan, &look.items, &look.reading.running, &doing), Some(look)),
                 // It was read a moment ago: the only API server restarts.
                 Err(error) if error.may_pass() => (NextMove::Wait(error.to_string()), None),
                 Err(error) => return Err(error),
             };
             match (step, look) {
-                (NextMove::Finished, Some(look)) => match self.complete(look).await {
+                (NextMove::Finished, Some(look)) => match bound.hold(self.complete(look)).await {
                     Err(error) if error.may_pass() => self.wait(error.to_string(), &mut waiting).await?,
                     ended => return ended,
                 },
@@ -177,15 +201,22 @@ impl Application<'_> {
                     if doing.by_people && !look.plan.steps[at].id.is_by_api() {
                         return look.for_people(at);
                     }
-                    match self.perform(&look, at, &mut sums).await {
+                    // What runs on a node goes on without whoever waits for it, so that its end is waited for.
+                    let is_by_api = look.plan.steps[at].id.is_by_api();
+                    let own = Bound::of(self.pace.patience, None);
+                    let performing = self.perform(&look, at, &mut sums);
+                    match if is_by_api { own.hold(performing).await } else { performing.await } {
                         Err(error) if error.may_pass() => self.wait(error.to_string(), &mut waiting).await?,
                         performed => {
                             performed?;
                             // Patience counts from the last step that was done.
-                            waiting = None;
+                            waiting = Some((String::new(), Instant::now()));
                             doing.note(&look.plan.steps[at]);
                             if let Some(before) = &mut before {
-                                self.note_heartbeats(&look, at, before).await;
+                                let patience = self.pace.patience;
+                                let noting = self.note_heartbeats(&look, at, before);
+                                // A server that does not answer is noticed by the next look.
+                                let _ = tokio::time::timeout(patience, noting).await;
                             }
                         }
                     }
@@ -201,14 +232,15 @@ impl Application<'_> {
     /// Waits for a moment, as long as there is patience left since the last step.
     async fn wait(&mut self, why: String, waiting: &mut Option<(String, Instant)>) -> Result<(), ApplyError> {
         let begun = waiting.get_or_insert_with(|| (String::new(), Instant::now()));
-        if begun.1.elapsed() >= self.pace.patience {
+        let left = self.pace.patience.saturating_sub(begun.1.elapsed());
+        if left.is_zero() {
             return Err(ApplyError::Late { why, waited_s: self.pace.patience.as_secs() });
         }
         if begun.0 != why {
             (self.tell)(&ApplyEvent::Waiting(why.clone()));
             begun.0 = why;
         }
-        tokio::time::sleep(self.pace.poll).await;
+        tokio::time::sleep(self.pace.poll.min(left)).await;
         Ok(())
     }
 

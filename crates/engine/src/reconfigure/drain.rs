@@ -5,7 +5,6 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::time::Instant;
 
 use super::node;
 use crate::client::write::Part;
@@ -45,28 +44,39 @@ pub async fn drain(
     change: &ChangeId,
     pace: DrainTimes,
 ) -> Result<(), DrainError> {
+    let mut why = "the server did not answer".to_owned();
+    let ended = tokio::time::timeout(pace.patience, empty(writer, name, change, pace.poll, &mut why)).await;
+    ended.unwrap_or_else(|_| {
+        Err(DrainError::Late { node: name.to_owned(), waited_s: pace.patience.as_secs(), why })
+    })
+}
+
+/// Until it is empty; `why` is kept in step with what holds it up.
+async fn empty(
+    writer: &Writer,
+    name: &str,
+    change: &ChangeId,
+    poll: Duration,
+    why: &mut String,
+) -> Result<(), DrainError> {
     // One patch, so that a node that this change cordoned can always be told from others.
     let cordon = json!({"spec": {"unschedulable": true}, "metadata": {"annotations": {DRAINED: change}}});
     let none = Precondition::default();
     writer.patch_value(&node(name), Part::Main, &cordon, &none, Mode::Real).await?;
-    let begun = Instant::now();
     loop {
         let pods = pods_to_go(writer.client(), name).await?;
         if pods.is_empty() {
             return Ok(());
         }
         let verb = if pods.len() == 1 { "is" } else { "are" };
-        let mut why = format!("{} {verb} left", counted(pods.len(), "pod"));
+        *why = format!("{} {verb} left", counted(pods.len(), "pod"));
         for pod in &pods {
             // Pods that are going are asked again as well, which changes nothing for them.
             if let Some(words) = evict(writer, pod).await? {
-                why = format!("pod {pod}: {words}");
+                *why = format!("pod {pod}: {words}");
             }
         }
-        if begun.elapsed() >= pace.patience {
-            return Err(DrainError::Late { node: name.to_owned(), waited_s: pace.patience.as_secs(), why });
-        }
-        tokio::time::sleep(pace.poll).await;
+        tokio::time::sleep(poll).await;
     }
 }
 
