@@ -204,6 +204,29 @@ async fn describe_shows_the_tree_and_the_verdict() {
     assert!(error.to_string().contains("no Cluster nobody in namespace default"), "{error}");
 }
 
+#[tokio::test]
+async fn describe_judges_by_health_checks_as_the_dashboard_does() {
+    let server = fleet_server().await;
+    let (namespace, name) = first_cluster(&server).await;
+    let gvk = kind_named("machinehealthcheck").expect("a kind").gvk;
+    let writer = Writer::new(server.client.clone(), "test");
+    // No controller has given them the label of their Cluster yet.
+    for (check, of) in [("of-it", name.as_str()), ("of-another", "nobody")] {
+        let key = ObjectKey::new(&namespace, check);
+        let target = ObjectRef { gvk: gvk.clone(), key, uid: String::new() };
+        let object = json!({
+            "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineHealthCheck",
+            "metadata": {"name": check, "namespace": namespace},
+            "spec": {"clusterName": of, "selector": {"matchLabels": {"pool": "a"}}},
+        });
+        writer.create_value(&target, &object, Mode::Real).await.expect("created");
+    }
+    let args = describe_args(&format!("describe cluster {name} -o json"));
+    let described = describe::describe(&server, &args, &namespace, now(), Style::default()).await;
+    let document = described.expect("JSON").document;
+    assert!(document.contains("\"of-it\"") && !document.contains("\"of-another\""), "{document}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn wait_ends_when_it_is_true() {
     let server = fleet_server().await;

@@ -23,7 +23,7 @@ use capi_types::names::{CORE_GROUP, label};
 use capstan_base::time::{Timestamp, rfc3339};
 use capstan_dashboard::fleet::decode::{ControlPlaneKinds, Slim};
 use capstan_dashboard::fleet::{
-    Cause, Delta, Fleet, Reference, Relative, Row, RowId, SourceId, TreeOptions, Verdict,
+    Cause, Delta, Fleet, HEALTH_CHECK, Reference, Relative, Row, RowId, SourceId, TreeOptions, Verdict,
 };
 use capstan_dashboard::tui::report::report;
 use capstan_engine::client::catalog::{Catalog, Missing};
@@ -119,6 +119,7 @@ impl<'a> Reader<'a> {
         for kind in ["MachineDeployment", "MachineSet", "MachinePool", "Machine"] {
             self.list(CORE_GROUP, kind, name).await;
         }
+        self.health_checks(name).await;
         // What the objects refer to is known only when they are decoded: two more rounds follow.
         let rows = rows_of(&self.objects, now);
         for (group, kind, name) in single_references(&rows) {
@@ -160,19 +161,33 @@ impl<'a> Reader<'a> {
     /// All objects of a kind that carry the cluster's label.
     async fn list(&mut self, group: &str, kind: &str, cluster: &str) {
         let selector = format!("{}={cluster}", label::CLUSTER_NAME);
-        let listed = match self.resolve(group, kind).await {
-            Ok(gvk) => list_values(&self.connection.client, &gvk, self.namespace, &selector)
-                .await
-                .map(|objects| (gvk, objects))
-                .map_err(|e| explain(&e, &self.connection.server)),
+        let gvk = match self.resolve(group, kind).await {
+            Ok(gvk) => gvk,
             // A server without MachinePools has none.
             Err(_) if kind == "MachinePool" => return,
-            Err(text) => Err(text),
+            Err(text) => return self.gaps.push(format!("{kind} objects are not shown: {text}")),
         };
-        match listed {
-            Ok((gvk, objects)) => self.objects.extend(objects.into_iter().map(|o| (gvk.clone(), o))),
+        match self.chosen(&gvk, &selector).await {
+            Ok(objects) => self.objects.extend(objects.into_iter().map(|o| (gvk.clone(), o))),
             Err(text) => self.gaps.push(format!("{kind} objects are not shown: {text}")),
         }
+    }
+
+    /// What the verdict of a Machine depends on besides. A MachineHealthCheck has the cluster's label only once a controller saw it.
+    async fn health_checks(&mut self, cluster: &str) {
+        let Ok(gvk) = self.resolve(CORE_GROUP, HEALTH_CHECK).await else { return };
+        match self.chosen(&gvk, "").await {
+            Ok(mut checks) => {
+                checks.retain(|check| check["spec"]["clusterName"] == cluster);
+                self.objects.extend(checks.into_iter().map(|check| (gvk.clone(), check)));
+            }
+            Err(text) => self.gaps.push(format!("{HEALTH_CHECK} objects are not judged by: {text}")),
+        }
+    }
+
+    async fn chosen(&self, gvk: &Gvk, selector: &str) -> Result<Vec<Value>, String> {
+        let listed = list_values(&self.connection.client, gvk, self.namespace, selector).await;
+        listed.map_err(|error| explain(&error, &self.connection.server))
     }
 }
 

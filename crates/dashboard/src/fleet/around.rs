@@ -278,19 +278,30 @@ impl Index {
         if row.kind != Kind::Machine || is_well {
             return cover;
         }
+        let is_evaluated = self.is_health_evaluated(row);
         let mut labels = None;
         for check in self.members(row, Kind::Other).iter().filter_map(|id| self.row(*id)) {
             let Some(facts) = check.health_check() else { continue };
             let pairs = || row.labels.0.iter().map(|(key, value)| (key.to_string(), value.to_string()));
             let labels: &BTreeMap<_, _> = labels.get_or_insert_with(|| pairs().collect());
             if selector::matches(&facts.selector, Some(labels)) {
-                cover.add(row, check);
+                cover.add(row, check, is_evaluated);
             }
         }
         if row.machine().is_some_and(|machine| machine.node.is_some()) {
             cover.startup_s = 0;
         }
         cover
+    }
+
+    /// Do checks look at the conditions of a Machine, and of its Node? Not before its cluster is up, but for the Machines
+    /// that bring it up.
+    /// Source: Cluster API `internal/controllers/machinehealthcheck/machinehealthcheck_targets.go` `needsRemediation`, v1.14.0.
+    fn is_health_evaluated(&self, row: &Row) -> bool {
+        let cluster = self.cluster_of(row).and_then(|id| self.row(id));
+        let Some(facts) = cluster.and_then(|cluster| cluster.cluster_facts()) else { return true };
+        let is_control_plane = row.machine().is_some_and(|machine| machine.control_plane);
+        facts.infrastructure_provisioned && (is_control_plane || facts.control_plane_initialized)
     }
 
     /// Limits of the steps of a Machine, from the first group with enough samples: its owner's, its cluster's.

@@ -342,6 +342,8 @@ pub struct Unhealthy {
     pub type_: Arc<str>,
     pub status: Arc<str>,
     pub timeout_s: u32,
+    /// It is about the Node: a Machine without one has it only from hearsay.
+    pub of_node: bool,
 }
 
 /// What only a MachineHealthCheck has.

@@ -357,10 +357,10 @@ impl Builder<'_> {
         };
         let expressions = selector.match_expressions.iter().take(CHECKS_MAX).map(requirement).collect();
         let startup_s = checks.node_startup_timeout_seconds.unwrap_or(NODE_STARTUP_S);
-        let of_machines = checks.unhealthy_machine_conditions.iter().map(|u| (u, u.r#type.0.as_str()));
+        let of_machines = checks.unhealthy_machine_conditions.iter().map(|u| (u, u.r#type.0.as_str(), false));
         // Machines repeat this one of their Nodes' conditions, with its time.
         let of_nodes = checks.unhealthy_node_conditions.iter().filter(|u| u.r#type.0 == "Ready");
-        let unhealthy = of_machines.chain(of_nodes.map(|u| (u, "NodeReady"))).take(CHECKS_MAX);
+        let unhealthy = of_machines.chain(of_nodes.map(|u| (u, "NodeReady", true))).take(CHECKS_MAX);
         row::HealthCheckFacts {
             selector: LabelSelector {
                 match_labels: Some(
@@ -370,10 +370,11 @@ impl Builder<'_> {
             },
             startup_timeout_s: if self.decoder.gvk.version == VERSION { startup_s } else { 0 },
             unhealthy: unhealthy
-                .map(|(u, type_)| row::Unhealthy {
+                .map(|(u, type_, of_node)| row::Unhealthy {
                     type_: self.line(type_),
                     status: self.line(&u.status),
                     timeout_s: u.timeout_seconds.unwrap_or(0),
+                    of_node,
                 })
                 .filter(|u| u.timeout_s > 0)
                 .collect(),

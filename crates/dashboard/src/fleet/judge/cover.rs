@@ -26,15 +26,17 @@ pub struct Ending {
 }
 
 impl Cover {
-    /// Takes in what one more check says of this Machine.
-    pub fn add(&mut self, machine: &Row, check: &Row) {
+    /// Takes in what one more check says of this Machine. `is_evaluated`: its cluster is so far that checks look at conditions at all.
+    pub fn add(&mut self, machine: &Row, check: &Row, is_evaluated: bool) {
         let Some(facts) = check.health_check() else { return };
         // 0: the check does not look at that time.
         let times = [self.startup_s, facts.startup_timeout_s];
         self.startup_s = times.into_iter().filter(|time_s| *time_s != 0).min().unwrap_or(0);
         self.is_short_circuited |=
             check.condition("RemediationAllowed").is_some_and(|c| c.status == Status::False);
-        let lasting = facts.unhealthy.iter().filter_map(|unhealthy| {
+        let has_node = machine.machine().is_some_and(|machine| machine.node.is_some());
+        let examined = facts.unhealthy.iter().filter(|u| is_evaluated && (has_node || !u.of_node));
+        let lasting = examined.filter_map(|unhealthy| {
             let at = machine.conditions.iter().position(|c| c.type_ == unhealthy.type_)?;
             let c = &machine.conditions[at];
             let is_it = c.since_s != 0 && c.status.as_str() == unhealthy.status.as_ref();

@@ -84,6 +84,38 @@ fn a_condition_lasts_as_long_as_its_check_bears_it() {
 }
 
 #[test]
+fn what_checks_bear_counts_once_they_look_at_it() {
+    let bears = |list: &str, type_: &str| {
+        check(json!({list: [{"type": type_, "status": "Unknown", "timeoutSeconds": 70}],
+            "nodeStartupTimeoutSeconds": 600}))
+    };
+    let boots = || {
+        boots()
+            .condition(
+                "NodeReady",
+                "Unknown",
+                "NodeDoesNotExist",
+                "Waiting for DevMachine to set spec.providerID",
+            )
+            .since("NodeReady", CREATED)
+    };
+    for (list, type_, is_up, expected) in [
+        // It has no Node: until the startup timeout upstream looks at none.
+        ("unhealthyNodeConditions", "Ready", true, Verdict::Progressing),
+        ("unhealthyMachineConditions", "NodeReady", true, Verdict::Degraded),
+        ("unhealthyMachineConditions", "NodeReady", false, Verdict::Progressing),
+    ] {
+        let mut objects = cluster_of_new_workers();
+        let cluster = objects.iter_mut().find(|object| object["kind"] == "Cluster").expect("a cluster");
+        cluster["status"]["initialization"]["controlPlaneInitialized"] = is_up.into();
+        objects.extend([bears(list, type_).0, boots().0]);
+        let mut fleet = fleet_of(&objects);
+        fleet.advance(now() + chrono::Duration::seconds(11));
+        assert_eq!(fleet.verdict(fleet.clusters()[0]), expected, "{list} {type_} {is_up}");
+    }
+}
+
+#[test]
 fn an_unhealthy_machine_that_nobody_may_replace_is_blocked() {
     let sick =
         || boots().condition("HealthCheckSucceeded", "False", "UnhealthyNode", "not ready for 5 minutes");
