@@ -234,10 +234,13 @@ impl Fleet {
     /// The evidence on one object in a few words.
     fn words_of(&self, id: RowId) -> String {
         let Some((row, judgement)) = self.row(id).zip(self.judgement(id)) else { return String::new() };
-        if judgement.why == Basis::Nothing && self.index.last_own_verdict(id) != Verdict::Ok {
-            "well again, not for long yet".to_owned()
-        } else {
-            words(row, judgement, self.now_s())
+        let shown = self.index.last_own_verdict(id);
+        let words = words(row, judgement, self.now_s());
+        match judgement.why {
+            Basis::Nothing if shown != Verdict::Ok => "well again, not for long yet".to_owned(),
+            // What is shown until the better verdict has lasted has no evidence any more.
+            _ if judgement.verdict < shown => format!("not {shown} any more, not for long yet: {words}"),
+            _ => words,
         }
     }
 }

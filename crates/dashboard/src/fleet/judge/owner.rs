@@ -93,11 +93,11 @@ impl Rules<'_> {
     }
 
     /// Will what the control plane does end this wait? A version skew ends with a person only, except while
-    /// versions move.
+    /// versions move. One that was never reached has clocks of its own, which say more than this wait.
     fn is_curable(&self, c: &Condition) -> bool {
         let is_skew = PreflightCheck::named_in(&c.message).any(PreflightCheck::needs_another_version);
         let of = self.context.control_plane;
-        if is_skew { of == Verdict::Progressing } else { of != Verdict::Ok }
+        if is_skew { of == Verdict::Progressing } else { of != Verdict::Ok || !self.context.is_initialized }
     }
 
     /// A MachinePool has no conditions but `Paused` at v1.14.0: phase and counters speak.

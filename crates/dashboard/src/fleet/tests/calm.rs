@@ -54,6 +54,25 @@ fn a_node_that_falls_is_shown_after_it_stayed_down() {
 }
 
 #[test]
+fn what_is_shown_still_is_not_explained_by_what_is_better() {
+    let blocked = "Scaling up from 1 to 2 replicas is blocked because:\n* ... (\"KubeadmVersionSkew\" preflight check failed)";
+    let skewed = set("a", "a-md", "a-md-1", 2)
+        .condition("ScalingUp", "True", "ScalingUp", blocked)
+        .since("ScalingUp", "2026-11-20T09:00:00Z");
+    let taken_back = set("a", "a-md", "a-md-1", 2).set("/metadata/generation", json!(2));
+    let mut fleet = live(&small_cluster("a"));
+    assert_eq!(
+        shown(&mut fleet, &[(10, skewed.0), (100, taken_back.0)], 100).last(),
+        Some(&(70, Verdict::Blocked))
+    );
+    let words = fleet.what_is_wrong(fleet.clusters()[0]);
+    assert_eq!(
+        words,
+        "a-md-1: not blocked any more, not for long yet: status is behind spec (generation 1 of 2)"
+    );
+}
+
+#[test]
 fn what_is_due_is_all_that_time_costs() {
     let mut fleet = live(&small_cluster("a"));
     assert_eq!(fleet.next_due_s(), None, "a well fleet waits for nothing");

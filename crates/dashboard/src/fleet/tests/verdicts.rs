@@ -177,6 +177,9 @@ fn owners_of_machines() {
         (Verdict::Blocked, Rank::Hold),
         "its control plane is well"
     );
+    // Between the infrastructure and its first Machine nothing of a control plane acts.
+    let coming = judge(&row_of(&waiting().0), &Context { is_initialized: false, ..well });
+    assert_eq!((coming.verdict, coming.rank), (Verdict::Progressing, Rank::Echo), "it comes up");
     check(control_plane("a", 3), Verdict::Ok);
     check(
         control_plane("a", 3).condition("EtcdClusterHealthy", "False", "NotHealthy", ""),
