@@ -278,6 +278,39 @@ async fn a_change_underneath_is_refused_but_a_status_is_not_a_change() {
     assert_eq!(place.journal().last().expect("a line")["outcome"], "failed");
 }
 
+/// An executor over a server where somebody else changes the object before each of the first dry runs.
+fn contested(place: &Place, dry_runs: usize) -> Executor {
+    let (server, deployments) = (place.server.clone(), place.deployments());
+    let left = Arc::new(AtomicUsize::new(dry_runs));
+    let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+        let (server, deployments, left) = (server.clone(), deployments.clone(), left.clone());
+        async move {
+            let is_dry = request.uri().query().is_some_and(|query| query.contains("dryRun="));
+            let fewer = |left: usize| left.checked_sub(1).filter(|_| is_dry);
+            if let Ok(now) = left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, fewer) {
+                let label = json!({"metadata": {"labels": {"seen": now.to_string()}}});
+                deployments
+                    .patch("md", &PatchParams::default(), &Patch::Merge(label))
+                    .await
+                    .expect("written");
+            }
+            tower::ServiceExt::oneshot(server, request).await
+        }
+    });
+    let journal = Journal::at(place.folder.path().join("journal.jsonl"));
+    let connection = in_process(service, "test", "default", false);
+    Executor::new(connection, &Guard::new(journal, Clock::system(), "ada".to_owned()))
+}
+
+#[tokio::test]
+async fn what_changes_while_it_is_previewed_is_looked_at_again() {
+    let place = Place::new().await.with_deployment().await;
+    let scale = request(Action::Scale { replicas: 5 });
+    contested(&place, 3).preview(&scale).await.expect("a preview of what is there now");
+    let error = contested(&place, 100).preview(&scale).await.expect_err("never the same twice");
+    assert!(matches!(error, ActionError::Stale { .. }), "{error}");
+}
+
 #[tokio::test]
 async fn findings_come_with_the_preview() {
     let place = Place::new().await.with_deployment().await;

@@ -25,6 +25,9 @@ pub struct Executor {
     configuration: Option<Arc<dyn ConfigurationReader>>,
 }
 
+/// So often is an object looked at that others write to at the same time.
+const PREVIEWS: u32 = 5;
+
 impl Executor {
     pub fn new(connection: Connection, guard: &Guard) -> Self {
         let guard = guard.over(connection.read_only);
@@ -77,9 +80,16 @@ impl Executor {
     /// [`ActionError`]: not taken by the kind, no right, refused, gone, or refused by the dry run, which must change
     /// something.
     pub async fn preview(&self, request: &Request) -> Result<Preview, ActionError> {
-        let mut proposed = ProposedAction::new(self, request);
-        let looked = self.guard.look(&mut proposed).await?;
-        proposed.preview(looked)
+        let mut left = PREVIEWS;
+        loop {
+            left -= 1;
+            let mut proposed = ProposedAction::new(self, request);
+            match self.guard.look(&mut proposed).await {
+                // Nobody has seen anything yet: what changed while it was looked at is looked at again.
+                Err(ActionError::Stale { .. }) if left > 0 => {}
+                looked => return proposed.preview(looked?),
+            }
+        }
     }
 
     /// Does what was previewed, guarded by the uid and resourceVersion that were shown.
