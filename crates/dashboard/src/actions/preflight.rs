@@ -41,6 +41,7 @@ pub fn findings(action: &Action, related: &Related, now: Timestamp) -> Vec<Findi
         rollout_in_progress(action, related),
         rollout_scheduled(action, related, now),
         rollout_moment_in_the_past(action, related, now),
+        rollout_by_others(action, now),
         replicas_managed_by_topology(action, related),
         version_goes_back(action, related),
         replacement_of_machine(action, related),
@@ -184,6 +185,22 @@ fn rollout_moment_in_the_past(action: &Action, related: &Related, now: Timestamp
     finding(severity, "moment-in-the-past", format!("that moment has passed: {what}"))
 }
 
+/// Nothing wakes upstream's controllers at that moment. Source: Cluster API, no requeue for `spec.rollout.after` in
+/// `internal/controllers/machinedeployment/machinedeployment_controller.go` `Reconcile` and
+/// `controlplane/kubeadm/internal/controllers/controller.go` `Reconcile`; `main.go` `--sync-period`, 10 minutes, v1.14.2.
+fn rollout_by_others(action: &Action, now: Timestamp) -> Option<Finding> {
+    let Action::RolloutAfter { at } = action else { return None };
+    if *at <= now {
+        return None;
+    }
+    finding(
+        Severity::Note,
+        "begins-with-an-event",
+        "capstan's engine begins at that moment; Cluster API's own controllers begin with the next change of something that they look at, \
+         which may be their resync up to 10 minutes later",
+    )
+}
+
 fn replicas_managed_by_topology(action: &Action, related: &Related) -> Option<Finding> {
     let owned = !related.object["metadata"]["labels"][label::TOPOLOGY_OWNED].is_null();
     if !owned || !matches!(action, Action::Scale { .. } | Action::SetVersion { .. }) {
@@ -276,7 +293,7 @@ mod tests {
         }
         let later =
             Action::RolloutAfter { at: time::parse_rfc3339("2026-11-21T00:00:00Z").expect("a moment") };
-        assert_eq!(rules(&later, &place), []);
+        assert_eq!(rules(&later, &place), [(Severity::Note, "begins-with-an-event")]);
     }
 
     #[test]
