@@ -18,7 +18,7 @@ use capstan_commands::{engine_status, output};
 use capstan_dashboard::tui::Exit;
 use capstan_engine::client::connect;
 use capstan_engine::controllers::{self, SyncedKeys};
-use capstan_engine::engine::lease::{LeaseOptions, identity_of};
+use capstan_engine::engine::lease::{LeaseNotes, LeaseOptions, identity_of};
 use capstan_engine::engine::sharing::Sharing;
 use capstan_engine::engine::upstream::UpstreamLeases;
 use capstan_engine::engine::{Engine, EngineOptions};
@@ -32,6 +32,7 @@ use capstan_worlds::{
     provider::{self, ProviderOptions},
     workload_api,
 };
+use k8s_machinery::lease::HELD_UP_BY;
 
 /// The controllers of simulated infrastructure.
 #[cfg(feature = "worlds")]
@@ -72,8 +73,11 @@ pub async fn run(cli: &Cli, args: &EngineArgs) -> anyhow::Result<Exit> {
     let shared = shared(&args.sharing, component, is_simulated)?;
     // An engine with a file and one without have Leases of different names, and both would lead.
     engine_status::refuse_other_kind(&connection.client, of_lease, shared.is_some()).await?;
+    let notes = LeaseNotes::default();
+    notes.set(HELD_UP_BY, "");
     let options = EngineOptions {
         lease: Some(LeaseOptions {
+            notes: notes.clone(),
             annotations: args.gates.published(args.gates.runtime_sdk()),
             ..sharing::primary(of_lease, component, shared.is_some(), &holder())
         }),
@@ -100,7 +104,7 @@ pub async fn run(cli: &Cli, args: &EngineArgs) -> anyhow::Result<Exit> {
     }
     controllers::register(&mut engine, workload, controllers::Settings { synced_keys, in_place, graces });
     let stop = CancellationToken::new();
-    let telling = AbortOnDropHandle::new(tokio::spawn(held_up::print_changes(engine.handle())));
+    let telling = AbortOnDropHandle::new(tokio::spawn(held_up::print_changes(engine.handle(), notes)));
     let running = tokio::spawn(engine.run(stop.clone()));
     let only = if namespace.is_empty() { String::new() } else { format!(", only in namespace {namespace}") };
     output::print(&format!("capstan engine runs against {}{only}\n", connection.server))?;

@@ -4,18 +4,22 @@
 use std::time::Duration;
 
 use capstan_base::text::sanitize_line;
-use capstan_commands::output;
+use capstan_commands::{engine_status, output};
 use capstan_engine::client::watch::Progress;
 use capstan_engine::engine::Handle;
+use capstan_engine::engine::lease::LeaseNotes;
+use k8s_machinery::lease;
 
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-/// Looks until it is dropped, and prints a line whenever what holds the controllers up has changed.
-pub async fn print_changes(handle: Handle) {
+/// Looks until it is dropped, prints a line whenever what holds the controllers up has changed, and keeps it on the engine's
+/// Lease.
+pub async fn print_changes(handle: Handle, notes: LeaseNotes) {
     let mut told = Vec::new();
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
         let held_up = reasons(&handle.caches());
+        notes.set(lease::HELD_UP_BY, &held_up.join("; "));
         if held_up != told && output::print(&sentence(&held_up)).is_err() {
             // The reading end of standard output is closed.
             return;
@@ -40,7 +44,7 @@ fn reasons(caches: &[(String, Progress)]) -> Vec<String> {
 fn sentence(reasons: &[String]) -> String {
     match reasons {
         [] => "the controllers run\n".to_owned(),
-        reasons => format!("the controllers do not run until these can be read: {}\n", reasons.join("; ")),
+        reasons => format!("{}\n", engine_status::held_up(&reasons.join("; "))),
     }
 }
 

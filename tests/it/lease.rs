@@ -8,11 +8,15 @@ use capi_rules::admission::Webhooks;
 use capstan_apiserver::{ApiServer, Options, Tokens};
 use capstan_base::rng::Rng;
 use capstan_base::time::{Clock, TimeSource, Timestamp};
+use capstan_commands::arguments::PlanOutputArg;
+use capstan_commands::engine_status;
+use capstan_commands::output::Style;
 use capstan_engine::client::write::Writer;
 use capstan_engine::client::{Connection, in_process};
-use capstan_engine::engine::lease::{Elector, Leadership, LeaseOptions, identity_of};
+use capstan_engine::engine::lease::{Elector, Leadership, LeaseNotes, LeaseOptions, identity_of};
 use capstan_store::MemoryStore;
 use http::Request;
+use k8s_machinery::lease as words;
 use kube::client::Body;
 use proptest::prelude::*;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -323,4 +327,33 @@ async fn a_write_under_a_lease_that_another_has_taken_is_refused() {
     for wrong in ["", "l uid 3", "default/l uid", "default/l uid x", "default/l uid 3 4"] {
         assert_eq!(Fence::parse(wrong), None, "{wrong}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_holds_an_engine_up_is_on_its_lease_and_in_its_status() {
+    let client = held_up(&server().await, Vec::new(), Instant::now()).client;
+    let (notes, began) = (LeaseNotes::default(), Instant::now());
+    let clock = Clock::new(Skewed { began, skew_ms: 0, drift_per_mille: 0 });
+    let options = LeaseOptions {
+        labels: [(words::COMPONENT.to_owned(), "engine".to_owned())].into(),
+        notes: notes.clone(),
+        ..LeaseOptions::new("default", engine_status::ENGINE_LEASE, "one")
+    };
+    let (elector, _leadership) = Elector::new(options, Writer::new(client.clone(), "test"), clock.clone());
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(elector.run(stop.clone()));
+    let status = async |output| {
+        let leases = engine_status::look(&client, "default").await.expect("leases");
+        engine_status::print(&leases, clock.now(), output, Style::default()).expect("a text")
+    };
+    let line = "capstan-engine: the controllers do not run until these can be read: Machine: forbidden\n";
+    for (text, is_held_up) in [("Machine: forbidden", true), ("", false)] {
+        notes.set(words::HELD_UP_BY, text);
+        sleep(Duration::from_secs(5)).await;
+        let (table, json) = (status(PlanOutputArg::Text).await, status(PlanOutputArg::Json).await);
+        assert_eq!(table.ends_with(line), is_held_up, "{table}");
+        assert_eq!(json.contains("heldUpBy"), is_held_up, "{json}");
+    }
+    stop.cancel();
+    running.await.expect("an end");
 }

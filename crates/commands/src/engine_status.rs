@@ -62,6 +62,11 @@ pub async fn refuse_other_kind(client: &Client, namespace: &str, is_shared: bool
     );
 }
 
+/// Why the controllers of an engine do not run: what they wait for, each with why it cannot be read.
+pub fn held_up(by: &str) -> String {
+    format!("the controllers do not run until these can be read: {by}")
+}
+
 const HEADS: [&str; 9] =
     ["LEASE", "COMPONENT", "STATE", "HOLDER", "RENEWED", "TRANSITIONS", "CONTROLLERS", "GATES", "HANDLERS"];
 
@@ -93,11 +98,22 @@ pub fn print(
 ) -> anyhow::Result<String> {
     if output == PlanOutputArg::Json {
         let object = |lease: &WatchedLease| -> BTreeMap<String, String> {
-            HEADS.map(str::to_lowercase).into_iter().zip(cells(lease, now)).collect()
+            let held_up = ("heldUpBy".to_owned(), lease.held_up_by.clone());
+            let held_up = Some(held_up).filter(|_| is_held_up(lease));
+            HEADS.map(str::to_lowercase).into_iter().zip(cells(lease, now)).chain(held_up).collect()
         };
         return Ok(output::json(&json!({ "leases": leases.iter().map(object).collect::<Vec<_>>() }))?);
     }
     let mut rows = vec![HEADS.map(str::to_owned).to_vec()];
     rows.extend(leases.iter().map(|lease| cells(lease, now).to_vec()));
-    Ok(style.block(output::table(&rows)))
+    let waiting = leases.iter().filter(|lease| is_held_up(lease));
+    let lines: String = waiting
+        .map(|lease| format!("{}: {}\n", text::sanitize_line(&lease.name), held_up(&lease.held_up_by)))
+        .collect();
+    Ok(style.block(output::table(&rows) + &lines))
+}
+
+/// Nobody takes back what a holder that is gone wrote.
+fn is_held_up(lease: &WatchedLease) -> bool {
+    lease.state() == LockState::Held && !lease.held_up_by.is_empty()
 }

@@ -12,6 +12,9 @@ pub const FEATURE_GATES: &str = "capstan.dev/feature-gates";
 /// Annotation of an engine's own Lease: how many extensions may answer a hook about updates in place, `one` or `union`.
 pub const IN_PLACE_HANDLERS: &str = "capstan.dev/in-place-handlers";
 
+/// Annotation of an engine's own Lease: the kinds that its controllers wait for, each with why it cannot be read; empty: they run.
+pub const HELD_UP_BY: &str = "capstan.dev/held-up-by";
+
 /// Header of a write that rests on a Lease; capstan's own server compares it. One for each Lease.
 pub const FENCE_HEADER: &str = "capstan-fence";
 

@@ -44,6 +44,8 @@ pub struct WatchedLease {
     pub feature_gates: String,
     /// How many extensions such an engine lets answer a hook.
     pub in_place_handlers: String,
+    /// Why the controllers of such an engine do not run; empty: they do.
+    pub held_up_by: String,
     /// Since the first look, by our clock.
     pub watched_s: u64,
     /// Since it was last seen to change. `None`: it did not.

@@ -126,6 +126,7 @@ fn record_of(lease: &Lease) -> WatchedLease {
         controllers: note(lease::CONTROLLERS),
         feature_gates: note(lease::FEATURE_GATES),
         in_place_handlers: note(lease::IN_PLACE_HANDLERS),
+        held_up_by: note(lease::HELD_UP_BY),
         ..WatchedLease::default()
     }
 }

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::lease::{Elector, Leadership, LeaseOptions};
+use super::lease::{Elector, Leadership, LeaseNotes, LeaseOptions};
 use crate::client::Writer;
 use capi_types::names::lease;
 use capstan_base::time::Clock;
@@ -154,6 +154,7 @@ impl Locks {
                     words_of_leases::CONTROLLERS.to_owned(),
                     controllers.join(","),
                 )]),
+                notes: LeaseNotes::default(),
                 ..options.clone()
             };
             let (elector, own) = Elector::new(options, writer.clone(), clock.clone());

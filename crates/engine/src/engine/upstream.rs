@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::lease::record::{LastRecord, Seen};
 use super::lease::right::{Moment, Right};
-use super::lease::{Elector, Leadership, LeaseOptions};
+use super::lease::{Elector, Leadership, LeaseNotes, LeaseOptions};
 use crate::client::errors::chain;
 use crate::client::{Client, Writer};
 use capi_types::key::ObjectKey;
@@ -155,6 +155,7 @@ impl Upstream {
             // These Leases are upstream's: they get no marks of this engine.
             labels: BTreeMap::new(),
             annotations: BTreeMap::new(),
+            notes: LeaseNotes::default(),
             ..self.options.clone()
         };
         let (elector, leadership) = Elector::new(options, self.writer.clone(), self.clock.clone());

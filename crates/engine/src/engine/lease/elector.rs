@@ -182,12 +182,14 @@ impl Elector {
     }
 
     fn marked(&self, mut lease: Lease) -> Lease {
-        let LeaseOptions { labels, annotations, .. } = &self.options;
+        let LeaseOptions { labels, annotations, notes, .. } = &self.options;
         if !labels.is_empty() {
             lease.metadata.labels.get_or_insert_default().extend(labels.clone());
         }
+        let mut annotations = annotations.clone();
+        annotations.extend(notes.all());
         if !annotations.is_empty() {
-            lease.metadata.annotations.get_or_insert_default().extend(annotations.clone());
+            lease.metadata.annotations.get_or_insert_default().extend(annotations);
         }
         lease
     }

@@ -6,6 +6,7 @@
 //! an identity (equal host names, process ids and seeds) are still two.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 pub mod election;
@@ -21,6 +22,7 @@ pub use right::{FencingToken, Leadership, Term};
 
 use capi_types::key::ObjectKey;
 use capstan_base::rng::Rng;
+use parking_lot::Mutex;
 
 /// What stays between the end of a holder's right and the moment at which another may begin, beside the grace.
 const MARGIN: Duration = Duration::from_secs(1);
@@ -46,6 +48,23 @@ pub struct LeaseOptions {
     /// Put on the Lease, beside what is there.
     pub labels: BTreeMap<String, String>,
     pub annotations: BTreeMap<String, String>,
+    /// The same of what changes while it is held.
+    pub notes: LeaseNotes,
+}
+
+/// Annotations that are written with the next renewal. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct LeaseNotes(Arc<Mutex<BTreeMap<String, String>>>);
+
+impl LeaseNotes {
+    /// Empty text takes the place of what a holder before this one wrote.
+    pub fn set(&self, annotation: &str, text: &str) {
+        self.0.lock().insert(annotation.to_owned(), text.to_owned());
+    }
+
+    fn all(&self) -> BTreeMap<String, String> {
+        self.0.lock().clone()
+    }
 }
 
 impl LeaseOptions {
@@ -62,6 +81,7 @@ impl LeaseOptions {
             seize: false,
             labels: BTreeMap::new(),
             annotations: BTreeMap::new(),
+            notes: LeaseNotes::default(),
         }
     }
 
