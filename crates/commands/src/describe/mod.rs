@@ -23,7 +23,7 @@ use capi_types::names::{CORE_GROUP, label};
 use capstan_base::time::{Timestamp, rfc3339};
 use capstan_dashboard::fleet::decode::{ControlPlaneKinds, Slim};
 use capstan_dashboard::fleet::{
-    Cause, Delta, Fleet, HEALTH_CHECK, Reference, Relative, Row, RowId, SourceId, TreeOptions, Verdict,
+    Cause, Delta, Fleet, HEALTH_CHECK, Item, Reference, Relative, Row, RowId, SourceId, TreeOptions, Verdict,
 };
 use capstan_dashboard::tui::report::report;
 use capstan_engine::client::catalog::{Catalog, Missing};
@@ -323,9 +323,7 @@ fn node_json(fleet: &Fleet, tree: &capstan_dashboard::fleet::Tree, at: usize) ->
             value["tags"] = line.tags.iter().map(|t| t.word()).collect();
         }
     }
-    if let capstan_dashboard::fleet::Item::Row(id) = node.item
-        && let Some(row) = fleet.row(id)
-    {
+    if let Some(row) = row_at(fleet, node.item) {
         if row.legacy {
             value["deprecatedConditions"] = true.into();
         }
@@ -336,6 +334,23 @@ fn node_json(fleet: &Fleet, tree: &capstan_dashboard::fleet::Tree, at: usize) ->
         value["children"] = children.into();
     }
     value
+}
+
+/// The object of a line, also of one that another refers to.
+fn row_at(fleet: &Fleet, item: Item) -> Option<&Row> {
+    let (of, which) = match item {
+        Item::Row(id) => return fleet.row(id).map(AsRef::as_ref),
+        Item::Group { .. } => return None,
+        Item::Reference { of, which } => (of, which),
+    };
+    let (from, reference) = (fleet.row(of)?, fleet.reference(of, which)?);
+    let name = name_of(reference, from);
+    let is_it = |row: &&Row| {
+        row.is_of(&reference.kind.group, &reference.kind.kind)
+            && row.name.as_ref() == name
+            && row.namespace == from.namespace
+    };
+    fleet.rows().map(|(_, row)| row.as_ref()).find(is_it)
 }
 
 fn condition_json(c: &capstan_dashboard::fleet::Condition) -> Value {

@@ -206,6 +206,38 @@ fn scripts_get_verdict_cause_and_tree() {
     assert_eq!(value["tree"]["children"][0]["children"][0]["children"][0]["name"], "m");
 }
 
+#[test]
+fn scripts_get_the_conditions_of_what_is_referred_to() {
+    let group = "infrastructure.cluster.x-k8s.io";
+    let reference = |name: &str| json!({"apiGroup": group, "kind": "CloudThing", "name": name});
+    let thing = |name: &str, status: &str| {
+        let conditions = json!([{"type": "Ready", "status": status, "reason": "R"}]);
+        object(
+            "CloudThing",
+            name,
+            &json!({"apiVersion": format!("{group}/v1"), "status.conditions": conditions}),
+        )
+    };
+    let values = vec![
+        object("Cluster", "a", &json!({"spec.infrastructureRef": reference("of-cluster")})),
+        object("Machine", "m", &json!({"spec.infrastructureRef": reference("of-machine")})),
+        thing("of-cluster", "True"),
+        thing("of-machine", "False"),
+    ];
+    let value = as_json(&snapshot_of(values, "a"));
+    let mut found = Vec::new();
+    let mut rest = vec![&value["tree"]];
+    while let Some(node) = rest.pop() {
+        rest.extend(node["children"].as_array().into_iter().flatten());
+        if node["kind"] == "CloudThing" {
+            found.push((node["name"].as_str(), node["conditions"][0]["status"].as_str()));
+        }
+    }
+    found.sort_unstable();
+    let expected = [("of-cluster", "True"), ("of-machine", "False")].map(|(a, b)| (Some(a), Some(b)));
+    assert_eq!(found, expected, "{value:#}");
+}
+
 /// A control plane of another group was left out, its Machines stood under Workers, and the exit code was that of a cluster
 /// that is well.
 #[test]
