@@ -10,6 +10,10 @@ use serde_json::{Map, Value};
 use super::pattern::Pattern;
 use super::{Cause, Checks, ListType, Node, Type, format, keywords, structural, validate};
 
+/// What the compiled patterns of one schema may take together. Patterns of a few hundred bytes are some kilobytes; a few that count
+/// to a thousand are megabytes.
+const PATTERNS_BYTES_MAX: usize = 32 * 1024 * 1024;
+
 /// Compiles the schema of a custom resource, for a definition that is written. Defaults are only judged in schemas that
 /// are structural, and rules only in schemas without any other fault.
 ///
@@ -29,7 +33,7 @@ pub fn stored(schema: &Value, at: &str) -> Result<Node, Vec<Cause>> {
     Ok(with_rules(schema, at)?.0)
 }
 
-/// Causes beside the schema are those of its rules.
+/// Causes beside the schema are those of its rules, and of the memory of its patterns.
 fn with_rules(schema: &Value, at: &str) -> Result<(Node, Vec<Cause>), Vec<Cause>> {
     let mut causes = structural::check(schema, at);
     let fine = causes.is_empty();
@@ -45,6 +49,10 @@ fn with_rules(schema: &Value, at: &str) -> Result<(Node, Vec<Cause>), Vec<Cause>
     causes.extend(keywords::check(schema, at));
     if !causes.is_empty() {
         return Err(causes);
+    }
+    if compiler.is_over {
+        let most = PATTERNS_BYTES_MAX >> 20;
+        causes.push(Cause::forbidden(at, &format!("patterns take more than {most} MiB of memory")));
     }
     super::rules::install(&mut root, schema, at, &mut causes);
     Ok((root, causes))
@@ -65,6 +73,10 @@ struct Compiler {
     definitions: Map<String, Value>,
     /// Schemas repeat few patterns often.
     patterns: BTreeMap<String, Option<Pattern>>,
+    /// What the patterns take that are kept.
+    patterns_bytes: usize,
+    /// Not all could be kept.
+    is_over: bool,
 }
 
 impl Compiler {
@@ -201,9 +213,22 @@ impl Compiler {
         if let Some(known) = self.patterns.get(text) {
             return known.clone();
         }
-        let compiled = Pattern::new(text).ok();
+        let compiled = Pattern::new(text).ok().map(|pattern| self.kept(pattern));
         self.patterns.insert(text.to_owned(), compiled.clone());
         compiled
+    }
+}
+
+impl Compiler {
+    /// The pattern, unless those before it have taken the memory of all.
+    fn kept(&mut self, pattern: Pattern) -> Pattern {
+        let bytes = self.patterns_bytes + pattern.memory();
+        if bytes > PATTERNS_BYTES_MAX {
+            self.is_over = true;
+            return pattern.not_kept();
+        }
+        self.patterns_bytes = bytes;
+        pattern
     }
 }
 

@@ -5,12 +5,19 @@
 
 use std::fmt;
 
-use regex::Regex;
+use regex_automata::meta::{self, Regex};
+use regex_automata::nfa::thompson::WhichCaptures;
+
+/// How large one compiled pattern may be; the crate regex has the same limit.
+const PATTERN_BYTES_MAX: usize = 10 * 1024 * 1024;
+/// What matching keeps for the next time, for each pattern and each thread that uses it at once.
+const KEPT_BYTES_MAX: usize = 128 * 1024;
 
 /// A compiled pattern that prints as its author wrote it.
 #[derive(Clone)]
 pub(super) struct Pattern {
-    regex: Regex,
+    /// `None`: it is compiled whenever it is used, since it would take too much memory.
+    regex: Option<Regex>,
     text: Box<str>,
 }
 
@@ -18,17 +25,42 @@ impl Pattern {
     /// # Errors
     /// What is wrong with the expression.
     pub(super) fn new(text: &str) -> Result<Self, String> {
-        let wrong = |error: regex::Error| {
-            // The last line is the reason; those before it draw arrows.
-            let said = error.to_string();
-            said.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned()
-        };
-        Ok(Self { regex: Regex::new(&translate(text)).map_err(wrong)?, text: text.into() })
+        Ok(Self { regex: Some(compiled(text)?), text: text.into() })
+    }
+
+    /// The bytes that it takes while it is kept.
+    pub(super) fn memory(&self) -> usize {
+        self.text.len() + self.regex.as_ref().map_or(0, Regex::memory_usage)
+    }
+
+    /// The same pattern without its compiled form.
+    pub(super) fn not_kept(self) -> Self {
+        Self { regex: None, ..self }
     }
 
     pub(super) fn is_match(&self, value: &str) -> bool {
-        self.regex.is_match(value)
+        match &self.regex {
+            Some(regex) => regex.is_match(value),
+            None => compiled(&self.text).is_ok_and(|regex| regex.is_match(value)),
+        }
     }
+}
+
+/// # Errors
+/// What is wrong with the expression.
+fn compiled(text: &str) -> Result<Regex, String> {
+    let config = meta::Config::new()
+        .which_captures(WhichCaptures::None)
+        .nfa_size_limit(Some(PATTERN_BYTES_MAX))
+        .hybrid_cache_capacity(KEPT_BYTES_MAX);
+    meta::Regex::builder().configure(config).build(&translate(text)).map_err(|error| {
+        let Some(syntax) = error.syntax_error() else {
+            return format!("it takes more than {} MiB of memory", PATTERN_BYTES_MAX >> 20);
+        };
+        // The last line is the reason; those before it draw arrows.
+        let said = syntax.to_string();
+        said.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned()
+    })
 }
 
 impl fmt::Display for Pattern {
@@ -135,6 +167,16 @@ mod tests {
             assert_eq!(compiled.to_string(), pattern);
         }
         assert_eq!(Pattern::new("(").map(|_| ()), Err("unclosed group".to_owned()));
+    }
+
+    #[test]
+    fn what_is_not_kept_means_the_same_and_takes_nothing() {
+        let kept = Pattern::new("^[a-z]{1,63}$").expect("a pattern");
+        assert!(kept.memory() > 1_000, "{}", kept.memory());
+        let other = kept.not_kept();
+        assert!(other.memory() < 20 && other.is_match("abc") && !other.is_match("A"), "{}", other.memory());
+        let large = Pattern::new(r"^(\pL{1,1000}){1,100}$").map(|_| ());
+        assert_eq!(large, Err("it takes more than 10 MiB of memory".to_owned()));
     }
 
     proptest! {

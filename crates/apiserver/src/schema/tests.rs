@@ -22,6 +22,22 @@ pub(super) fn refused(properties: &Value) -> Vec<String> {
     causes.iter().map(Cause::to_string).collect()
 }
 
+/// 2,000 patterns of one definition kept 460 MB.
+#[test]
+fn patterns_take_a_bounded_amount_of_memory() {
+    let with_patterns = |count: usize| {
+        let node = |n: usize| json!({"type": "string", "pattern": format!(r"^\pL{{1,{}}}$", 20 + n)});
+        Value::Object((0..count).map(|n| (format!("f{n}"), node(n))).collect())
+    };
+    schema(&with_patterns(2));
+    assert_eq!(refused(&with_patterns(30)), ["s: Forbidden: patterns take more than 32 MiB of memory"]);
+    let stored = json!({"type": "object", "properties": with_patterns(30)});
+    let stored = Schema::stored("Thing", "v1", &stored, "s").expect("its objects stay readable");
+    for name in ["f0", "f29"] {
+        assert_eq!(stored.validate(&json!({name: "1"}), None).len(), 1, "{name}: kept or not, it holds");
+    }
+}
+
 #[test]
 fn unknown_fields_are_pruned_and_named() {
     let things = schema(&json!({

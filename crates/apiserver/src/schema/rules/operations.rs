@@ -15,8 +15,8 @@ use kube::core::cel::cel::{Context, ExecutionError, Value};
 
 use crate::schema::pattern::Pattern;
 
-/// Patterns kept compiled; a rule that builds patterns from values must not fill the memory.
-const PATTERNS_MAX: usize = 200;
+/// What compiled patterns may take in a thread; a rule that builds patterns from values must not fill the memory.
+const PATTERNS_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 thread_local! {
     /// The engine's functions. Not shared: it cannot cross threads.
@@ -211,9 +211,9 @@ pub(super) fn matches(text: &str, pattern: &str) -> Result<Value, Fault> {
         if !known.contains_key(pattern) {
             let compiled = Pattern::new(pattern)
                 .map_err(|problem| Fault::Failed(format!("error parsing regexp: {problem}: `{pattern}`")))?;
-            // Emptying all guards the memory; rules with fixed patterns compile theirs again at
-            // once.
-            if known.len() >= PATTERNS_MAX {
+            let bytes: usize = known.values().map(Pattern::memory).sum();
+            // Emptying all guards the memory; rules with fixed patterns compile theirs again at once.
+            if bytes + compiled.memory() > PATTERNS_BYTES_MAX {
                 known.clear();
             }
             known.insert(pattern.to_owned(), compiled);
