@@ -14,7 +14,7 @@ use http::{HeaderValue, Request, Response, StatusCode};
 use kube::client::Body;
 use parking_lot::Mutex;
 use tokio::time::Instant;
-use tower::{BoxError, Layer, Service};
+use tower::{BoxError, Layer, Service, ServiceExt as _};
 
 /// For how long a token is taken as it was read.
 const KEPT: Duration = Duration::from_secs(60);
@@ -87,7 +87,7 @@ impl<S> Layer<S> for BearerLayer {
     type Service = Bearer<S>;
 
     fn layer(&self, inner: S) -> Bearer<S> {
-        Bearer { file: self.0.clone(), inner: Arc::new(tokio::sync::Mutex::new(inner)) }
+        Bearer { file: self.0.clone(), inner }
     }
 }
 
@@ -95,13 +95,12 @@ impl<S> Layer<S> for BearerLayer {
 #[derive(Clone, Debug)]
 pub struct Bearer<S> {
     file: Arc<TokenFile>,
-    /// Held until a request is on its way, since kube's services cannot be copied.
-    inner: Arc<tokio::sync::Mutex<S>>,
+    inner: S,
 }
 
 impl<S, B> Service<Request<Body>> for Bearer<S>
 where
-    S: Service<Request<Body>, Response = Response<B>> + Send + 'static,
+    S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
     S::Error: Into<BoxError>,
     S::Future: Send,
     B: Send,
@@ -121,32 +120,19 @@ where
             request.headers_mut().insert(AUTHORIZATION, header.clone());
             // Copied before it leaves: nothing of it is left afterwards.
             let again = copy(&request);
-            let response = send(&inner, request).await?;
+            let response = inner.clone().oneshot(request).await.map_err(Into::into)?;
             let refused = response.status() == StatusCode::UNAUTHORIZED;
             let Some(mut request) = again.filter(|_| refused) else { return Ok(response) };
             // The same token once more would be refused again.
             let Some(header) = file.renewed(&header) else { return Ok(response) };
             request.headers_mut().insert(AUTHORIZATION, header);
-            send(&inner, request).await
+            inner.oneshot(request).await.map_err(Into::into)
         })
     }
 }
 
-async fn send<S, B>(inner: &tokio::sync::Mutex<S>, request: Request<Body>) -> Result<Response<B>, BoxError>
-where
-    S: Service<Request<Body>, Response = Response<B>>,
-    S::Error: Into<BoxError>,
-{
-    let answer = {
-        let mut service = inner.lock().await;
-        std::future::poll_fn(|cx| service.poll_ready(cx)).await.map_err(Into::into)?;
-        service.call(request)
-    };
-    answer.await.map_err(Into::into)
-}
-
 /// The same request once more; `None` when its body is a stream.
-fn copy(request: &Request<Body>) -> Option<Request<Body>> {
+pub(super) fn copy(request: &Request<Body>) -> Option<Request<Body>> {
     let mut again = Request::new(request.body().try_clone()?);
     *again.method_mut() = request.method().clone();
     *again.uri_mut() = request.uri().clone();

@@ -296,8 +296,8 @@ async fn build(
         // Layers with a buffer start a task, and this thread has no runtime of its own.
         let _inside = runtime.enter();
         let bearer = token_file(&mut config.auth_info).map(|file| BearerLayer(Arc::new(file)));
-        let again = retry::when_asked().map_err(|error| kube::Error::Service(error.into()))?;
-        let builder = ClientBuilder::try_from(config)?.with_layer(&again).with_layer(&option_layer(bearer));
+        let builder = ClientBuilder::try_from(config)?.with_layer(&retry::when_asked());
+        let builder = builder.with_layer(&option_layer(bearer));
         let builder = builder.with_layer(&layer).with_layer(&JsonLinesLayer);
         Ok(if read_only { builder.with_layer(&ReadOnlyLayer).build() } else { builder.build() })
     })

@@ -6,35 +6,44 @@
 use std::time::Duration;
 
 use http::header::RETRY_AFTER;
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
 use kube::client::Body;
-use kube::client::retry::RetryPolicy;
 use tower::buffer::BufferLayer;
 use tower::layer::util::{Identity, Stack};
-use tower::retry::backoff::InvalidBackoff;
 use tower::retry::{Policy, RetryLayer};
 use tower::{BoxError, ServiceBuilder};
 
+use super::bearer::copy;
+
 const RETRIES_MAX: u32 = 10;
-/// The pauses when the header says none, or a date.
-const PAUSE_MIN: Duration = Duration::from_millis(100);
-const PAUSE_MAX: Duration = Duration::from_secs(5);
+/// A server that wants more has no use for the answer to this request any more; client-go would wait.
+const PAUSE_MAX: Duration = Duration::from_secs(60);
 /// Requests that wait for one that is sent.
 const WAITING_MAX: usize = 1024;
 
-/// kube's policy, only for answers that ask for it.
+/// How often one request is still repeated.
 #[derive(Clone)]
-pub struct WhenAsked(RetryPolicy);
+pub struct WhenAsked {
+    left: u32,
+}
 
 /// The layer with that policy.
 pub type RetryWhenAsked =
     ServiceBuilder<Stack<BufferLayer<Request<Body>>, Stack<RetryLayer<WhenAsked>, Identity>>>;
 
-/// # Errors
-/// Never: the pauses are those of this file.
-pub fn when_asked() -> Result<RetryWhenAsked, InvalidBackoff> {
-    let policy = WhenAsked(RetryPolicy::new(PAUSE_MIN, PAUSE_MAX, RETRIES_MAX, true)?);
-    Ok(ServiceBuilder::new().layer(RetryLayer::new(policy)).layer(BufferLayer::new(WAITING_MAX)))
+pub fn when_asked() -> RetryWhenAsked {
+    let policy = WhenAsked { left: RETRIES_MAX };
+    ServiceBuilder::new().layer(RetryLayer::new(policy)).layer(BufferLayer::new(WAITING_MAX))
+}
+
+/// How long the server wants to be left alone: whole seconds of an answer that may be another one then. A date is none.
+fn asked_pause<B>(answer: &Response<B>) -> Option<Duration> {
+    let status = answer.status();
+    if status != StatusCode::TOO_MANY_REQUESTS && !status.is_server_error() {
+        return None;
+    }
+    let seconds: i64 = answer.headers().get(RETRY_AFTER)?.to_str().ok()?.parse().ok()?;
+    Some(Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
 }
 
 impl<B> Policy<Request<Body>, Response<B>, BoxError> for WhenAsked {
@@ -42,16 +51,17 @@ impl<B> Policy<Request<Body>, Response<B>, BoxError> for WhenAsked {
 
     fn retry(
         &mut self,
-        request: &mut Request<Body>,
+        _: &mut Request<Body>,
         result: &mut Result<Response<B>, BoxError>,
     ) -> Option<Self::Future> {
         // Without an answer nothing is repeated: a write may have been taken.
-        let is_asked = result.as_ref().is_ok_and(|answer| answer.headers().contains_key(RETRY_AFTER));
-        is_asked.then(|| self.0.retry(request, result)).flatten()
+        let pause = result.as_ref().ok().and_then(asked_pause).filter(|pause| *pause <= PAUSE_MAX)?;
+        self.left = self.left.checked_sub(1)?;
+        Some(tokio::time::sleep(pause))
     }
 
     fn clone_request(&mut self, request: &Request<Body>) -> Option<Request<Body>> {
-        Policy::<Request<Body>, Response<B>, BoxError>::clone_request(&mut self.0, request)
+        copy(request)
     }
 }
 
@@ -61,7 +71,6 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    use http::StatusCode;
     use kube::Client;
     use kube::client::ClientBuilder;
     use tokio::time::Instant;
@@ -81,8 +90,7 @@ mod tests {
             }
             std::future::ready(Ok::<_, Infallible>(answer))
         });
-        let client =
-            ClientBuilder::new(service, "default").with_layer(&when_asked().expect("pauses")).build();
+        let client = ClientBuilder::new(service, "default").with_layer(&when_asked()).build();
         (client, count)
     }
 
@@ -92,7 +100,13 @@ mod tests {
             (503, None, 1, 1, false),
             (503, Some("2"), 1, 2, true),
             (429, Some("2"), 1, 2, true),
+            (500, Some("2"), 1, 2, true),
+            (502, Some("2"), 1, 2, true),
+            (504, Some("2"), 1, 2, true),
             (404, Some("2"), 1, 1, false),
+            (503, Some("Sat, 28 Nov 2026 20:00:00 GMT"), 1, 1, false),
+            (503, Some("1.5"), 1, 1, false),
+            (503, Some("61"), 1, 1, false),
             (503, Some("2"), 99, 1 + RETRIES_MAX, false),
         ] {
             let (client, count) = busy(status, first, pause);
@@ -100,8 +114,8 @@ mod tests {
             let answer = client.request_text(Request::new(Vec::new())).await;
             let seen = (answer.is_ok(), count.load(Ordering::Relaxed));
             assert_eq!(seen, (is_answer, requests), "{status} {pause:?} {first}");
-            let paused = begun.elapsed() >= Duration::from_secs(2 * u64::from(requests - 1));
-            assert!(paused, "{pause:?}");
+            // Not more, either: waits in a paused clock are exact.
+            assert_eq!(begun.elapsed().as_secs(), 2 * u64::from(requests - 1), "{status} {pause:?} {first}");
         }
     }
 }
