@@ -24,7 +24,7 @@ After=network.target
 [Service]
 # It ends, and is not started again.
 Type=oneshot
-ExecStart=/etc/kubeadm.sh
+ExecStart=/bin/bash /etc/kubeadm.sh
 [Install]
 WantedBy=multi-user.target
 ";
