@@ -23,8 +23,9 @@ use capstan_engine::client::clusters::list_clusters;
 use capstan_engine::client::get;
 use capstan_worlds::extension::{Behaviour, DevHosts, Extension, Identity, Serving, extension_config, serve};
 use capstan_worlds::standalone::extension::register;
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::{Api, PostParams};
+use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::json;
 
 use super::simulation::{Sim, manifest, settled};
@@ -209,4 +210,31 @@ async fn previews_ask_as_many_extensions_as_the_engine_wrote_on_its_lease() {
     sim.create(vec![lease]).await;
     let told = person.preview(plane, "harbor-cp", "v1.34.2 no-surge").await;
     assert!(told.is_allowed(), "{:?}", told.findings);
+}
+
+#[tokio::test(start_paused = true)]
+async fn previews_know_the_gates_that_the_engine_wrote_on_its_lease() {
+    let (sim, _serving) = up(63, "").await;
+    let person = Person::at(&sim);
+    let plane = Gvk::of::<KubeadmControlPlane>();
+    let assumes = "the controllers run with the feature gate InPlaceUpdates";
+    let not_told = person.preview(plane.clone(), "harbor-cp", "v1.34.2 no-surge").await;
+    assert!(not_told.is_allowed() && format!("{:?}", not_told.outlook).contains(assumes));
+
+    let leases: Api<Lease> = Api::default_namespaced(sim.connection.client.clone());
+    let lease = json!({"metadata": {"name": "capstan-engine", "labels": {"capstan.dev/engine": "engine"}},
+        "spec": {"holderIdentity": "a_1"}});
+    leases
+        .create(&PostParams::default(), &serde_json::from_value(lease).expect("a Lease"))
+        .await
+        .expect("created");
+    for (in_place, is_allowed) in [(true, true), (false, false)] {
+        let gates = format!("RuntimeSDK=true,InPlaceUpdates={in_place}");
+        let note = Patch::Merge(json!({"metadata": {"annotations": {"capstan.dev/feature-gates": gates}}}));
+        leases.patch("capstan-engine", &PatchParams::default(), &note).await.expect("noted");
+        let told = person.preview(plane.clone(), "harbor-cp", "v1.34.2 no-surge").await;
+        assert_eq!(told.is_allowed(), is_allowed, "{:?}", told.findings);
+        assert!(!format!("{:?}", told.outlook).contains(assumes), "nothing is assumed that is known");
+        assert!(is_allowed || refusal(&told).contains("without the feature gates"), "{}", refusal(&told));
+    }
 }

@@ -126,7 +126,7 @@ impl<'a> Ahead<'a> {
 
 fn answered(about: impl Iterator<Item = Whom>, answer: &InPlaceAnswer) -> InPlaceAnswers {
     let answers = about.map(|whom| (whom, answer.clone())).collect();
-    InPlaceAnswers { answers, without_dry_runs: false }
+    InPlaceAnswers { answers, without_dry_runs: false, gate_is_open: None }
 }
 
 /// What is done after the next steps.

@@ -203,7 +203,9 @@ impl Known {
         if !updates.asked && !updates.is_open() {
             return vec![UNDER_WAY.to_owned()];
         }
-        let mut all = vec![GATE.to_owned()];
+        // Closed or open, the engine has said it.
+        let is_known = self.asked().is_some_and(|asked| asked.gate_is_open.is_some());
+        let mut all: Vec<String> = Some(GATE.to_owned()).filter(|_| !is_known).into_iter().collect();
         let whom = if updates.handlers.is_empty() { "an extension" } else { &updates.handlers.join(", ") };
         let what = "whether the change can be made in place";
         match self {

@@ -22,6 +22,8 @@ pub struct InPlaceAnswers {
     pub answers: BTreeMap<Whom, InPlaceAnswer>,
     /// The objects in the questions are not completed by the server.
     pub without_dry_runs: bool,
+    /// Does the engine of the server ask extensions at all, as it says itself? `None`: that is not known.
+    pub gate_is_open: Option<bool>,
 }
 
 impl InPlaceAnswers {

@@ -61,6 +61,8 @@ pub struct Covered {
 pub enum Replace {
     /// No extension is registered for the hook and the namespace.
     NoExtension,
+    /// The engine asks no extension.
+    GateClosed,
     /// One of the objects is not there to be compared.
     Missing {
         /// As in `infrastructure machine`.
@@ -99,6 +101,9 @@ impl fmt::Display for Replace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoExtension => f.write_str("no extension offers updates in place here"),
+            Self::GateClosed => {
+                f.write_str("the engine was started without the feature gates RuntimeSDK and InPlaceUpdates")
+            }
             Self::Missing { what } => write!(f, "{what} is not there to be compared"),
             Self::OneSidedBootstrap => {
                 f.write_str("only one of the two templates has a bootstrap configuration")

@@ -23,22 +23,41 @@ use k8s_machinery::lease;
 
 /// What the engines of the server wrote on their Leases. `None`: they say different things, or nothing, or the Leases may
 /// not be read.
-async fn published(client: &Client) -> Option<Handlers> {
+#[derive(Clone, Copy, Debug, Default)]
+struct Published {
+    handlers: Option<Handlers>,
+    /// Are extensions asked at all?
+    gate_is_open: Option<bool>,
+}
+
+async fn published(client: &Client) -> Published {
     let listed = list_values(client, &gvk_of::<Lease>(), "", lease::COMPONENT).await;
     let listed =
         listed.inspect_err(|error| tracing::debug!("what the engine was started with is not known: {error}"));
-    let leases = listed.ok()?.into_iter().filter_map(|value| serde_json::from_value::<Lease>(value).ok());
+    let leases = listed.unwrap_or_default().into_iter();
+    let leases = leases.filter_map(|value| serde_json::from_value::<Lease>(value).ok());
     // A Lease that nobody holds says what an engine of the past was started with.
     let is_held = |lease: &Lease| {
         let holder = lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref());
         holder.is_some_and(|holder| !holder.is_empty())
     };
-    let said = leases.filter(is_held).filter_map(|lease| {
-        let word = lease.metadata.annotations?.remove(lease::IN_PLACE_HANDLERS)?;
-        Handlers::named(&word)
-    });
-    let said: Vec<Handlers> = said.collect();
-    said.first().copied().filter(|first| said.iter().all(|other| other == first))
+    let said: Vec<_> = leases.filter(is_held).filter_map(|lease| lease.metadata.annotations).collect();
+    let noted = |key: &'static str| said.iter().filter_map(move |notes| notes.get(key));
+    Published {
+        handlers: agreed(noted(lease::IN_PLACE_HANDLERS).filter_map(|word| Handlers::named(word))),
+        gate_is_open: agreed(noted(lease::FEATURE_GATES).map(|gates| asks_extensions(gates))),
+    }
+}
+
+fn agreed<T: PartialEq>(said: impl Iterator<Item = T>) -> Option<T> {
+    let said: Vec<T> = said.collect();
+    let is_one = said.windows(2).all(|pair| pair[0] == pair[1]);
+    said.into_iter().next().filter(|_| is_one)
+}
+
+/// Of `GATE=BOOL`, with commas between them.
+fn asks_extensions(gates: &str) -> bool {
+    ["RuntimeSDK=true", "InPlaceUpdates=true"].iter().all(|open| gates.split(',').any(|gate| gate == *open))
 }
 
 /// The field manager of the dry runs, where no other is named.
@@ -49,6 +68,8 @@ pub struct AtServer {
     runtime: Runtime,
     writer: Writer,
     handlers: Handlers,
+    /// `None`: that is not known.
+    gate_is_open: Option<bool>,
     /// Nothing that could change something may be sent, not even a dry run.
     is_read_only: bool,
 }
@@ -73,8 +94,9 @@ impl AtServer {
             runtime.register(&config, &handlers.unwrap_or_default());
         }
         let writer = Writer::new(connection.client.clone(), MANAGER);
-        let handlers = published(&connection.client).await.unwrap_or_default();
-        Ok(Self { runtime, writer, handlers, is_read_only: connection.read_only })
+        let Published { handlers, gate_is_open } = published(&connection.client).await;
+        let handlers = handlers.unwrap_or_default();
+        Ok(Self { runtime, writer, handlers, gate_is_open, is_read_only: connection.read_only })
     }
 
     /// How many extensions may answer a hook, where that is not to be what the engine wrote on its Lease.
@@ -103,10 +125,13 @@ impl AtServer {
             }
             answers.insert(whom, answer);
         }
-        InPlaceAnswers { answers, without_dry_runs: self.is_read_only }
+        InPlaceAnswers { answers, without_dry_runs: self.is_read_only, gate_is_open: self.gate_is_open }
     }
 
     async fn answer(&self, question: InPlaceQuestion) -> InPlaceAnswer {
+        if self.gate_is_open == Some(false) {
+            return Ok(Verdict::Replace(Replace::GateClosed));
+        }
         let namespace = question.whom.key.namespace.clone();
         match question.about {
             Err(replace) => Ok(Verdict::Replace(replace)),

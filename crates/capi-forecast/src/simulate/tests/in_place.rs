@@ -18,7 +18,10 @@ use capi_types::machine_set::MachineSet;
 fn answers(kind: &'static str, world: &World, names: Vec<String>, answer: &InPlaceAnswer) -> Way {
     let whom = |name: String| Whom { kind, key: ObjectKey::new(&world.key.namespace, name) };
     let answers = names.into_iter().map(|name| (whom(name), answer.clone())).collect();
-    Way { in_place: Some(Arc::new(InPlaceAnswers { answers, without_dry_runs: false })), ..way() }
+    Way {
+        in_place: Some(Arc::new(InPlaceAnswers { answers, without_dry_runs: false, gate_is_open: None })),
+        ..way()
+    }
 }
 
 fn covered() -> InPlaceAnswer {
