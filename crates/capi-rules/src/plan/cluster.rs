@@ -128,7 +128,9 @@ impl fmt::Display for Why {
                 write!(f, "the kubeconfig secret cannot be read: {error}")
             }
             Self::WaitingForHook => f.write_str("a BeforeClusterDelete extension has not agreed yet"),
-            Self::WaitingForTopology => f.write_str("the topology has not been generated yet"),
+            Self::WaitingForTopology => f.write_str(
+                "Cluster API's topology controller has not generated the topology yet, and capstan's engine has none",
+            ),
             Self::WaitingForControlPlane { kind } => write!(f, "the {kind} is not initialized yet"),
             Self::WaitingForWorkersDeletion { lines } => {
                 let what: Vec<&str> = lines.iter().map(|l| l.trim_start_matches("* ")).collect();

@@ -43,6 +43,7 @@ pub fn findings(action: &Action, related: &Related, now: Timestamp) -> Vec<Findi
         rollout_moment_in_the_past(action, related, now),
         rollout_by_others(action, now),
         replicas_managed_by_topology(action, related),
+        carried_out_by_topology(action, related),
         version_goes_back(action, related),
         replacement_of_machine(action, related),
         remediation::who_acts(action, related),
@@ -213,6 +214,17 @@ fn replicas_managed_by_topology(action: &Action, related: &Related) -> Option<Fi
     )
 }
 
+fn carried_out_by_topology(action: &Action, related: &Related) -> Option<Finding> {
+    if related.kind() != "Cluster" || action.version().is_none() {
+        return None;
+    }
+    finding(
+        Severity::Note,
+        "topology-controller",
+        "Cluster API's topology controller carries it out; capstan's engine has none: under it alone nothing happens",
+    )
+}
+
 fn version_goes_back(action: &Action, related: &Related) -> Option<Finding> {
     let version = action.version()?;
     let from = version_of(&related.object).and_then(parse)?;
@@ -303,6 +315,8 @@ mod tests {
         let md = related(json!({"kind": "MachineDeployment", "spec": worker}));
         let to = |v: &str| Action::SetVersion { version: v.to_owned() };
         assert_eq!(rules(&to("v1.36.2"), &cp), []);
+        let topology = related(json!({"kind": "Cluster", "spec": {"topology": {"version": "v1.35.4"}}}));
+        assert_eq!(rules(&to("v1.36.2"), &topology), [(Severity::Note, "topology-controller")]);
         assert_eq!(rules(&to("v1.35.3"), &cp), [(Severity::Blocker, "version-goes-back")]);
         assert_eq!(rules(&to("v1.35.3"), &md), [(Severity::Warning, "version-goes-back")]);
     }
