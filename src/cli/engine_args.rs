@@ -10,7 +10,7 @@ use capstan_commands::exit_code::WrongUsage;
 use capstan_engine::controllers::Graces;
 
 /// A connection counts as lost before it ends, whatever the probes take.
-/// Source: cluster-api `core/main.go`, v1.14.0.
+/// Source: cluster-api `core/main.go`, v1.14.2.
 const CONDITIONS_MIN: Duration = Duration::from_secs(120);
 
 /// How long what was known of a workload cluster outlives its last successful probe. Names and defaults are upstream's.

@@ -49,7 +49,7 @@ fn definition(group: &str, kind: &str, spec: Value) -> CustomResourceDefinition 
     serde_json::from_value(definition).expect("a definition")
 }
 
-/// Source: cluster-api `api/core/v1beta1`, `api/controlplane/kubeadm/v1beta1`, v1.14.0.
+/// Source: cluster-api `api/core/v1beta1`, `api/controlplane/kubeadm/v1beta1`, v1.14.2.
 fn definitions() -> Vec<CustomResourceDefinition> {
     let (text, number, flag) =
         (json!({"type": "string"}), json!({"type": "integer"}), json!({"type": "boolean"}));

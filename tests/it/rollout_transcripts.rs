@@ -1,7 +1,7 @@
 //! Rollouts of a MachineDeployment, stepped: the planners of the deployment and of its MachineSets take turns over a list of objects,
 //! in a fixed order and in orders by chance. What each said and what came of it is a golden file per scenario;
 //! `UPDATE_GOLDEN=1` writes them anew. Machines are up at once: when they come up is not what is tested here.
-//! The scenarios are those of cluster-api `machinedeployment_rollout_{rollingupdate,ondelete}_test.go`, v1.14.0, without in-place updates.
+//! The scenarios are those of cluster-api `machinedeployment_rollout_{rollingupdate,ondelete}_test.go`, v1.14.2, without in-place updates.
 
 use std::fmt::Write as _;
 use std::ops::RangeInclusive;

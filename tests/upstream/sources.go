@@ -44,7 +44,7 @@ var modules = map[string]string{
 
 // What a line without a version means: the release of record.
 var ofRecord = map[string]string{
-	"sigs.k8s.io/cluster-api": "v1.14.0",
+	"sigs.k8s.io/cluster-api": "v1.14.2",
 }
 
 var (

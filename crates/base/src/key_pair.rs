@@ -1,6 +1,6 @@
 //! Private keys: makes them from the system's entropy, and reads them in each form that programs of Kubernetes write.
 //! Owns the PEM forms; must not know what a key is for.
-//! Source: cluster-api `util/certs`, `util/secret/certificates.go`, v1.14.0; client-go `util/keyutil`.
+//! Source: cluster-api `util/certs`, `util/secret/certificates.go`, v1.14.2; client-go `util/keyutil`.
 
 use rcgen::KeyPair;
 use rsa::pkcs1::EncodeRsaPrivateKey as _;

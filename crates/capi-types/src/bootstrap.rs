@@ -1,5 +1,5 @@
 //! KubeadmConfig and its template: what a machine runs at first boot.
-//! Source: cluster-api `api/bootstrap/kubeadm/v1beta2`, v1.14.0; shapes only, no rule.
+//! Source: cluster-api `api/bootstrap/kubeadm/v1beta2`, v1.14.2; shapes only, no rule.
 
 #![allow(missing_docs, reason = "upstream's fields, described there")]
 

@@ -3,7 +3,7 @@
 //! `capstan get`, are made from it, and so are the lists and details of the dashboard. Must not know how a value is read,
 //! printed or laid out.
 //!
-//! Source: `additionalPrinterColumns` of the v1.14.0 definitions, version v1beta2. Only the descriptions differ.
+//! Source: `additionalPrinterColumns` of the v1.14.2 definitions, version v1beta2. Only the descriptions differ.
 
 use Path::{Address, Condition, Json, OwnedBy};
 use Type::{Boolean, Date, Integer, Text};

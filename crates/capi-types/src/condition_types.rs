@@ -1,7 +1,7 @@
 //! What the condition types of Cluster API's kinds mean: one table, in the order in which an object lists
 //! them, and which of them add up to another. Every reader of conditions (the status rules, the verdicts,
 //! the screens, the samples' tests) asks here. Must not know when a condition holds: that is `status`.
-//! Source: cluster-api `api/core/v1beta2/*_types.go`, `util/conditions/sort.go`, v1.14.0.
+//! Source: cluster-api `api/core/v1beta2/*_types.go`, `util/conditions/sort.go`, v1.14.2.
 
 use std::sync::LazyLock;
 

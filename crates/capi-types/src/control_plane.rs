@@ -1,5 +1,5 @@
 //! KubeadmControlPlane and its template, and which numbers of replicas it may have.
-//! Source: cluster-api `api/controlplane/kubeadm/v1beta2`, v1.14.0: the shapes.
+//! Source: cluster-api `api/controlplane/kubeadm/v1beta2`, v1.14.2: the shapes.
 
 #![allow(missing_docs, reason = "upstream's fields, described there")]
 

@@ -1,6 +1,6 @@
 //! Upstream's development infrastructure: DevCluster, DevMachine and their templates, whose in-memory
 //! backend the simulator plays.
-//! Source: cluster-api `test/infrastructure/docker/api/v1beta2`, v1.14.0; shapes only, no rule.
+//! Source: cluster-api `test/infrastructure/docker/api/v1beta2`, v1.14.2; shapes only, no rule.
 
 #![allow(missing_docs, reason = "upstream's fields, described there")]
 

@@ -1,6 +1,6 @@
 //! DevMachinePool: machines that upstream's development infrastructure counts for itself. The in-memory backend is ours;
 //! upstream's has only containers.
-//! Source: cluster-api `test/infrastructure/docker/api/v1beta2/devmachinepool_types.go`, v1.14.0; shapes only, no rule.
+//! Source: cluster-api `test/infrastructure/docker/api/v1beta2/devmachinepool_types.go`, v1.14.2; shapes only, no rule.
 
 #![allow(missing_docs, reason = "upstream's fields, described there")]
 

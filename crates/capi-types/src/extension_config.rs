@@ -1,5 +1,5 @@
 //! The ExtensionConfig kind: a server that extends Cluster API, where it is, and what it offers. Cluster-scoped.
-//! Source: cluster-api `api/runtime/v1beta2/extensionconfig_types.go`, v1.14.0; shapes only, no rule.
+//! Source: cluster-api `api/runtime/v1beta2/extensionconfig_types.go`, v1.14.2; shapes only, no rule.
 
 #![allow(missing_docs, reason = "upstream's fields, described there")]
 

@@ -1,6 +1,6 @@
 //! The kubeadm documents (cluster, init and join configuration) as a KubeadmConfig embeds them:
 //! without apiVersion, kind, and the fields that Cluster API fills in.
-//! Source: cluster-api `api/bootstrap/kubeadm/v1beta2/kubeadm_types.go`, v1.14.0; shapes only, no rule.
+//! Source: cluster-api `api/bootstrap/kubeadm/v1beta2/kubeadm_types.go`, v1.14.2; shapes only, no rule.
 
 #![allow(missing_docs, reason = "upstream's fields, described there")]
 

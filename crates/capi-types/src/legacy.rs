@@ -1,6 +1,6 @@
 //! `status.deprecated.v1beta1`: what older readers still look at. Kept so that a status survives a
 //! round trip; nothing here is judged.
-//! Source: cluster-api `api/core/v1beta2/v1beta1_condition_types.go`, v1.14.0; shapes only, no rule.
+//! Source: cluster-api `api/core/v1beta2/v1beta1_condition_types.go`, v1.14.2; shapes only, no rule.
 
 #![allow(missing_docs, reason = "upstream's fields, described there")]
 

@@ -1,5 +1,5 @@
 //! The Machine kind and the machine parts that templates share.
-//! Source: cluster-api `api/core/v1beta2/machine_types.go`, v1.14.0; shapes only, no rule.
+//! Source: cluster-api `api/core/v1beta2/machine_types.go`, v1.14.2; shapes only, no rule.
 
 #![allow(missing_docs, reason = "upstream's fields, described there")]
 

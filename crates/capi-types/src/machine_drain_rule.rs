@@ -1,5 +1,5 @@
 //! The MachineDrainRule kind: which pods leave a Node how, and in which order.
-//! Source: cluster-api `api/core/v1beta2/machinedrainrules_types.go`, v1.14.0; shapes only, no rule.
+//! Source: cluster-api `api/core/v1beta2/machinedrainrules_types.go`, v1.14.2; shapes only, no rule.
 
 #![allow(missing_docs, reason = "upstream's fields, described there")]
 

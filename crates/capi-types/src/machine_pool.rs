@@ -1,5 +1,5 @@
 //! The MachinePool kind: machines that the infrastructure counts for itself.
-//! Source: cluster-api `api/core/v1beta2/machinepool_types.go`, v1.14.0; shapes only, no rule.
+//! Source: cluster-api `api/core/v1beta2/machinepool_types.go`, v1.14.2; shapes only, no rule.
 
 #![allow(missing_docs, reason = "upstream's fields, described there")]
 

@@ -1,6 +1,6 @@
 //! Templates of generated names. Owns how they are rendered and cut; must not know who asks, which
 //! variables there are, or how a complaint is worded.
-//! Source: cluster-api `internal/topology/names/names.go` v1.14.0; Go `text/template`, of which only plain
+//! Source: cluster-api `internal/topology/names/names.go` v1.14.2; Go `text/template`, of which only plain
 //! variables are known.
 
 /// Longest generated name and label value, in bytes.

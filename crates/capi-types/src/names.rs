@@ -1,5 +1,5 @@
 //! The words of the API: groups, labels, annotations, finalizers. One spelling of each.
-//! Source: cluster-api `api/core/v1beta2`, `api/controlplane/kubeadm/v1beta2`, v1.14.0.
+//! Source: cluster-api `api/core/v1beta2`, `api/controlplane/kubeadm/v1beta2`, v1.14.2.
 
 /// Of Clusters, Machines and what makes Machines.
 pub const CORE_GROUP: &str = "cluster.x-k8s.io";
@@ -190,7 +190,7 @@ pub mod condition {
 }
 
 /// Leases of upstream's managers: the namespace that an installation has unless asked otherwise, and the name.
-/// Source: `LeaderElectionID` in `main.go` of each manager, v1.14.0.
+/// Source: `LeaderElectionID` in `main.go` of each manager, v1.14.2.
 pub mod lease {
     /// Of the core manager.
     pub const CORE: (&str, &str) = ("capi-system", "controller-leader-election-capi");
@@ -207,7 +207,7 @@ pub mod lease {
     pub const UPSTREAM: [(&str, &str); 3] = [CORE, KUBEADM_BOOTSTRAP, KUBEADM_CONTROL_PLANE];
 }
 
-/// Field managers of what the engine writes. Source: the `ssa` managers of each controller, v1.14.0.
+/// Field managers of what the engine writes. Source: the `ssa` managers of each controller, v1.14.2.
 pub mod manager {
     /// Of the engine's patches, and of everything that earlier versions of capstan wrote.
     pub const PATCHES: &str = "capstan";

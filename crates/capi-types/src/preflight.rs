@@ -1,6 +1,6 @@
 //! The checks before a MachineSet makes a Machine, by name. Owns the names, their order and who can end a failure; must not
 //! know how a check is made.
-//! Source: cluster-api `api/core/v1beta2/machineset_types.go` (`MachineSetPreflightCheck`), v1.14.0.
+//! Source: cluster-api `api/core/v1beta2/machineset_types.go` (`MachineSetPreflightCheck`), v1.14.2.
 
 use std::fmt;
 

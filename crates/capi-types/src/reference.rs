@@ -1,6 +1,6 @@
 //! How objects point at each other, and the metadata a template may carry. Must not know how a
 //! reference is resolved.
-//! Source: cluster-api `api/core/v1beta2/common_types.go`, v1.14.0; shapes only, no rule.
+//! Source: cluster-api `api/core/v1beta2/common_types.go`, v1.14.2; shapes only, no rule.
 
 #![allow(missing_docs, reason = "upstream's fields, described there")]
 

@@ -1,5 +1,5 @@
 //! `spec.topology` of a Cluster: a cluster described by its class.
-//! Source: cluster-api `api/core/v1beta2/cluster_types.go`, v1.14.0; shapes only, no rule.
+//! Source: cluster-api `api/core/v1beta2/cluster_types.go`, v1.14.2; shapes only, no rule.
 
 #![allow(missing_docs, reason = "upstream's fields, described there")]
 

@@ -173,7 +173,7 @@ fn nothing(namespace: &str) -> String {
 }
 
 /// The kubeconfig of the named workload cluster, as its Secret has it.
-/// Source: cluster-api `util/kubeconfig` (`FromSecret`), v1.14.0.
+/// Source: cluster-api `util/kubeconfig` (`FromSecret`), v1.14.2.
 async fn kubeconfig(connection: &Connection, names: &[String], namespace: &str) -> anyhow::Result<Answer> {
     let [cluster] = names else {
         bail!(WrongUsage(format!("`get {KUBECONFIG}` takes the name of one Cluster")))

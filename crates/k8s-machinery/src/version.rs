@@ -1,7 +1,7 @@
 //! Versions as Cluster API reads them: with a leading `v`, sometimes shortened, with build metadata
 //! that counts. Owns parsing, order and distance; must not know a kind.
 //!
-//! Source: cluster-api `util/version/version.go` v1.14.0; blang/semver `semver.go` v4.
+//! Source: cluster-api `util/version/version.go` v1.14.2; blang/semver `semver.go` v4.
 
 use std::cmp::Ordering;
 

@@ -2,7 +2,7 @@
 //! know a request.
 //!
 //! Source: cluster-api `api/bootstrap/kubeadm/v1beta2/kubeadm_types.go`, `controlplane/kubeadm/internal/update.go`
-//! (`updateWorkloadClusterConfig` and the functions it names), v1.14.0.
+//! (`updateWorkloadClusterConfig` and the functions it names), v1.14.2.
 
 use serde_json::{Value, json};
 

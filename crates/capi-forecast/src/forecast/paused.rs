@@ -1,6 +1,6 @@
 //! Objects that are not reconciled while they are paused. Owns the words; `status` decides whether an object is
 //! paused.
-//! Source: cluster-api `util/paused/paused.go`, v1.14.0.
+//! Source: cluster-api `util/paused/paused.go`, v1.14.2.
 
 use kube::Resource;
 

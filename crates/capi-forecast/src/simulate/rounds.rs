@@ -1,5 +1,5 @@
 //! The planners of MachineDeployments and MachineSets in turns, with Machines that are up at once: who decides what, in which
-//! round, without any time. As upstream's planner sequence tests step (`machinedeployment_rollout_*_test.go`, v1.14.0).
+//! round, without any time. As upstream's planner sequence tests step (`machinedeployment_rollout_*_test.go`, v1.14.2).
 
 use std::collections::BTreeSet;
 

@@ -1,7 +1,7 @@
 //! ClusterResourceSet and its binding, ExtensionConfig, MachineDrainRule.
 //!
 //! Source: cluster-api `core/webhooks/admission/{clusterresourceset,clusterresourcesetbinding,
-//! extensionconfig,machinedrainrules}.go`, v1.14.0.
+//! extensionconfig,machinedrainrules}.go`, v1.14.2.
 
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! IPAddress and IPAddressClaim. Their webhooks answer with sentences, not with causes.
 //!
-//! Source: cluster-api `core/webhooks/admission/{ipaddress,ipaddressclaim}.go`, v1.14.0.
+//! Source: cluster-api `core/webhooks/admission/{ipaddress,ipaddressclaim}.go`, v1.14.2.
 
 use std::net::IpAddr;
 

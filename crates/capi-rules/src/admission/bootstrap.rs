@@ -2,7 +2,7 @@
 //! behind the Ignition gate apply: the gate counts as open.
 //!
 //! Source: cluster-api `bootstrap/kubeadm/webhooks/admission/{kubeadmconfig,kubeadmconfigtemplate}.go`,
-//! v1.14.0.
+//! v1.14.2.
 
 use std::collections::BTreeSet;
 

@@ -2,7 +2,7 @@
 //! Its patches are in `class_patches`; its variables are not checked, there is no variables engine.
 //!
 //! Source: cluster-api `core/webhooks/admission/clusterclass.go`, `internal/topology/check/
-//! compatibility.go`, v1.14.0.
+//! compatibility.go`, v1.14.2.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;

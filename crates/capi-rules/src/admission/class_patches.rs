@@ -1,7 +1,7 @@
 //! Patches of a ClusterClass: names, what they select, what they change. Go templates in them are not
 //! parsed, and the values of variables are not looked into.
 //!
-//! Source: cluster-api `core/webhooks/admission/patch_validation.go`, v1.14.0.
+//! Source: cluster-api `core/webhooks/admission/patch_validation.go`, v1.14.2.
 
 use std::collections::BTreeSet;
 

@@ -1,7 +1,7 @@
 //! Cluster, as far as it needs no other object; what its topology has to do with its class is in
 //! `topology`.
 //!
-//! Source: cluster-api `core/webhooks/admission/cluster.go`, v1.14.0. Variables are neither defaulted
+//! Source: cluster-api `core/webhooks/admission/cluster.go`, v1.14.2. Variables are neither defaulted
 //! nor checked: there is no variables engine.
 
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! KubeadmControlPlane, its scale subresource and its template.
 //!
 //! Source: cluster-api `controlplane/kubeadm/webhooks/admission/{kubeadmcontrolplane,
-//! kubeadmcontrolplane_scale,kubeadmcontrolplanetemplate}.go`, v1.14.0.
+//! kubeadmcontrolplane_scale,kubeadmcontrolplanetemplate}.go`, v1.14.2.
 
 use std::cmp::Ordering;
 

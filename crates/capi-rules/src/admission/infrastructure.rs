@@ -1,6 +1,6 @@
 //! Development infrastructure (Dev and Docker kinds), and the rule that templates never change.
 //!
-//! Source: cluster-api `test/infrastructure/docker/internal/webhooks`, v1.14.0.
+//! Source: cluster-api `test/infrastructure/docker/internal/webhooks`, v1.14.2.
 
 use serde_json::{Value, json};
 

@@ -5,7 +5,7 @@
 //!
 //! Every feature gate counts as open. `docs/admission.md` lists all defaults and rules.
 //! Source: cluster-api `core/webhooks/admission`, `{bootstrap,controlplane}/kubeadm/webhooks/admission`,
-//! `test/infrastructure/docker/internal/webhooks`, v1.14.0; controller-runtime
+//! `test/infrastructure/docker/internal/webhooks`, v1.14.2; controller-runtime
 //! `pkg/webhook/admission/{validator,defaulter}_custom.go`.
 
 mod add_ons;

@@ -1,6 +1,6 @@
 //! Templates of object names: can they be rendered, and are the results names? Must not know a kind.
 //!
-//! Source: cluster-api `internal/topology/names/names.go` v1.14.0; Go `text/template`. Variables are
+//! Source: cluster-api `internal/topology/names/names.go` v1.14.2; Go `text/template`. Variables are
 //! all that is rendered; functions and control structures are refused (`docs/differences.md`).
 
 use serde_json::Value;

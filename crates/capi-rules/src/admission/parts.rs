@@ -2,7 +2,7 @@
 //! rollout strategies, health checks, what must not change. Must not know which kind is looked at.
 //!
 //! Source: cluster-api `core/webhooks/admission`, `internal/util/taints/validation.go`,
-//! `api/core/v1beta2/common_types.go` (`ObjectMeta.Validate`), v1.14.0.
+//! `api/core/v1beta2/common_types.go` (`ObjectMeta.Validate`), v1.14.2.
 
 use serde_json::{Value, json};
 

@@ -10,7 +10,7 @@ pub enum ReplicaRefusal {
 }
 
 /// Every reason against this number of replicas.
-/// Source: `controlplane/kubeadm/webhooks/admission/kubeadmcontrolplane.go` (`validateKubeadmControlPlaneSpec`), v1.14.0.
+/// Source: `controlplane/kubeadm/webhooks/admission/kubeadmcontrolplane.go` (`validateKubeadmControlPlaneSpec`), v1.14.2.
 pub fn replica_refusals(replicas: i64, stacked_etcd: bool) -> impl Iterator<Item = ReplicaRefusal> {
     let not_positive = (replicas <= 0).then_some(ReplicaRefusal::NotPositive);
     let even = (replicas % 2 == 0 && stacked_etcd).then_some(ReplicaRefusal::EvenWithStackedEtcd);

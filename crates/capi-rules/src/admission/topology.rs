@@ -2,7 +2,7 @@
 //! it know these workers, may the version change now. Must not know where those objects come from.
 //!
 //! Source: cluster-api `core/webhooks/admission/cluster.go` (`validateTopology`),
-//! `internal/topology/check`, `internal/contract/controlplane.go`, v1.14.0.
+//! `internal/topology/check`, `internal/contract/controlplane.go`, v1.14.2.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;

@@ -1,7 +1,7 @@
 //! MachineDeployment, MachineSet, Machine, MachinePool, MachineHealthCheck.
 //!
 //! Source: cluster-api `core/webhooks/admission/{machinedeployment,machineset,machine,machinepool,
-//! machinehealthcheck}.go`, v1.14.0.
+//! machinehealthcheck}.go`, v1.14.2.
 
 use serde_json::{Value, json};
 

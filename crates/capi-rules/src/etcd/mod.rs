@@ -1,7 +1,7 @@
 //! Etcd as a control plane sees it: members, quorum arithmetic, what a change would leave behind, and what the
 //! members' own answers say about its health. Must not know how members are asked.
 //! Source: cluster-api `controlplane/kubeadm/reconcilers/kubeadmcontrolplane/remediation.go`
-//! (`targetEtcdClusterHealthy`), `controlplane/kubeadm/pkg/workload_cluster_conditions.go`, v1.14.0.
+//! (`targetEtcdClusterHealthy`), `controlplane/kubeadm/pkg/workload_cluster_conditions.go`, v1.14.2.
 
 pub mod facts;
 pub mod findings;

@@ -1,5 +1,5 @@
 //! Whom a KubeadmConfig is for. Must not judge it.
-//! Source: cluster-api `bootstrap/kubeadm/reconcilers/kubeadmconfig/configowner.go`, v1.14.0.
+//! Source: cluster-api `bootstrap/kubeadm/reconcilers/kubeadmconfig/configowner.go`, v1.14.2.
 
 use std::sync::Arc;
 

@@ -14,7 +14,7 @@ use capstan_base::time::{Timestamp, from_k8s};
 
 /// A Node has its object before its member has joined.
 /// Source: cluster-api `controlplane/kubeadm/pkg/workload_cluster_conditions.go`
-/// (`compareMachinesAndMembers`), v1.14.0.
+/// (`compareMachinesAndMembers`), v1.14.2.
 const JOINING_MINUTES: i64 = 2;
 
 /// The control plane Machines among `machines`. Without the Nodes no member counts as joining.

@@ -1,7 +1,7 @@
 //! The two templates that worker Machines are made from. Owns the look-up; must not know what is cloned
 //! from them.
 //! Source: cluster-api `core/reconcilers/{machinedeployment,machineset}` (`reconcileExternalTemplateReference`),
-//! v1.14.0.
+//! v1.14.2.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Whom an object belongs to, and what a MachineDeployment or MachineSet would adopt. Pure; must not know how
 //! objects are found.
 //! Source: cluster-api `core/reconcilers/machinedeployment` (`getAndAdoptMachineSetsForDeployment`),
-//! `core/reconcilers/machineset` (`getAndAdoptMachinesForMachineSet`), v1.14.0.
+//! `core/reconcilers/machineset` (`getAndAdoptMachinesForMachineSet`), v1.14.2.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Resource;

@@ -1,6 +1,6 @@
 //! How every run begins, whichever the kind: with a missing finalizer, then with the `Paused` condition. Pure; must
 //! not know what a finalizer guards.
-//! Source: cluster-api `util/finalizers/finalizers.go`, `util/paused/paused.go` (`EnsurePausedCondition`), v1.14.0.
+//! Source: cluster-api `util/finalizers/finalizers.go`, `util/paused/paused.go` (`EnsurePausedCondition`), v1.14.2.
 
 use std::fmt;
 

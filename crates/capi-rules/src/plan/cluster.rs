@@ -1,6 +1,6 @@
 //! What happens to a Cluster next: adoption of its two provider objects, the endpoint, the kubeconfig where no control
 //! plane object makes it, and the way out in order. Owns the rules; must not know how steps are performed.
-//! Source: cluster-api `core/reconcilers/cluster/cluster_controller{,_phases}.go`, v1.14.0.
+//! Source: cluster-api `core/reconcilers/cluster/cluster_controller{,_phases}.go`, v1.14.2.
 //!
 //! Intended difference: the BeforeClusterDelete hook is not asked (runtime extensions are not called).
 

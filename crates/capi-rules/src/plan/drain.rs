@@ -1,5 +1,5 @@
 //! The next writes of a drain: cordon, then evict. Which pods count is `status::drain`'s judgement.
-//! Source: cluster-api `core/reconcilers/machine/drain/drain.go`, v1.14.0.
+//! Source: cluster-api `core/reconcilers/machine/drain/drain.go`, v1.14.2.
 
 use std::fmt;
 use std::time::Duration;

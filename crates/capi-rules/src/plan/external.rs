@@ -1,7 +1,7 @@
 //! Provider objects as the plans of their owners treat them: awaited, adopted, deleted. Must not know which owner
 //! it is, nor what is copied from them.
 //! Source: cluster-api `core/reconcilers/{cluster,machine}` (`reconcileExternal`, `reconcileDeleteExternal`),
-//! v1.14.0.
+//! v1.14.2.
 
 use std::fmt;
 use std::time::Duration;

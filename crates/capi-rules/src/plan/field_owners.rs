@@ -2,7 +2,7 @@
 //! that leaves the intent disappears from the object, and what others own stays. Pure; must not know which kinds
 //! are involved.
 //! Source: cluster-api `internal/util/ssa`, and `createMachines`, `syncMachines`, `updateLabelsAndAnnotations` of
-//! the controllers, v1.14.0.
+//! the controllers, v1.14.2.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! Names of generated Machines and MachineSets. Owns what is wrong with a naming template, in an
 //! operator's words; randomness is passed in.
-//! Source: cluster-api `internal/topology/names/names.go`, v1.14.0.
+//! Source: cluster-api `internal/topology/names/names.go`, v1.14.2.
 
 use capi_types::name_template::{Fault, NAME_BYTES_MAX, render, variable};
 

@@ -1,6 +1,6 @@
 //! What comes before the plan of a MachineDeployment, MachineSet or MachineHealthCheck: it belongs to its Cluster, so do the templates
 //! that it refers to, and each orphan is adopted. Pure; must not know how many Machines are wanted.
-//! Source: cluster-api `core/reconcilers/{machinedeployment,machineset}` (the opening of `reconcile`), v1.14.0.
+//! Source: cluster-api `core/reconcilers/{machinedeployment,machineset}` (the opening of `reconcile`), v1.14.2.
 
 use std::fmt;
 

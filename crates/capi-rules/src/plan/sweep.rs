@@ -3,7 +3,7 @@
 //! clones go. Pure; must not know how clones are found or deleted.
 //!
 //! Source: cluster-api `core/reconcilers/machineset` (`cleanupOrphanedBootstrapConfigsInfraMachines`),
-//! v1.14.0. Intended difference: not before they are [`AGE_MIN`] old, and for control planes too.
+//! v1.14.2. Intended difference: not before they are [`AGE_MIN`] old, and for control planes too.
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -1,6 +1,6 @@
 //! Template objects: what is cloned from them (infrastructure machines and bootstrap configurations), and that
 //! they belong to their Cluster. Pure; must not know who owns the clone or why it is made.
-//! Source: cluster-api `controllers/external/util.go` (`GenerateTemplate`), v1.14.0.
+//! Source: cluster-api `controllers/external/util.go` (`GenerateTemplate`), v1.14.2.
 
 use std::collections::BTreeMap;
 
@@ -66,7 +66,7 @@ pub fn clone_of(template: &Value, clone: &Clone<'_>) -> Value {
 
 /// The patch that makes the Cluster an owner of a template, as `clusterctl move` needs it; `None` when it is one.
 /// Source: cluster-api `core/reconcilers/{machinedeployment,machineset}` (`reconcileExternalTemplateReference`),
-/// v1.14.0.
+/// v1.14.2.
 pub fn own(cluster: &Cluster, template: &Value) -> Option<Write> {
     let owners: Vec<OwnerReference> =
         serde_json::from_value(template["metadata"]["ownerReferences"].clone()).unwrap_or_default();

@@ -1,6 +1,6 @@
 //! Kubernetes versions as plans use them: skew between a control plane and its Machines. Parsing and
 //! ordering live in `api::version`.
-//! Source: cluster-api `util/version/version.go` and `controlplane/kubeadm`, v1.14.0.
+//! Source: cluster-api `util/version/version.go` and `controlplane/kubeadm`, v1.14.2.
 
 use k8s_machinery::version::parse;
 

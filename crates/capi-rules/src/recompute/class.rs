@@ -1,6 +1,6 @@
 //! The status of a ClusterClass in a dump: which template references are outdated by the definitions
 //! that are here, and the variables it declares itself. Must not call extensions.
-//! Source: cluster-api `core/reconcilers/clusterclass/clusterclass_controller.go`, v1.14.0.
+//! Source: cluster-api `core/reconcilers/clusterclass/clusterclass_controller.go`, v1.14.2.
 
 use std::collections::BTreeSet;
 

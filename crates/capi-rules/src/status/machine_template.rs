@@ -1,6 +1,6 @@
 //! Does a Machine spec match the template its owner has now, and if not, in what? A judgement over the
 //! fields that make a worker rollout. Must not know what is done about it.
-//! Source: cluster-api `core/reconcilers/machinedeployment/mdutil/util.go` (`MachineTemplateUpToDate`), v1.14.0.
+//! Source: cluster-api `core/reconcilers/machinedeployment/mdutil/util.go` (`MachineTemplateUpToDate`), v1.14.2.
 
 use capi_types::machine::MachineSpec;
 use capi_types::reference::ContractRef;

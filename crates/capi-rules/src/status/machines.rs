@@ -1,7 +1,7 @@
 //! Conditions of several Machines together: readiness, up-to-dateness, remediation, stale deletions.
 //! Owns the conditions that MachineSets, MachineDeployments, control planes and Clusters share; must
 //! not know which of them asks.
-//! Source: cluster-api `core/reconcilers/{machineset,machinedeployment,cluster}/*_status.go`, v1.14.0.
+//! Source: cluster-api `core/reconcilers/{machineset,machinedeployment,cluster}/*_status.go`, v1.14.2.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,7 +1,7 @@
 //! What owners record while they remediate: the note that a control plane leaves on itself and on a
 //! replacement, and the `OwnerRemediated` condition that a MachineSet writes. Must not delete anything.
 //! Source: KCP `remediation.go` (`RemediationData`); `machineset_controller.go`
-//! (`reconcileUnhealthyMachines`), v1.14.0.
+//! (`reconcileUnhealthyMachines`), v1.14.2.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;

@@ -1,6 +1,6 @@
 //! `status.versions`: counts Kubernetes versions and puts them in order as upstream does. Must not know
 //! which kind the counts are for.
-//! Source: cluster-api `internal/util/version/version.go`, v1.14.0.
+//! Source: cluster-api `internal/util/version/version.go`, v1.14.2.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;

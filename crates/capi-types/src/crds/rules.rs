@@ -1,6 +1,6 @@
 //! Rules in CEL that upstream's definitions carry, by the name of the field they stand at. Must not know kinds.
 //!
-//! Source: cluster-api v1.14.0, `x-kubernetes-validations` of the v1beta2 schemas.
+//! Source: cluster-api v1.14.2, `x-kubernetes-validations` of the v1beta2 schemas.
 
 use serde_json::{Map, Value, json};
 

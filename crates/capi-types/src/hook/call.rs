@@ -1,6 +1,6 @@
 //! How a controller asks the registered extensions about updates in place. Owns the interface and its errors; who is
 //! registered and how a call travels says `runtime_sdk`.
-//! Source: cluster-api `exp/runtime/client` (`GetAllExtensions`, `CallExtension`), v1.14.0.
+//! Source: cluster-api `exp/runtime/client` (`GetAllExtensions`, `CallExtension`), v1.14.2.
 
 use async_trait::async_trait;
 

@@ -2,7 +2,7 @@
 //! nobody here knows, and no field may be lost on the way.
 //!
 //! Answers are read as Go reads them: what is missing or null is empty, and unknown fields are ignored.
-//! Source: cluster-api `api/runtime/hooks/v1alpha1/{common_types,inplaceupdate_types}.go`, v1.14.0.
+//! Source: cluster-api `api/runtime/hooks/v1alpha1/{common_types,inplaceupdate_types}.go`, v1.14.2.
 
 use std::collections::BTreeMap;
 

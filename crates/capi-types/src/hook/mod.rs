@@ -1,7 +1,7 @@
 //! What Cluster API and its extensions say to each other: the catalogue of hooks, requests, answers and patches of those
 //! about updates in place, and how a controller asks ([`Extensions`]). Owns the JSON of
 //! `hooks.runtime.cluster.x-k8s.io/v1alpha1`; must not know HTTP, nor what a change means.
-//! Source: cluster-api `api/runtime/hooks/v1alpha1`, `api/runtime/catalog`, v1.14.0.
+//! Source: cluster-api `api/runtime/hooks/v1alpha1`, `api/runtime/catalog`, v1.14.2.
 
 mod call;
 mod discovery;

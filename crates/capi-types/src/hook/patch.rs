@@ -1,6 +1,6 @@
 //! Patches in answers: which, and what they make of an object. Owns their reading and application, with bounds on what a
 //! hostile one may cost; must not know what the change means.
-//! Source: cluster-api `internal/util/patch/patch.go` (`ApplyPatchToObject`), v1.14.0.
+//! Source: cluster-api `internal/util/patch/patch.go` (`ApplyPatchToObject`), v1.14.2.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -1,7 +1,7 @@
 //! Who owns which field of a stored object, as a writer by server-side apply reads it from `managedFields`: whether
 //! an apply is due, what has to be handed over before the first one, and how little of it a live copy must keep.
 //! Pure and without schemas; must not know a kind, nor why a field is wanted.
-//! Source: kubernetes structured-merge-diff v6 (field sets); cluster-api `internal/util/ssa`, v1.14.0 (cache of
+//! Source: kubernetes structured-merge-diff v6 (field sets); cluster-api `internal/util/ssa`, v1.14.2 (cache of
 //! applies, mitigation and migration of managed fields).
 
 mod due;

@@ -1,6 +1,6 @@
 //! A tree as a table of text: glyphs, column widths, wrapped messages, colour of the status. Must not
 //! know what the lines mean.
-//! Source: cluster-api `internal/util/tree/tree.go`, v1.14.0.
+//! Source: cluster-api `internal/util/tree/tree.go`, v1.14.2.
 
 use crate::output::colour::{BOLD, GREEN, GREY, RED, RESET, YELLOW};
 use capi_types::condition::Status;

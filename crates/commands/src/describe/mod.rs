@@ -2,7 +2,7 @@
 //! as JSON with verdict and cause. Owns what is read for it; must not know how lines are drawn.
 //!
 //! Objects are read with one list per kind, never one request per Machine. Source of the rules:
-//! cluster-api `cmd/clusterctl/client/tree`, `internal/util/tree`, v1.14.0. On purpose different:
+//! cluster-api `cmd/clusterctl/client/tree`, `internal/util/tree`, v1.14.2. On purpose different:
 //! deployments without Machines, stand-alone MachineSets and control plane Machines without their control
 //! plane are shown, MachinePools show their counters, and a note names what could not be read.
 

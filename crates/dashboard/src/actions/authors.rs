@@ -1,7 +1,7 @@
 //! Who asked last for the Machines that an object's spec describes, by the managed fields that the server keeps with it.
 //! Owns which fields count; must not know who shows it.
 //! Source of the fields that replace Machines: cluster-api `api/core/v1beta2` and
-//! `api/controlplane/kubeadm/v1beta2`, v1.14.0.
+//! `api/controlplane/kubeadm/v1beta2`, v1.14.2.
 
 use serde_json::Value;
 

@@ -1,5 +1,5 @@
 //! What an action does to an object: the exact change, a merge patch or a deletion, and one sentence about it. Pure.
-//! Source: cluster-api `cmd/clusterctl/client/alpha` (rollout restart / pause / resume), v1.14.0.
+//! Source: cluster-api `cmd/clusterctl/client/alpha` (rollout restart / pause / resume), v1.14.2.
 //! Intended difference: pausing a MachineSet, Machine or MachinePool sets the paused annotation;
 //! clusterctl has no such command.
 

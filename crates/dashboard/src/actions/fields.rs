@@ -1,6 +1,6 @@
 //! Where each served version of Cluster API's kinds keeps what actions change: one table, and how a value is put there and
 //! looked for afterwards. Must not know an action.
-//! Source: cluster-api `api/core/{v1beta1,v1beta2}` and `api/controlplane/kubeadm/{v1beta1,v1beta2}`, v1.14.0.
+//! Source: cluster-api `api/core/{v1beta1,v1beta2}` and `api/controlplane/kubeadm/{v1beta1,v1beta2}`, v1.14.2.
 
 use serde_json::{Value, json};
 

@@ -187,8 +187,8 @@ fn rollout_moment_in_the_past(action: &Action, related: &Related, now: Timestamp
 }
 
 /// Nothing wakes upstream's controllers at that moment. Source: Cluster API, no requeue for `spec.rollout.after` in
-/// `internal/controllers/machinedeployment/machinedeployment_controller.go` `Reconcile` and
-/// `controlplane/kubeadm/internal/controllers/controller.go` `Reconcile`; `main.go` `--sync-period`, 10 minutes, v1.14.2.
+/// `core/reconcilers/machinedeployment/machinedeployment_controller.go` `Reconcile` and
+/// `controlplane/kubeadm/reconcilers/kubeadmcontrolplane/kubeadmcontrolplane_controller.go` `Reconcile`; `main.go` `--sync-period`, 10 minutes, v1.14.2.
 fn rollout_by_others(action: &Action, now: Timestamp) -> Option<Finding> {
     let Action::RolloutAfter { at } = action else { return None };
     if *at <= now {

@@ -296,7 +296,7 @@ impl Index {
 
     /// Do checks look at the conditions of a Machine, and of its Node? Not before its cluster is up, but for the Machines
     /// that bring it up.
-    /// Source: Cluster API `internal/controllers/machinehealthcheck/machinehealthcheck_targets.go` `needsRemediation`, v1.14.0.
+    /// Source: Cluster API `core/reconcilers/machinehealthcheck/machinehealthcheck_targets.go` `needsRemediation`, v1.14.2.
     fn is_health_evaluated(&self, row: &Row) -> bool {
         let cluster = self.cluster_of(row).and_then(|id| self.row(id));
         let Some(facts) = cluster.and_then(|cluster| cluster.cluster_facts()) else { return true };

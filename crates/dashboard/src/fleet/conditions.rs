@@ -1,7 +1,7 @@
 //! Where an object has its conditions: the newer list where there is one, wherever the version keeps it, else what is left
 //! of the older one. Must not know what conditions say.
 //!
-//! Source: the conversions of the v1beta1 kinds, v1.14.0 (`status.v1beta2.conditions`; `status.deprecated.v1beta1` the
+//! Source: the conversions of the v1beta1 kinds, v1.14.2 (`status.v1beta2.conditions`; `status.deprecated.v1beta1` the
 //! other way); order of reading as for objects of other providers (`internal/contract`, `util/conditions` getters).
 
 use serde_json::Value;

@@ -77,7 +77,7 @@ impl Tag {
 }
 
 /// Of the condition `UpToDate`: the Machine has its new spec, and its host follows.
-/// Source: cluster-api `api/core/v1beta2/machine_types.go` (`MachineUpToDateUpdatingReason`), v1.14.0.
+/// Source: cluster-api `api/core/v1beta2/machine_types.go` (`MachineUpToDateUpdatingReason`), v1.14.2.
 const UPDATING: &str = "Updating";
 
 /// The cells of one item. Empty text and `None` mean: nothing to show.

@@ -1,6 +1,6 @@
 //! Objects that a condition's message names: the lists that Cluster API writes where it sums up the conditions of
 //! several objects (`* Machines a, b, c, ... (2 more): text`). Owns that format; must not know which objects exist.
-//! Source: cluster-api `util/conditions/merge_strategies.go`, v1.14.0; written here by `status::conditions::merge`.
+//! Source: cluster-api `util/conditions/merge_strategies.go`, v1.14.2; written here by `status::conditions::merge`.
 
 use capi_rules::status::conditions::wording::plural;
 

@@ -2,7 +2,7 @@
 //! Owns that order, the dry runs that complete the objects of a question, and the registrations of a server for those
 //! who only want to know. Must not decide what is asked about, nor what is done with the answer.
 //! Source: cluster-api `inplace_canupdatemachine.go` (`canExtensionsUpdateMachine`, `createRequest`),
-//! `machinedeployment_canupdatemachineset.go`, v1.14.0.
+//! `machinedeployment_canupdatemachineset.go`, v1.14.2.
 
 mod at_server;
 #[cfg(test)]

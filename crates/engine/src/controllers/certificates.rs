@@ -1,7 +1,7 @@
 //! The key pairs of a cluster: the four authorities that a kubeadm control plane is born with.
 //! Owns their generation and the shape of their secrets. Must not decide when they are needed;
 //! that is `plan::control_plane`.
-//! Source: cluster-api `util/secret/certificates.go`, v1.14.0.
+//! Source: cluster-api `util/secret/certificates.go`, v1.14.2.
 
 use std::collections::BTreeMap;
 

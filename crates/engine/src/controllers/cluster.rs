@@ -1,6 +1,6 @@
 //! The Cluster controller: asks how the connection to the workload cluster is, and reports milestones once they are
 //! stored. Must not decide anything itself.
-//! Source: cluster-api `core/reconcilers/cluster`, v1.14.0.
+//! Source: cluster-api `core/reconcilers/cluster`, v1.14.2.
 
 use std::sync::Arc;
 

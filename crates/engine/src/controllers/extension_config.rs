@@ -3,7 +3,7 @@
 //!
 //! It runs in every process that leads, under that process' primary lock, and no file of migration locks can name it: what
 //! it makes is the list of extensions that this process may call. Two of them write the same status, from the same answers.
-//! Source: cluster-api `core/reconcilers/extensionconfig`, v1.14.0.
+//! Source: cluster-api `core/reconcilers/extensionconfig`, v1.14.2.
 
 use std::sync::Arc;
 use std::time::Duration;

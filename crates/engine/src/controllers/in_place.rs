@@ -3,7 +3,7 @@
 //! what an answer amounts to `plan::in_place`. Must not decide who is asked about.
 //! Source: cluster-api `inplace_canupdatemachine.go` (`canExtensionsUpdateMachine`, `createRequest`),
 //! `machinedeployment_canupdatemachineset.go`, `machine_controller_inplace_update.go` (`callUpdateMachineHook`),
-//! `internal/util/cache`, v1.14.0.
+//! `internal/util/cache`, v1.14.2.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;

@@ -1,7 +1,7 @@
 //! The kubeconfig secret of a cluster: admin credentials signed by the cluster's authority. Owns
 //! its text, the client certificate in it and when that must be renewed. Must not decide whether a
 //! secret is needed; that is `plan::control_plane`.
-//! Source: cluster-api `util/kubeconfig/kubeconfig.go`, v1.14.0.
+//! Source: cluster-api `util/kubeconfig/kubeconfig.go`, v1.14.2.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! The MachineDeployment controller: reads the templates, and opens a run with what belongs to whom. Must not decide
 //! anything itself.
-//! Source: cluster-api `core/reconcilers/machinedeployment`, v1.14.0 (MD-1, MD-2, MD-12).
+//! Source: cluster-api `core/reconcilers/machinedeployment`, v1.14.2 (MD-1, MD-2, MD-12).
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
 //! The MachineHealthCheck controller: reads Nodes, and what remediates outside. Must not decide anything itself.
-//! Source: cluster-api `core/reconcilers/machinehealthcheck`, v1.14.0.
+//! Source: cluster-api `core/reconcilers/machinehealthcheck`, v1.14.2.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -199,7 +199,7 @@ impl MachineHealthChecks {
 }
 
 /// The check itself, what its Cluster's milestones are, its Machines, and their Nodes.
-/// Source: `machineToMachineHealthCheck`, `nodeToMachineHealthCheck`, `machineIsChangedPredicate`, v1.14.0.
+/// Source: `machineToMachineHealthCheck`, `nodeToMachineHealthCheck`, `machineIsChangedPredicate`, v1.14.2.
 fn triggers(context: &Context) -> Vec<Trigger> {
     let caches = &context.caches;
     let all = caches.machine_health_checks.clone();

@@ -1,6 +1,6 @@
 //! The MachinePool controller: asks for Nodes and for the machines that the infrastructure shows. Must not decide anything
 //! itself.
-//! Source: cluster-api `core/reconcilers/machinepool`, v1.14.0.
+//! Source: cluster-api `core/reconcilers/machinepool`, v1.14.2.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

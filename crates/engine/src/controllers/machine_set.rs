@@ -1,6 +1,6 @@
 //! The MachineSet controller: reads the templates and the control plane, opens a run with what belongs to whom, and
 //! draws names. Must not decide anything itself.
-//! Source: cluster-api `core/reconcilers/machineset`, v1.14.0 (MS-1, MS-9).
+//! Source: cluster-api `core/reconcilers/machineset`, v1.14.2 (MS-1, MS-9).
 
 use std::collections::HashMap;
 use std::sync::Arc;

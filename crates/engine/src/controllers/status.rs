@@ -1,6 +1,6 @@
 //! The deferred status write: only what this controller owns, rebased on what others wrote meanwhile.
 //! Owns the retry; must not know what a status means.
-//! Source: cluster-api `util/patch/patch.go`, v1.14.0.
+//! Source: cluster-api `util/patch/patch.go`, v1.14.2.
 
 use serde_json::{Value, json};
 

@@ -2,7 +2,7 @@
 //! templates of its Machines. Owns what wakes them, and performs what comes before their plans; must not know
 //! what is decided.
 //! Source: cluster-api `core/reconcilers/{machinedeployment,machineset}` (`SetupWithManager`, the
-//! opening of `Reconcile`), v1.14.0.
+//! opening of `Reconcile`), v1.14.2.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

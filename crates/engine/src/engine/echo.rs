@@ -1,5 +1,5 @@
 //! Read your own writes: after a run, its key is held until the caches have seen what it wrote.
-//! Owns the wait; must not know the kinds. Source: cluster-api `util/controller` consistency store, v1.14.0.
+//! Owns the wait; must not know the kinds. Source: cluster-api `util/controller` consistency store, v1.14.2.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! The work queue of one controller as plain data: which key may run when. Takes `now` as an
 //! argument; owns dedupe, delay, backoff, the minimum distance between runs, and the hold while a key
 //! runs. Must not know the runtime, nor what a key means.
-//! Source: controller-runtime's work queue and cluster-api `util/controller`, v1.14.0.
+//! Source: controller-runtime's work queue and cluster-api `util/controller`, v1.14.2.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

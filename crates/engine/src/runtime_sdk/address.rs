@@ -1,5 +1,5 @@
 //! From the client configuration of an ExtensionConfig to addresses of its hooks. Must not know how a call travels.
-//! Source: cluster-api `internal/runtime/client/client.go` (`urlForExtension`), v1.14.0.
+//! Source: cluster-api `internal/runtime/client/client.go` (`urlForExtension`), v1.14.2.
 
 use http::Uri;
 

@@ -1,5 +1,5 @@
 //! Which answers to discovery are acceptable, and the handlers that they amount to. Must not know how a call travels.
-//! Source: cluster-api `internal/runtime/client/client.go` (`Discover`, `defaultAndValidateDiscoveryResponse`), v1.14.0.
+//! Source: cluster-api `internal/runtime/client/client.go` (`Discover`, `defaultAndValidateDiscoveryResponse`), v1.14.2.
 
 use std::collections::BTreeSet;
 

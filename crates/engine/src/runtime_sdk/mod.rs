@@ -1,6 +1,6 @@
 //! The Runtime SDK: which extensions are registered, and calls of their hooks. Owns addresses, discovery, the registry,
 //! failure policies and the transport; must not know what a hook's answer means, nor who asks.
-//! Source: cluster-api `internal/runtime/{client,registry}`, v1.14.0.
+//! Source: cluster-api `internal/runtime/{client,registry}`, v1.14.2.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

@@ -1,5 +1,5 @@
 //! Which handlers are registered, and from when on that is known. Must not know how a handler is called.
-//! Source: cluster-api `internal/runtime/registry`, v1.14.0. Difference: upstream's manager ends when not all
+//! Source: cluster-api `internal/runtime/registry`, v1.14.2. Difference: upstream's manager ends when not all
 //! ExtensionConfigs can be discovered within 60 s of its start; here the registry stays unready until they are.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,6 +1,6 @@
 //! How a document travels to an extension and back: over HTTPS, with bounds. Owns connections and certificates; must not
 //! know what is in the document.
-//! Source: cluster-api `internal/runtime/client/client.go` (`httpCall`, `createHTTPClient`), v1.14.0. Difference: upstream
+//! Source: cluster-api `internal/runtime/client/client.go` (`httpCall`, `createHTTPClient`), v1.14.2. Difference: upstream
 //! bounds only answers that are errors.
 
 use std::collections::HashMap;

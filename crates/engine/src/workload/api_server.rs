@@ -1,6 +1,6 @@
 //! The certificate that one API server of a workload cluster serves. Owns which of the served ones is kubeadm's; must not know
 //! what its end is good for.
-//! Source: cluster-api `controlplane/kubeadm/pkg/workload_cluster.go` (`GetAPIServerCertificateExpiry`), v1.14.0.
+//! Source: cluster-api `controlplane/kubeadm/pkg/workload_cluster.go` (`GetAPIServerCertificateExpiry`), v1.14.2.
 
 use kube::Client;
 use tokio_rustls::rustls::pki_types::CertificateDer;

@@ -1,6 +1,6 @@
 //! The way to a static pod of a control plane Node: a port-forward through the workload cluster's API, as a stream. Owns
 //! the stream and its end; must not know what is sent over it.
-//! Source: cluster-api `controlplane/kubeadm/pkg/proxy/dial.go`, v1.14.0. Different: only WebSocket, no SPDY.
+//! Source: cluster-api `controlplane/kubeadm/pkg/proxy/dial.go`, v1.14.2. Different: only WebSocket, no SPDY.
 
 use std::fmt;
 use std::io;

@@ -263,7 +263,7 @@ fn of_write(error: WriteError) -> WorkloadError {
 
 /// 404: gone. 429: a disruption budget, with the causes it gives. 403 in a namespace that is being
 /// deleted: a sentence that is the same for all its pods. Every other answer: refused.
-/// Source: cluster-api `drain.go` (`EvictPods`), v1.14.0.
+/// Source: cluster-api `drain.go` (`EvictPods`), v1.14.2.
 fn of_eviction(error: kube::Error) -> Result<Eviction, WorkloadError> {
     const TERMINATING: &str = "Cannot evict pod from terminating namespace: unable to create eviction \
                                (kube-controller-manager should set deletionTimestamp)";

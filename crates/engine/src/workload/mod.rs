@@ -205,7 +205,7 @@ pub struct EtcdView {
 }
 
 /// How the connection to one workload cluster is.
-/// Source: cluster-api `controllers/clustercache`, v1.14.0.
+/// Source: cluster-api `controllers/clustercache`, v1.14.2.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Connection {
     pub last_probe: Option<Timestamp>,

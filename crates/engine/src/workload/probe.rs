@@ -1,6 +1,6 @@
 //! Keeps one connection to one workload cluster: connects, probes, drops, connects again. Owns the
 //! rhythm and the counters; must not know what is asked over it.
-//! Source: cluster-api `controllers/clustercache`, v1.14.0.
+//! Source: cluster-api `controllers/clustercache`, v1.14.2.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use capstan_base::time::Clock;
 
 const PROBE_INTERVAL: Duration = Duration::from_secs(10);
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
-/// For any other request. Source: cluster-api `controllers/clustercache`, v1.14.0.
+/// For any other request. Source: cluster-api `controllers/clustercache`, v1.14.2.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 const CONNECT_RETRY: Duration = Duration::from_secs(30);
 

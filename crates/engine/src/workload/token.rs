@@ -1,5 +1,5 @@
 //! Join tokens as the secrets that kubeadm and the token cleaner read. Must not decide when one is due.
-//! Source: cluster-api `bootstrap/kubeadm/reconcilers/kubeadmconfig/token.go`, v1.14.0; cluster-bootstrap API.
+//! Source: cluster-api `bootstrap/kubeadm/reconcilers/kubeadmconfig/token.go`, v1.14.2; cluster-bootstrap API.
 
 use std::collections::BTreeMap;
 

@@ -108,7 +108,7 @@ pub fn label_value(text: &str) -> Vec<String> {
 }
 
 /// A label value that stands for `name`: itself, or a hash when it is not spelled like one.
-/// Source: cluster-api `util/labels/format/helpers.go` (`MustFormatValue`), v1.14.0.
+/// Source: cluster-api `util/labels/format/helpers.go` (`MustFormatValue`), v1.14.2.
 pub fn to_label_value(name: &str) -> String {
     if label_value(name).is_empty() {
         return name.to_owned();

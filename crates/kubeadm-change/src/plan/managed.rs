@@ -1,7 +1,7 @@
 //! A cluster whose control plane is looked after by a KubeadmControlPlane: the same request as a patch of that object,
 //! with what its webhook and its rollouts allow. Owns the translation; must not know steps on nodes.
 //!
-//! Source: cluster-api `controlplane/kubeadm/webhooks/admission/kubeadmcontrolplane.go`, v1.14.0.
+//! Source: cluster-api `controlplane/kubeadm/webhooks/admission/kubeadmcontrolplane.go`, v1.14.2.
 
 use serde_json::{Map, Value, json};
 

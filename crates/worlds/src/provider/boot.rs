@@ -1,6 +1,6 @@
 //! How long the stages of a simulated machine take, and what they are called. Owns durations and their jitter; must not know
 //! what coming up means.
-//! Source: in-memory backend of DevMachine, v1.14.0. Difference: upstream draws the jitter again in
+//! Source: in-memory backend of DevMachine, v1.14.2. Difference: upstream draws the jitter again in
 //! every reconcile; here it is drawn once per machine and stage, so that a run can be repeated.
 
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! DevCluster: gives a simulated cluster its endpoint. Owns the object's fields; what runs behind the
 //! endpoint is the world's business.
-//! Source: `internal/controllers/backends/inmemory/devcluster_backend.go`, v1.14.0. Difference:
+//! Source: `internal/controllers/backends/inmemory/devcluster_backend.go`, v1.14.2. Difference:
 //! nothing listens on the port, unless an annotation asks for it.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,6 +1,6 @@
 //! Conditions of the simulated infrastructure's own objects: setting and summing up, as that provider
 //! does it. Shares no code with `status`, so that a mistake there cannot hide here.
-//! Source: `util/conditions`, v1.14.0, as far as two kinds with positive conditions need it.
+//! Source: `util/conditions`, v1.14.2, as far as two kinds with positive conditions need it.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 

@@ -1,5 +1,5 @@
 //! What a client sees of the etcd of a simulated cluster. Must not know what is healthy enough for what.
-//! Source: `test/infrastructure/inmemory/pkg/server/etcd`, v1.14.0. As there: a member is there while
+//! Source: `test/infrastructure/inmemory/pkg/server/etcd`, v1.14.2. As there: a member is there while
 //! its pod is and was not removed, the leader is the one that was made leader last, and there is no
 //! election: a leader that goes without `MoveLeader` leaves the cluster without one. Difference: terms
 //! are counted, not read from a clock of one second, so there are no ties.

@@ -1,6 +1,6 @@
 //! What `kubeadm init` and `join` leave behind in a simulated cluster: nodes, static pods, the
 //! configuration map, add-on images. Owns these objects' shapes; must not know when they appear.
-//! Source: in-memory backend of DevMachine, v1.14.0. Difference: static pods carry the mirror
+//! Source: in-memory backend of DevMachine, v1.14.2. Difference: static pods carry the mirror
 //! annotation, as real ones do.
 
 use std::collections::BTreeMap;

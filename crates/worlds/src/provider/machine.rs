@@ -1,6 +1,6 @@
 //! DevMachine: powers simulated machines on and off and reports how far they are. Owns the object's
 //! fields and the order of prerequisites; when something comes up is the world's business.
-//! Source: `internal/controllers/backends/inmemory/devmachine_backend.go`, v1.14.0.
+//! Source: `internal/controllers/backends/inmemory/devmachine_backend.go`, v1.14.2.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Simulated infrastructure: hosts, nodes, pods and etcd members of workload clusters.
 //! Reproduces what machines do; shares no rule with `plan` or `status`.
-//! Source: cluster-api `test/infrastructure/{docker,inmemory}`, in-memory backend, v1.14.0.
+//! Source: cluster-api `test/infrastructure/{docker,inmemory}`, in-memory backend, v1.14.2.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! DevMachinePool: keeps as many DevMachines as its MachinePool wants, of the version that it wants. Owns which of them come
 //! and go; must not know how one of them lives.
-//! Source: `internal/controllers/backends/docker/dockermachinepool_backend.go`, v1.14.0. Difference: upstream has pools of
+//! Source: `internal/controllers/backends/docker/dockermachinepool_backend.go`, v1.14.2. Difference: upstream has pools of
 //! containers only; here each machine is a DevMachine with the in-memory backend.
 
 use std::sync::Arc;

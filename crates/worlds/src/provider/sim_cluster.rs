@@ -27,12 +27,12 @@ use capstan_physics::etcd::Etcd;
 use k8s_machinery::merge;
 
 /// Between probes of a connected cluster, and between attempts to connect.
-/// Source: `controllers/clustercache`, v1.14.0.
+/// Source: `controllers/clustercache`, v1.14.2.
 const PROBE_INTERVAL: TimeDelta = TimeDelta::seconds(10);
 const CONNECT_INTERVAL: TimeDelta = TimeDelta::seconds(30);
 
 /// Of the certificate of an API server.
-/// Source: `util/certs/consts.go`, v1.14.0.
+/// Source: `util/certs/consts.go`, v1.14.2.
 const CERTIFICATE_LIFE: TimeDelta = TimeDelta::days(365);
 
 /// One workload cluster as it really is.

@@ -1,5 +1,5 @@
 //! `--actors planner`: the planners in turns, beside the rounds and ends that upstream's sequence tests have.
-//! Source: cluster-api `machinedeployment_rollout_rollingupdate_test.go`, v1.14.0.
+//! Source: cluster-api `machinedeployment_rollout_rollingupdate_test.go`, v1.14.2.
 
 use serde_json::json;
 

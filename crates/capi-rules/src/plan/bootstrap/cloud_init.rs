@@ -1,6 +1,6 @@
 //! Cloud-init user data: files, commands, users, disks. Owns the layout; must not know how kubeadm's
 //! documents came about.
-//! Source: cluster-api `bootstrap/kubeadm/cloudinit/*.go`, v1.14.0. The order of keys is upstream's; the
+//! Source: cluster-api `bootstrap/kubeadm/cloudinit/*.go`, v1.14.2. The order of keys is upstream's; the
 //! quoting is that of our YAML writer.
 
 use std::collections::BTreeMap;

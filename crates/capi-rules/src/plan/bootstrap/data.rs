@@ -1,6 +1,6 @@
 //! The text that a machine boots with and the secret that holds it.
 //! Source: `handleClusterNotInitialized`, `joinControlplane`, `joinWorker`, `storeBootstrapData`,
-//! `kubeadmconfig_controller.go`, v1.14.0.
+//! `kubeadmconfig_controller.go`, v1.14.2.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! How a joining machine finds and trusts the API server: by token and certificate hash, or by a
 //! kubeconfig in a file. Owns what is filled in; must not know how it is stored.
 //! Source: `reconcileDiscovery`, `reconcileDiscoveryFile`, `resolveDiscoveryKubeConfig`,
-//! `kubeadmconfig_controller.go`, v1.14.0.
+//! `kubeadmconfig_controller.go`, v1.14.2.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;

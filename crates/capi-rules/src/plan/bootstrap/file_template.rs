@@ -1,5 +1,5 @@
 //! Files with `contentFormat: Template`: Go templates over what is known of the cluster. Must not know a Machine.
-//! Source: cluster-api `bootstrap/kubeadm` (`files`, content format `Template`), v1.14.0.
+//! Source: cluster-api `bootstrap/kubeadm` (`files`, content format `Template`), v1.14.2.
 //!
 //! Intended difference: a template that calls templates (`template`, `block`) is refused, as a few lines of it can keep
 //! a processor busy for ever.

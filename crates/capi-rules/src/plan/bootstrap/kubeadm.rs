@@ -1,6 +1,6 @@
 //! The kubeadm documents that a machine boots with, in the form its own version of kubeadm reads.
 //! Owns the conversion from the embedded types; must not know where the text ends up.
-//! Source: cluster-api `bootstrap/kubeadm/types/{utils.go,upstreamv1beta3,upstreamv1beta4}`, v1.14.0.
+//! Source: cluster-api `bootstrap/kubeadm/types/{utils.go,upstreamv1beta3,upstreamv1beta4}`, v1.14.2.
 
 use serde_json::{Map, Value, json};
 

@@ -1,6 +1,6 @@
 //! What happens to a KubeadmConfig next: wait, lock, render, store; keep the join token fresh until the
 //! machine has joined. Owns the order of rules; must not know how steps are performed.
-//! Source: cluster-api `bootstrap/kubeadm/reconcilers/kubeadmconfig/kubeadmconfig_controller.go`, v1.14.0.
+//! Source: cluster-api `bootstrap/kubeadm/reconcilers/kubeadmconfig/kubeadmconfig_controller.go`, v1.14.2.
 
 pub mod cloud_init;
 pub mod data;

@@ -1,5 +1,5 @@
 //! CoreDNS follows `clusterConfiguration.dns` once no Machine is outdated or missing. Must not know Machines.
-//! Source: KCP-18; `controlplane/kubeadm/pkg/workload_cluster_coredns.go`, v1.14.0.
+//! Source: KCP-18; `controlplane/kubeadm/pkg/workload_cluster_coredns.go`, v1.14.2.
 //!
 //! Intended difference: the Corefile stays as it is. Since CoreDNS 1.8 no migration changes what kubeadm wrote; an
 //! update from an older one is refused.

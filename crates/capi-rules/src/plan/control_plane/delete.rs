@@ -1,6 +1,6 @@
 //! The control plane itself is being deleted: workers first, then all Machines at once. Must not wait
 //! for etcd; there is no quorum to keep any more.
-//! Source: KCP-16; `kubeadmcontrolplane_controller.go` (`reconcileDelete`), v1.14.0.
+//! Source: KCP-16; `kubeadmcontrolplane_controller.go` (`reconcileDelete`), v1.14.2.
 
 use super::{Act, Blocked, Flow, Pending, SLOW_RETRY, Why};
 use crate::status::control_plane::inspect;

@@ -1,6 +1,6 @@
 //! What a control plane's Machines, and the objects behind them, look like. Must not know whether any
 //! of them exists.
-//! Source: KCP-D1; `controlplane/kubeadm/pkg/desiredstate/desired_state.go`, v1.14.0.
+//! Source: KCP-D1; `controlplane/kubeadm/pkg/desiredstate/desired_state.go`, v1.14.2.
 
 use std::collections::BTreeMap;
 

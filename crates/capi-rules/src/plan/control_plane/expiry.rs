@@ -1,7 +1,7 @@
 //! The ends of the certificates of API servers: those that are not noted yet are asked for once, when nothing else is to
 //! be done. `rollout.before.certificatesExpiryDays` counts by them.
 //! Source: `kubeadmcontrolplane_controller.go` (`reconcileCertificateExpiries`), `workload_cluster.go`
-//! (`calculateAPIServerPort`), v1.14.0. Different: an API server whose pod is not healthy is not asked, where upstream's pass
+//! (`calculateAPIServerPort`), v1.14.2. Different: an API server whose pod is not healthy is not asked, where upstream's pass
 //! ends with an error.
 
 use super::{Observed, Why};

@@ -2,7 +2,7 @@
 //! about it, and the writes that begin it. One at a time, for an outdated Machine would otherwise be deleted now: the
 //! control plane could do without it should the update fail. Must not know how extensions are reached.
 //! Source: KCP-IP, KCP-CAN, KCP-14; `update.go` (`rollingUpdate`), `inplace.go`, `inplace_canupdatemachine.go`,
-//! `inplace_trigger.go`, v1.14.0.
+//! `inplace_trigger.go`, v1.14.2.
 //! Intended difference: labels and annotations of the infrastructure template's own metadata are applied together with
 //! its spec, for their owner here is the manager of the spec.
 

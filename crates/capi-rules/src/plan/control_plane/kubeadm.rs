@@ -1,6 +1,6 @@
 //! What kubeadm keeps inside the cluster and the control plane keeps in step: the cluster
 //! configuration that joining Machines read, and kube-proxy. Must not know Machines.
-//! Source: KCP-12 steps 1 and 2, KCP-18; `controlplane/kubeadm/pkg/workload_cluster.go`, v1.14.0.
+//! Source: KCP-12 steps 1 and 2, KCP-18; `controlplane/kubeadm/pkg/workload_cluster.go`, v1.14.2.
 //!
 //! Not here: CoreDNS, and reading certificate expiry.
 
@@ -45,7 +45,7 @@ pub fn cluster_configuration(p: &mut Pending) -> Flow {
     Flow::Continue(())
 }
 
-/// Source: KCP-12 step 1; `workload_cluster_rbac.go`, v1.14.0.
+/// Source: KCP-12 step 1; `workload_cluster_rbac.go`, v1.14.2.
 fn binding(name: &str) -> ClusterRoleBinding {
     let (kind, subject, role) = match name {
         "kubeadm:cluster-admins" => ("Group", name, "cluster-admin"),

@@ -1,6 +1,6 @@
 //! Etcd leadership moves before its member goes: an election costs seconds of write outage, a
 //! transfer none. Must not remove anything.
-//! Source: KCP-L; `kubeadmcontrolplane_controller.go` (`forwardEtcdLeadership`), v1.14.0.
+//! Source: KCP-L; `kubeadmcontrolplane_controller.go` (`forwardEtcdLeadership`), v1.14.2.
 
 use std::cmp::Reverse;
 

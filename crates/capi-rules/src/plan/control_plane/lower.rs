@@ -1,6 +1,6 @@
 //! The writes behind each act of a control plane, and what their failure means. Pure; must not decide what is
 //! done.
-//! Source: `kubeadmcontrolplane_controller.go`, `scale.go`, `helpers.go`, v1.14.0.
+//! Source: `kubeadmcontrolplane_controller.go`, `scale.go`, `helpers.go`, v1.14.2.
 
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;

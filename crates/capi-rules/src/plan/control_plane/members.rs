@@ -1,7 +1,7 @@
 //! Etcd members that must go: those without a Machine, and those of Machines on their way out, which
 //! the control plane's own pre-terminate hook holds until the member is gone. Must not delete Machines.
 //! Source: KCP-7, KCP-8; `kubeadmcontrolplane_controller.go` (`reconcileEtcdMembers` v1.14.2,
-//! `reconcilePreTerminateHook` v1.14.0).
+//! `reconcilePreTerminateHook` v1.14.2).
 
 use std::time::Duration;
 

@@ -2,7 +2,7 @@
 //! with a file of its own; the first that wants to wait ends the pass, as upstream's reconcile does.
 //! Must not read, write, or know a clock.
 //! Source: cluster-api `controlplane/kubeadm/reconcilers/kubeadmcontrolplane/kubeadmcontrolplane_controller.go`
-//! (`reconcile`), v1.14.0.
+//! (`reconcile`), v1.14.2.
 
 pub mod blocked;
 mod core_dns;

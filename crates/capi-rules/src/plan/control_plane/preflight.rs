@@ -1,5 +1,5 @@
 //! What must hold before a Machine is added or removed. Must not add or remove any.
-//! Source: KCP-PF; `preflight.go` (`preflightChecks`), v1.14.0.
+//! Source: KCP-PF; `preflight.go` (`preflightChecks`), v1.14.2.
 
 use super::{Blocked, Flow, Observed, Pending, Why, setup};
 use crate::etcd::{Change, Projection};

@@ -1,6 +1,6 @@
 //! An unhealthy Machine is deleted so that scaling replaces it, if the rest can bear it. Must not
 //! judge health; a MachineHealthCheck does.
-//! Source: KCP-15; `remediation.go` (`reconcileUnhealthyMachines`), v1.14.0.
+//! Source: KCP-15; `remediation.go` (`reconcileUnhealthyMachines`), v1.14.2.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Outdated Machines are replaced one by one: surge first (maxSurge 1) or remove first (maxSurge 0); where updates in
 //! place are on, one that would be removed is updated instead, if extensions can.
 //! Must not judge what is outdated; that is `status::control_plane::up_to_date`.
-//! Source: KCP-12; `update.go` (`updateControlPlane`), v1.14.0.
+//! Source: KCP-12; `update.go` (`updateControlPlane`), v1.14.2.
 
 use std::ops::ControlFlow;
 

@@ -1,5 +1,5 @@
 //! One Machine more or one less. Must not know why it is wanted, only that it is safe.
-//! Source: KCP-9a, KCP-9b, KCP-10; `scale.go`, v1.14.0.
+//! Source: KCP-9a, KCP-9b, KCP-10; `scale.go`, v1.14.2.
 
 use super::preflight::{self, Intent};
 use super::{Act, Blocked, Flow, Pending, Why, desired, leader, select};

@@ -1,6 +1,6 @@
 //! Which Machine goes, and where a new one is put. Must not decide whether any does.
 //! Source: KCP-11 and KCP-FD1; `scale.go` (`selectMachineForInPlaceUpdateOrScaleDown`),
-//! `controlplane/kubeadm/pkg/control_plane.go`, `util/failuredomains`, v1.14.0.
+//! `controlplane/kubeadm/pkg/control_plane.go`, `util/failuredomains`, v1.14.2.
 //!
 //! Where upstream leaves a tie between failure domains to the order of a map, the random part of the next
 //! Machine's name decides: chance that came with the facts, so that a plan is the same until it is carried out.

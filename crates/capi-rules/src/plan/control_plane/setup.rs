@@ -1,6 +1,6 @@
 //! What comes before Machines: pause, ownership, template, certificates, endpoint,
 //! kubeconfig. Must not know how any of it is stored.
-//! Source: KCP-1 to KCP-4; `kubeadmcontrolplane_controller.go`, `helpers.go`, v1.14.0.
+//! Source: KCP-1 to KCP-4; `kubeadmcontrolplane_controller.go`, `helpers.go`, v1.14.2.
 
 use chrono::TimeDelta;
 

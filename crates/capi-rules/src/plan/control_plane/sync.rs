@@ -1,6 +1,6 @@
 //! Changes that existing Machines take without being replaced: labels, annotations, readiness gates,
 //! deletion timeouts, taints. Must not touch version or references.
-//! Source: KCP-5; `kubeadmcontrolplane_controller.go` (`syncMachines`), v1.14.0.
+//! Source: KCP-5; `kubeadmcontrolplane_controller.go` (`syncMachines`), v1.14.2.
 
 use serde_json::Value;
 

@@ -1,6 +1,6 @@
-//! How many extensions may answer one hook. Upstream v1.14.0 takes one and stops with an error when there are more;
+//! How many extensions may answer one hook. Upstream v1.14.2 takes one and stops with an error when there are more;
 //! the proposal lets several cover a change together, which is here behind a flag.
-//! Source: `canUpdateMachine`, `canUpdateMachineSetInPlace`, `callUpdateMachineHook`, v1.14.0.
+//! Source: `canUpdateMachine`, `canUpdateMachineSetInPlace`, `callUpdateMachineHook`, v1.14.2.
 
 use std::fmt;
 

@@ -1,6 +1,6 @@
 //! The hooks that an object waits for, as the annotation `runtime.cluster.x-k8s.io/pending-hooks` keeps them: a sorted
 //! list with commas. Must not know which hooks there are.
-//! Source: `internal/hooks/tracking.go`, v1.14.0.
+//! Source: `internal/hooks/tracking.go`, v1.14.2.
 
 use std::collections::BTreeSet;
 

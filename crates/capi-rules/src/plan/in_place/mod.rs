@@ -3,7 +3,7 @@
 //! extensions are reached, which Machine is asked about, or what is done with the verdict.
 //! Source: cluster-api `controlplane/kubeadm/reconcilers/kubeadmcontrolplane/inplace_canupdatemachine.go`,
 //! `core/reconcilers/machinedeployment/machinedeployment_canupdatemachineset.go`, `internal/util/{patch,inplace}`,
-//! v1.14.0 (KCP-CAN, MD-CAN, §8.6 of the notes).
+//! v1.14.2 (KCP-CAN, MD-CAN, §8.6 of the notes).
 
 pub mod handlers;
 mod hooks;

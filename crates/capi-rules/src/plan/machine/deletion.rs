@@ -1,6 +1,6 @@
 //! The way out of a Machine, one stage at a time. Which stage it is at is `status::machine::deletion`'s
 //! judgement.
-//! Source: `reconcileDelete`, `machine_controller.go`, v1.14.0.
+//! Source: `reconcileDelete`, `machine_controller.go`, v1.14.2.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! What happens to a Machine next: bootstrap, infrastructure, Node, an update in place, and the long way out. Owns the
 //! order of rules; must not know how steps are performed.
-//! Source: cluster-api `core/reconcilers/machine/machine_controller*.go`, v1.14.0.
+//! Source: cluster-api `core/reconcilers/machine/machine_controller*.go`, v1.14.2.
 
 mod deletion;
 mod node;

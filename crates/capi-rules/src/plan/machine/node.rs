@@ -1,6 +1,6 @@
 //! The Machine and its Node: the first meeting, and the labels, annotations and taints that the Node
 //! gets from the Machine.
-//! Source: `machine_controller_noderef.go` (`reconcileNode`, `patchNode`, `propagateMachineTaintsToNode`), v1.14.0.
+//! Source: `machine_controller_noderef.go` (`reconcileNode`, `patchNode`, `propagateMachineTaintsToNode`), v1.14.2.
 //!
 //! Upstream propagates taints behind the gate `MachineTaintPropagation`, without which its webhooks refuse them: a
 //! Machine that has some may have them.

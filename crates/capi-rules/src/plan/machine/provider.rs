@@ -1,5 +1,5 @@
 //! The Machine and its two provider objects: adoption, and what is copied from them to the spec.
-//! Source: `machine_controller_phases.go` (`reconcileBootstrap`, `reconcileInfrastructure`), v1.14.0.
+//! Source: `machine_controller_phases.go` (`reconcileBootstrap`, `reconcileInfrastructure`), v1.14.2.
 
 use std::time::Duration;
 

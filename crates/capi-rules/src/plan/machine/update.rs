@@ -1,6 +1,6 @@
 //! A Machine that is updated where it stands: when an extension is asked to go on, with what, and what ends it. Must not
 //! know how extensions are reached; the answer stands in `Observed`.
-//! Source: cluster-api `core/reconcilers/machine/machine_controller_inplace_update.go`, v1.14.0 (M-6).
+//! Source: cluster-api `core/reconcilers/machine/machine_controller_inplace_update.go`, v1.14.2 (M-6).
 //! Intended difference: an event says why an update failed; upstream leaves that to the log of its manager.
 
 use serde_json::{Value, json};

@@ -1,6 +1,6 @@
 //! MachineSets as the deployment wants them stored, replicas aside. Pure.
 //! Source: cluster-api `core/reconcilers/machinedeployment/machinedeployment_sync.go`
-//! (`computeDesiredMachineSet`), v1.14.0 (MD-D1).
+//! (`computeDesiredMachineSet`), v1.14.2 (MD-D1).
 //! Intended differences: of the finalizers only the own one is applied (upstream repeats those that it read); the
 //! selector and the template get the label of the Cluster, as a MachineSet gives itself: both would write it in turn
 //! on a server without upstream's defaulting.

@@ -1,5 +1,5 @@
 //! Which MachineSet carries the deployment's template, and which are old. Pure.
-//! Source: cluster-api `mdutil.FindNewAndOldMachineSets`, v1.14.0 (MD-3).
+//! Source: cluster-api `mdutil.FindNewAndOldMachineSets`, v1.14.2 (MD-3).
 
 use std::cmp::Reverse;
 use std::sync::Arc;

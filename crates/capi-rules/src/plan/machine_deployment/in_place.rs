@@ -4,7 +4,7 @@
 //! extensions are reached.
 //! Source: cluster-api `core/reconcilers/machinedeployment/machinedeployment_rollout_rollingupdate.go`
 //! (`reconcileReplicasPendingAcknowledgeMove`, `reconcileInPlaceUpdateIntent`),
-//! `machinedeployment_canupdatemachineset.go`, v1.14.0 (MD-5, MD-8, MD-CAN).
+//! `machinedeployment_canupdatemachineset.go`, v1.14.2 (MD-5, MD-8, MD-CAN).
 
 use std::collections::BTreeSet;
 

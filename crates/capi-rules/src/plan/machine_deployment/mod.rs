@@ -1,6 +1,6 @@
 //! What a MachineDeployment does next: which MachineSet is current, how many replicas each gets, which
 //! ones go. Must not know a client, nor how MachineSets make Machines.
-//! Source: cluster-api `core/reconcilers/machinedeployment`, v1.14.0; algorithms MD-3 to MD-14.
+//! Source: cluster-api `core/reconcilers/machinedeployment`, v1.14.2; algorithms MD-3 to MD-14.
 
 mod desired;
 mod identify;

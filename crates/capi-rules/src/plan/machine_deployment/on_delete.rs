@@ -1,6 +1,6 @@
 //! The OnDelete rules: old Machines are replaced only after they were deleted by hand. Pure numbers.
 //! Source: cluster-api `core/reconcilers/machinedeployment/machinedeployment_rollout_ondelete.go`,
-//! v1.14.0 (MD-10, quirk of the second loop included).
+//! v1.14.2 (MD-10, quirk of the second loop included).
 
 use super::Rollout;
 

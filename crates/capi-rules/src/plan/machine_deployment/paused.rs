@@ -1,6 +1,6 @@
 //! Scaling while `spec.paused` is set: no new MachineSet, no rollout, but the replicas are kept. Pure
 //! numbers.
-//! Source: cluster-api `core/reconcilers/machinedeployment/machinedeployment_sync.go` (`scale`), v1.14.0
+//! Source: cluster-api `core/reconcilers/machinedeployment/machinedeployment_sync.go` (`scale`), v1.14.2
 //! (MD-11; proportions come out as 0 there, so the largest MachineSet takes the whole difference).
 
 use super::desired::created;

@@ -1,7 +1,7 @@
 //! The RollingUpdate rules: the new MachineSet grows within the surge, old ones shrink within the
 //! unavailability allowed, and a stuck pair of them is unstuck. Pure numbers.
 //! Source: cluster-api `core/reconcilers/machinedeployment/machinedeployment_rollout_rollingupdate.go`,
-//! v1.14.0 (MD-6, MD-7, MD-9).
+//! v1.14.2 (MD-6, MD-7, MD-9).
 
 use super::{Observed, Rollout, Share, Why, in_place};
 

@@ -2,7 +2,7 @@
 //! remediator to replace the unhealthy ones, and takes requests back. Must not judge health (`status` does) nor replace
 //! a Machine.
 //! Source: cluster-api `core/reconcilers/machinehealthcheck/machinehealthcheck_controller.go` (`reconcile`,
-//! `patchHealthyTargets`, `patchUnhealthyTargets`), v1.14.0 (MHC-1, MHC-3, MHC-4).
+//! `patchHealthyTargets`, `patchUnhealthyTargets`), v1.14.2 (MHC-1, MHC-3, MHC-4).
 
 #[cfg(test)]
 mod tests;

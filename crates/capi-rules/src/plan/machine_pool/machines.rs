@@ -1,6 +1,6 @@
 //! Machines of a pool: one for each machine that its infrastructure shows. Pure; must not know what the machine is.
 //! Source: `machinepool_controller_phases.go` (`createOrUpdateMachines`, `computeDesiredMachine`),
-//! `machinepool_controller.go` (`setMachinesUptoDate`), v1.14.0.
+//! `machinepool_controller.go` (`setMachinesUptoDate`), v1.14.2.
 
 use k8s_openapi::api::core::v1::Node;
 

@@ -1,6 +1,6 @@
 //! What happens to a MachinePool next: its two provider objects, a Machine for each machine that the infrastructure shows,
 //! its Nodes, and the way out. Owns the order of rules; must not know how the infrastructure counts.
-//! Source: cluster-api `core/reconcilers/machinepool/machinepool_controller{,_phases,_noderef}.go`, v1.14.0.
+//! Source: cluster-api `core/reconcilers/machinepool/machinepool_controller{,_phases,_noderef}.go`, v1.14.2.
 
 mod machines;
 #[cfg(test)]

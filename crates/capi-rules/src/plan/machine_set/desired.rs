@@ -1,6 +1,6 @@
 //! Machines as their MachineSet wants them, and the objects made with them. Pure.
 //! Source: cluster-api `core/reconcilers/machineset/machineset_controller.go` (`computeDesiredMachine`),
-//! v1.14.0 (MS-D1, MS-3).
+//! v1.14.2 (MS-D1, MS-3).
 //! Intended difference: of the finalizers only the own one is applied (upstream repeats those that it read, and so
 //! can put back one that was just taken away).
 

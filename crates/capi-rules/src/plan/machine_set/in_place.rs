@@ -2,7 +2,7 @@
 //! them what its template says and hands them to their controller. Must not decide which MachineSet gives and which
 //! takes; that is `machine_deployment::in_place`.
 //! Source: cluster-api `core/reconcilers/machineset/machineset_controller.go` (`startMoveMachines`,
-//! `triggerInPlaceUpdate`, `completeMoveMachine`, `syncReplicas`), v1.14.0 (MS-5, MS-7, §2.10 of the notes).
+//! `triggerInPlaceUpdate`, `completeMoveMachine`, `syncReplicas`), v1.14.2 (MS-5, MS-7, §2.10 of the notes).
 //! Intended difference: a Machine that is being deleted is not handed to its controller, which would not update it.
 
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! What a MachineSet does next: make Machines, delete Machines, keep them in step with its template.
 //! Must not know a client, nor how a Machine comes up.
-//! Source: cluster-api `core/reconcilers/machineset`, v1.14.0 (MS-1 to MS-9).
+//! Source: cluster-api `core/reconcilers/machineset`, v1.14.2 (MS-1 to MS-9).
 
 mod desired;
 mod in_place;

@@ -1,5 +1,5 @@
 //! Which Machine of a MachineSet goes first. Pure.
-//! Source: cluster-api `core/reconcilers/machineset/machineset_delete_policy.go`, v1.14.0 (MS-8).
+//! Source: cluster-api `core/reconcilers/machineset/machineset_delete_policy.go`, v1.14.2 (MS-8).
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! What must hold before a MachineSet makes a Machine: the control plane is there, stable, and not
 //! behind. Pure; each failed check has its sentence.
-//! Source: cluster-api `core/reconcilers/machineset/machineset_preflight.go`, v1.14.0 (MS-4).
+//! Source: cluster-api `core/reconcilers/machineset/machineset_preflight.go`, v1.14.2 (MS-4).
 
 use std::collections::BTreeSet;
 

@@ -1,6 +1,6 @@
 //! Machines that a health check found unhealthy: marked, and deleted so that scaling replaces them. Must not judge
 //! health; a MachineHealthCheck does.
-//! Source: cluster-api `core/reconcilers/machineset` (`reconcileUnhealthyMachines`), v1.14.0 (MS-6).
+//! Source: cluster-api `core/reconcilers/machineset` (`reconcileUnhealthyMachines`), v1.14.2 (MS-6).
 
 use std::sync::Arc;
 

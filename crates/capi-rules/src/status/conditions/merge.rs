@@ -1,6 +1,6 @@
 //! Many conditions into one: the summary of one object's conditions, and the aggregate of one
 //! condition over many objects. Owns priorities and message layout; must not know any kind.
-//! Source: cluster-api `util/conditions/{merge_strategies,summary,aggregate}.go`, v1.14.0.
+//! Source: cluster-api `util/conditions/{merge_strategies,summary,aggregate}.go`, v1.14.2.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

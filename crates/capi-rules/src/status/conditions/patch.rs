@@ -1,6 +1,6 @@
 //! Conditions of one object that several writers share: what one run changed, laid over what the object
 //! says by now. Owns who may win; must not know how objects are read or written.
-//! Source: cluster-api `util/conditions/patch.go`, v1.14.0.
+//! Source: cluster-api `util/conditions/patch.go`, v1.14.2.
 //!
 //! Intended difference: a conflict shows the two versions in one line each, not a Go diff.
 

@@ -1,6 +1,6 @@
 //! Setting and ordering conditions. Owns the rules every kind shares; must not know any kind, nor where
 //! the time comes from. Merging many into one is `merge`.
-//! Source: cluster-api `util/conditions/{setter,sort}.go`, v1.14.0.
+//! Source: cluster-api `util/conditions/{setter,sort}.go`, v1.14.2.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 

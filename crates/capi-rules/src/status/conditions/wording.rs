@@ -1,6 +1,6 @@
 //! How lists and plurals are written in messages, and the fragments of messages that other code
 //! looks for. Owns spelling; must not know conditions.
-//! Source: cluster-api `util/log/log.go`, v1.14.0.
+//! Source: cluster-api `util/log/log.go`, v1.14.2.
 
 /// Between a move and the list of what it waits for.
 pub const BLOCKED_BECAUSE: &str = "is blocked because";
@@ -24,7 +24,7 @@ pub const LEARNER: &str = "Waiting for learner etcd member";
 /// In the message of `TopologyReconciled` while runtime hooks hold it.
 pub const HOOKS_BLOCK: &str = "Following hooks are blocking";
 /// How the message of `Updating` begins while an extension updates a Machine, before the extension's words.
-/// Source: `reconcileInPlaceUpdate`, v1.14.0.
+/// Source: `reconcileInPlaceUpdate`, v1.14.2.
 pub const IN_PLACE: &str = "In-place update in progress";
 /// At its end where there is nothing to update.
 pub const NO_INFRASTRUCTURE: &str = "InfraMachine not found";

@@ -1,6 +1,6 @@
 //! Which contract a kind follows, and in which version its objects are read, by the labels of its
 //! CustomResourceDefinition; how that definition is called. Must not know how definitions are read.
-//! Source: cluster-api `internal/contract/{version,metadata}.go`, apimachinery `version/helpers.go`, v1.14.0.
+//! Source: cluster-api `internal/contract/{version,metadata}.go`, apimachinery `version/helpers.go`, v1.14.2.
 
 use std::cmp::Ordering;
 

@@ -1,6 +1,6 @@
 //! How a provider's object is mirrored into a condition of its owner. Owns what an absent, unreadable or
 //! malformed one means; must not know any kind. What such an object promises is `contract`.
-//! Source: cluster-api `util/conditions/mirror.go`, `setBootstrapReadyCondition` and its neighbours, v1.14.0.
+//! Source: cluster-api `util/conditions/mirror.go`, `setBootstrapReadyCondition` and its neighbours, v1.14.2.
 
 use crate::status::conditions::new_condition::NewCondition;
 use crate::status::conditions::setter::internal_error;

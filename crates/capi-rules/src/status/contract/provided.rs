@@ -1,7 +1,7 @@
 //! What a provider's object promises: the fields and conditions Cluster API reads from infrastructure,
 //! bootstrap and control plane objects of kinds it does not know. Owns the paths; must not know any
 //! provider. `definition` finds which contract an object follows.
-//! Source: cluster-api `internal/contract/*.go`, `util/conditions/getter.go`, v1.14.0.
+//! Source: cluster-api `internal/contract/*.go`, `util/conditions/getter.go`, v1.14.2.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
 //! The message of the `Deleting` condition during a drain. Owns its wording.
-//! Source: `drain.go` (`ConditionMessage`), v1.14.0.
+//! Source: `drain.go` (`ConditionMessage`), v1.14.2.
 
 use super::{Drain, Evicted, Evictions};
 use crate::status::conditions::wording::join_limited;

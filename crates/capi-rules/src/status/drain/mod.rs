@@ -1,6 +1,6 @@
 //! Where the drain of a Node stands: which pods go now, which are going, which come later. Owns the
 //! classification; must not know how pods are read or evicted.
-//! Source: cluster-api `core/reconcilers/machine/drain/*.go`, v1.14.0.
+//! Source: cluster-api `core/reconcilers/machine/drain/*.go`, v1.14.2.
 
 mod message;
 mod rules;

@@ -1,6 +1,6 @@
 //! Which MachineDrainRules match a Machine, and the behaviour of the first that matches a pod.
 //! Source: `drain.go` (`getMatchingMachineDrainRules`), `filters.go` (`machineDrainRulesFilter`),
-//! `core/webhooks/admission/machinedrainrules.go`, v1.14.0.
+//! `core/webhooks/admission/machinedrainrules.go`, v1.14.2.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

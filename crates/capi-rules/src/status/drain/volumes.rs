@@ -1,6 +1,6 @@
 //! Which volumes a drained Node still holds. Owns the matching of attached volumes with claims, and the
 //! wording; must not know how storage is read.
-//! Source: `machine_controller.go` (`shouldWaitForNodeVolumes` and below), v1.14.0.
+//! Source: `machine_controller.go` (`shouldWaitForNodeVolumes` and below), v1.14.2.
 
 use std::collections::BTreeSet;
 

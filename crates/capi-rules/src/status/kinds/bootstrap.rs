@@ -1,6 +1,6 @@
 //! What is true of a KubeadmConfig, and how far its bootstrap data is. Owns judgement; must not know
 //! how facts were read or what is rendered.
-//! Source: cluster-api `bootstrap/kubeadm/reconcilers/kubeadmconfig`, v1.14.0.
+//! Source: cluster-api `bootstrap/kubeadm/reconcilers/kubeadmconfig`, v1.14.2.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! What is true of a ClusterClass: its variables are known, and its templates are named in the newest
 //! version. Must not know how either is found out.
-//! Source: cluster-api `core/reconcilers/clusterclass/clusterclass_controller_status.go`, v1.14.0.
+//! Source: cluster-api `core/reconcilers/clusterclass/clusterclass_controller_status.go`, v1.14.2.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 

@@ -1,7 +1,7 @@
 //! What is true of a DevCluster and a DevMachine with the in-memory backend: which parts of a machine are
 //! up, and what the next one waits for. Owns conditions and their order; must not know when a part comes up, nor the simulator
 //! that brings it up.
-//! Source: cluster-api `test/infrastructure/docker/internal/controllers/backends/inmemory`, v1.14.0.
+//! Source: cluster-api `test/infrastructure/docker/internal/controllers/backends/inmemory`, v1.14.2.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 

@@ -1,5 +1,5 @@
 //! What is true of an ExtensionConfig: what its server offers, or why that is not known. Must not know how it was asked.
-//! Source: cluster-api `core/reconcilers/extensionconfig`, v1.14.0.
+//! Source: cluster-api `core/reconcilers/extensionconfig`, v1.14.2.
 
 use crate::status::conditions::setter::{Draft, condition, not_paused, paused};
 use capi_types::condition::Status;

@@ -1,6 +1,6 @@
 //! What is true of a MachineDeployment: counters, phase, conditions, and how far a rollout may go.
 //! Must not know which MachineSet is made or removed.
-//! Source: cluster-api `core/reconcilers/machinedeployment/machinedeployment_status.go`, `mdutil/util.go`, v1.14.0.
+//! Source: cluster-api `core/reconcilers/machinedeployment/machinedeployment_status.go`, `mdutil/util.go`, v1.14.2.
 
 use std::sync::Arc;
 

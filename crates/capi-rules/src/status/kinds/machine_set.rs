@@ -1,5 +1,5 @@
 //! What is true of a MachineSet: counters, versions, conditions. Must not know how Machines are made.
-//! Source: cluster-api `core/reconcilers/machineset/machineset_controller_status.go`, v1.14.0.
+//! Source: cluster-api `core/reconcilers/machineset/machineset_controller_status.go`, v1.14.2.
 
 use std::sync::Arc;
 

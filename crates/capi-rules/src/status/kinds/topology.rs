@@ -1,6 +1,6 @@
 //! `TopologyReconciled` of a Cluster that is made from a class: what holds the generated objects back.
 //! Must not know how they are generated; the plan of an upgrade is an input.
-//! Source: cluster-api `core/reconcilers/topology/cluster/status.go`, v1.14.0.
+//! Source: cluster-api `core/reconcilers/topology/cluster/status.go`, v1.14.2.
 //!
 //! Intended difference: hooks are named in the given order; upstream's order is random.
 

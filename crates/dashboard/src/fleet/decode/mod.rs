@@ -3,7 +3,7 @@
 //! made safe here and nowhere else. Must not know where the bytes came from.
 //!
 //! Works by contract, not by kind: every control plane, deployment, set, pool and Machine has its
-//! counters and conditions in the same places (cluster-api `internal/contract`, v1.14.0), so that
+//! counters and conditions in the same places (cluster-api `internal/contract`, v1.14.2), so that
 //! control planes of other providers decode as well. Objects read through v1beta1 keep the new
 //! conditions and counters under `status.v1beta2`.
 

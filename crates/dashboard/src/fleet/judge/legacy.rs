@@ -6,7 +6,7 @@ use crate::fleet::row::{Kind, Severity};
 use capi_types::condition::Status;
 
 /// Reasons of older conditions that warn of what only takes its time.
-/// Source: `api/core/v1beta1/condition_consts.go`, `controlplane/kubeadm/api/v1beta1/condition_consts.go`, v1.14.0.
+/// Source: `api/core/v1beta1/condition_consts.go`, `controlplane/kubeadm/api/v1beta1/condition_consts.go`, v1.14.2.
 const LEGACY_MOVES: [&str; 4] =
     ["RollingUpdateInProgress", "ScalingUp", "ScalingDown", "WaitingForAvailableMachines"];
 

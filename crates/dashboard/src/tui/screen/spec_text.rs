@@ -10,7 +10,7 @@ use crate::tui::theme::Scope;
 /// A word, where the spec has it, and where the status has it: the first place with a value.
 type Row = (&'static str, &'static [&'static str], &'static [&'static str]);
 
-/// Sources: the v1beta2 types of Cluster API v1.14.0.
+/// Sources: the v1beta2 types of Cluster API v1.14.2.
 const ROWS: &[Row] = &[
     (
         "version",

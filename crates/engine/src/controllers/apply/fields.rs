@@ -1,6 +1,6 @@
 //! Server-side applies and what precedes the first of them. Owns the retry, and the memory of applies that changed
 //! nothing; must not decide what is applied.
-//! Source: cluster-api `internal/util/ssa` (`cache.go`, `patch.go`, `managedfields.go`), v1.14.0.
+//! Source: cluster-api `internal/util/ssa` (`cache.go`, `patch.go`, `managedfields.go`), v1.14.2.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};

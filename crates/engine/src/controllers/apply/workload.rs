@@ -125,7 +125,7 @@ async fn set_cluster_configuration(
 }
 
 /// Asks for one after the other, until the time of a round is over.
-/// Source: cluster-api `drain.go` (`EvictPods`), v1.14.0.
+/// Source: cluster-api `drain.go` (`EvictPods`), v1.14.2.
 async fn evict(
     context: &Context,
     cluster: &ObjectKey,

@@ -1,6 +1,6 @@
 //! The KubeadmConfig controller: gathers Machine, Cluster, certificates, lock and token. Must not decide anything
 //! itself.
-//! Source: cluster-api `bootstrap/kubeadm/reconcilers/kubeadmconfig`, v1.14.0.
+//! Source: cluster-api `bootstrap/kubeadm/reconcilers/kubeadmconfig`, v1.14.2.
 
 mod observe;
 

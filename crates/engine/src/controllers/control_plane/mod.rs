@@ -1,6 +1,6 @@
 //! The KubeadmControlPlane controller: asks for Secrets and the workload cluster (`observe`), and reports what an
 //! inspection found on the Machines. Must not decide anything itself; `plan::control_plane` does.
-//! Source: cluster-api `controlplane/kubeadm/reconcilers/kubeadmcontrolplane`, v1.14.0.
+//! Source: cluster-api `controlplane/kubeadm/reconcilers/kubeadmcontrolplane`, v1.14.2.
 
 mod observe;
 mod triggers;

@@ -91,7 +91,7 @@ async fn secret(context: &Context, observed: &Observed, name: String) -> Result<
         .map_err(|error| format!("Secret {key} cannot be read: {}", chain(&error)))
 }
 
-/// Those that are there, and of them those that are to be taken over. Source: `ensureCertificatesOwnerRef`, v1.14.0.
+/// Those that are there, and of them those that are to be taken over. Source: `ensureCertificatesOwnerRef`, v1.14.2.
 async fn certificates(context: &Context, observed: &Observed) -> (Certificates, Vec<Purpose>) {
     let cluster = observed.cluster.metadata.name.as_deref().unwrap_or_default();
     let uid = observed.control_plane.metadata.uid.as_ref();

@@ -1,7 +1,7 @@
 //! Objects of providers' kinds, whichever they are: one live copy per kind, in the version that its definition
 //! promises for the contract, from the first reference to it. Owns which kinds are watched and who is
 //! woken by them; must not know any provider, nor judge an object.
-//! Source: cluster-api `controllers/external`, `internal/contract`, v1.14.0.
+//! Source: cluster-api `controllers/external`, `internal/contract`, v1.14.2.
 
 mod object;
 mod reader;

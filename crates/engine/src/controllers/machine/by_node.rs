@@ -21,7 +21,7 @@ impl MachinesByNode {
     }
 
     /// The Machines of a cluster whose Node it is: those with its provider ID, and those that have recorded its name.
-    /// Source: `nodeToMachine`, `machine_controller.go`, v1.14.0.
+    /// Source: `nodeToMachine`, `machine_controller.go`, v1.14.2.
     pub fn concerned(&self, cluster: &ObjectKey, node: &NodeIdentity) -> Vec<Arc<Machine>> {
         let mut found = self.recorded(cluster, &node.name);
         let with_id = node.provider_id.as_deref().map(|id| self.0.get(&provider_id_term(id)));

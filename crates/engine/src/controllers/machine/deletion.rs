@@ -1,6 +1,6 @@
 //! A Machine on its way out: plans, performs and reads in turns until the deletion has to wait. Must
 //! not decide anything itself.
-//! Source: `reconcileDelete`, `machine_controller.go`, v1.14.0.
+//! Source: `reconcileDelete`, `machine_controller.go`, v1.14.2.
 
 use super::Machines;
 use crate::controllers::apply::{self, Failure};

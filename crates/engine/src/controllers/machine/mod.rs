@@ -1,6 +1,6 @@
 //! The Machine controller: asks for its Node, what runs there and what is attached (`observe`), and goes through a
 //! deletion in turns (`deletion`). Must not decide anything itself.
-//! Source: cluster-api `core/reconcilers/machine`, v1.14.0.
+//! Source: cluster-api `core/reconcilers/machine`, v1.14.2.
 
 mod by_node;
 mod deletion;

@@ -1,6 +1,6 @@
 //! A client certificate for etcd, signed by the cluster's own etcd authority. It is made when it is needed, lives
 //! for an hour, and stays in memory. Owns how such a certificate looks; must not know where the authority is kept.
-//! Source: cluster-api `controlplane/kubeadm/pkg/cluster.go` (`generateClientCert`), v1.14.0. Different: upstream's
+//! Source: cluster-api `controlplane/kubeadm/pkg/cluster.go` (`generateClientCert`), v1.14.2. Different: upstream's
 //! lives for ten years.
 
 use chrono::TimeDelta;

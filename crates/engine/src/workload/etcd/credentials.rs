@@ -1,6 +1,6 @@
 //! What opens the etcd of a workload cluster, from the Secrets of the management cluster. Owns their names and what
 //! they mean; must not keep any of it.
-//! Source: cluster-api `controlplane/kubeadm/pkg/cluster.go` (`GetWorkloadCluster`), `util/secret/consts.go`, v1.14.0.
+//! Source: cluster-api `controlplane/kubeadm/pkg/cluster.go` (`GetWorkloadCluster`), `util/secret/consts.go`, v1.14.2.
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::Client;

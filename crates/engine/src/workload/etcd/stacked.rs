@@ -1,6 +1,6 @@
 //! The etcd on the control plane Nodes of a workload cluster, reached through its API. Owns which member is asked
 //! and in which order; must not judge, and must not decide which member goes or leads.
-//! Source: cluster-api `controlplane/kubeadm/pkg/workload_cluster_etcd.go` and `etcd_client_generator.go`, v1.14.0.
+//! Source: cluster-api `controlplane/kubeadm/pkg/workload_cluster_etcd.go` and `etcd_client_generator.go`, v1.14.2.
 
 use std::time::Duration;
 

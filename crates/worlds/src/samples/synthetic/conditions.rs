@@ -1,6 +1,6 @@
 //! The conditions of synthetic objects: a table of the healthy ones per kind, laid over with what a
 //! state changes, and the sentences that report it upwards. Source of the order and the sentences:
-//! cluster-api v1.14.0 as observed; nothing here is computed the way a controller computes it.
+//! cluster-api v1.14.2 as observed; nothing here is computed the way a controller computes it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,7 +1,7 @@
 //! Container Linux Config that a person wrote, read as Ignition. Owns what is refused, and what counts as a doubt: in a strict
 //! configuration a doubt is refused too. Must not know what it is merged with.
 //! Source: `flatcar/container-linux-config-transpiler` v0.9.4, `flatcar/ignition` v0.36.2 `config/v2_3/types`
-//! (`Validate…`), as cluster-api `bootstrap/kubeadm/pkg/ignition/clc/clc.go`, v1.14.0, uses them.
+//! (`Validate…`), as cluster-api `bootstrap/kubeadm/pkg/ignition/clc/clc.go`, v1.14.2, uses them.
 //!
 //! Its maker recommends Butane now. It stays because `ignition.containerLinuxConfig` of v1beta2 takes nothing else, and
 //! upstream's tests hold the merging and the strict mode (`ignition_test.go`, `clc/clc_test.go`).

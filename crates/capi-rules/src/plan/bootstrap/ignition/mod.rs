@@ -1,6 +1,6 @@
 //! Ignition user data: a script that runs kubeadm once, what it needs, and a Container Linux Config of the user's merged
 //! in. Owns the layout; must not know how kubeadm's documents came about.
-//! Source: cluster-api `bootstrap/kubeadm/pkg/ignition/{ignition.go,clc/clc.go}`, v1.14.0.
+//! Source: cluster-api `bootstrap/kubeadm/pkg/ignition/{ignition.go,clc/clc.go}`, v1.14.2.
 
 mod config;
 mod container_linux;

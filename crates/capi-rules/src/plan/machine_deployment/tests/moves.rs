@@ -2,7 +2,7 @@
 //! words and with a world of our own. MachineSets and Machines do what upstream's tests let theirs do: Machines are made
 //! and go at once, an update ends with the next look of the MachineSet, and what is stored as an annotation stays until
 //! it is overwritten. Bounds are checked after every look at the MachineDeployment.
-//! Source of the cases and their ends: `machinedeployment_rollout_rollingupdate_test.go`, v1.14.0.
+//! Source of the cases and their ends: `machinedeployment_rollout_rollingupdate_test.go`, v1.14.2.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

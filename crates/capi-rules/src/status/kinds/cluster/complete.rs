@@ -1,7 +1,7 @@
 //! Did a pass over a Cluster get through? What upstream ends with an error does not count the generation
 //! as observed, though the rest of the status is written. Must not know what is written.
 //! Source: the errors that `reconcileInfrastructure`, `reconcileControlPlane` and `getDescendants` return,
-//! `cluster_controller{,_phases}.go`, v1.14.0.
+//! `cluster_controller{,_phases}.go`, v1.14.2.
 
 use super::{Observed, initialization};
 use crate::status::contract::{External, Provided};

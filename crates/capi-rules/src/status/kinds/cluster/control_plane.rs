@@ -1,5 +1,5 @@
 //! `ControlPlaneAvailable` and `ControlPlaneInitialized` of a Cluster.
-//! Source: `cluster_controller_status.go`, v1.14.0.
+//! Source: `cluster_controller_status.go`, v1.14.2.
 
 use super::{Census, Observed, waiting_for_topology};
 use crate::status::conditions::new_condition::NewCondition;

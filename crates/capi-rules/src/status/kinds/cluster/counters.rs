@@ -1,5 +1,5 @@
 //! `status.controlPlane` and `status.workers` of a Cluster: Machines counted through their owners.
-//! Source: `setControlPlaneReplicas`, `setWorkersReplicas` in `cluster_controller_status.go`, v1.14.0.
+//! Source: `setControlPlaneReplicas`, `setWorkersReplicas` in `cluster_controller_status.go`, v1.14.2.
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! How far the deletion of a Cluster is: workers, control plane, infrastructure, in this order.
 //! `plan::cluster` reads the stage and does its work.
-//! Source: `reconcileDelete`, `cluster_controller.go`, v1.14.0.
+//! Source: `reconcileDelete`, `cluster_controller.go`, v1.14.2.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
 //! Conditions of a Cluster that sum up what it is made of.
-//! Source: `cluster_controller_status.go`, v1.14.0.
+//! Source: `cluster_controller_status.go`, v1.14.2.
 
 use std::sync::Arc;
 

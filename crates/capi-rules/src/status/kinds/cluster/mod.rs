@@ -1,6 +1,6 @@
 //! What is true of a Cluster: phase, counters and conditions over its control plane, its workers and
 //! its infrastructure. Owns judgement; must not know how the facts were read or what happens next.
-//! Source: cluster-api `core/reconcilers/cluster/cluster_controller_status.go`, v1.14.0.
+//! Source: cluster-api `core/reconcilers/cluster/cluster_controller_status.go`, v1.14.2.
 
 mod complete;
 mod control_plane;

@@ -1,5 +1,5 @@
 //! `Available` of a Cluster: what its other conditions add up to.
-//! Source: `setAvailableCondition`, `cluster_controller_status.go`, v1.14.0.
+//! Source: `setAvailableCondition`, `cluster_controller_status.go`, v1.14.2.
 
 use std::borrow::Cow;
 

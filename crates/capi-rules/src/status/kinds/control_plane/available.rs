@@ -1,6 +1,6 @@
 //! Is the control plane available: enough etcd members for quorum, one Machine with everything
 //! healthy, certificates, no deletion. Must not decide what follows.
-//! Source: KCP `status.go` (`setAvailableCondition`), v1.14.0.
+//! Source: KCP `status.go` (`setAvailableCondition`), v1.14.2.
 
 use chrono::TimeDelta;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;

@@ -1,6 +1,6 @@
 //! Which key pairs a cluster needs, which of them exist, and the condition about it. Must not
 //! read or make keys.
-//! Source: cluster-api `util/secret/certificates.go`, KCP `reconcileClusterCertificates`, v1.14.0.
+//! Source: cluster-api `util/secret/certificates.go`, KCP `reconcileClusterCertificates`, v1.14.2.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 

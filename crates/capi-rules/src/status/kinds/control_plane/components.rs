@@ -1,7 +1,7 @@
 //! Many Machines' health as one condition of the control plane: which component is wrong on which
 //! Machine. Must not know how the Machines' conditions came about.
 //! Source: cluster-api `controlplane/kubeadm/pkg/workload_cluster_conditions.go`
-//! (`aggregateConditionsFromMachinesToKCP`), v1.14.0.
+//! (`aggregateConditionsFromMachinesToKCP`), v1.14.2.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 

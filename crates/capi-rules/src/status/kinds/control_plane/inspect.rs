@@ -1,7 +1,7 @@
 //! The inspection of a workload cluster turned into conditions: of every Machine, and the two of the
 //! control plane that sum them up. Must not know how facts are gathered.
 //! Source: KCP `reconcileControlPlaneAndMachinesConditions`, `setConditionsToUnknown`;
-//! `controlplane/kubeadm/pkg/workload_cluster_conditions.go`, v1.14.0.
+//! `controlplane/kubeadm/pkg/workload_cluster_conditions.go`, v1.14.2.
 
 use std::collections::BTreeMap;
 

@@ -2,7 +2,7 @@
 //! Owns [`Observed`], everything that may be looked at, and judges it in two steps: [`inspect`](fn@inspect) for
 //! the Machines, [`status`] for the control plane. Must not decide what happens next.
 //! Source: cluster-api `controlplane/kubeadm/reconcilers/kubeadmcontrolplane/{status,
-//! kubeadmcontrolplane_controller}.go` and `controlplane/kubeadm/pkg`, v1.14.0.
+//! kubeadmcontrolplane_controller}.go` and `controlplane/kubeadm/pkg`, v1.14.2.
 
 pub mod available;
 pub mod certificates;

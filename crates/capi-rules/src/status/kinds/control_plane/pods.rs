@@ -1,6 +1,6 @@
 //! Static pods and Nodes of one control plane Machine as conditions. Must not know other Machines.
 //! Source: cluster-api `controlplane/kubeadm/pkg/workload_cluster_conditions.go`
-//! (`updateStaticPodCondition`, `updateStaticPodConditions`), v1.14.0.
+//! (`updateStaticPodCondition`, `updateStaticPodConditions`), v1.14.2.
 
 use k8s_openapi::api::core::v1::{ContainerStatus, Node, NodeCondition, Pod, PodCondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;

@@ -1,6 +1,6 @@
 //! How many Machines there are against how many there should be, and what stands in the way, as
 //! conditions of the control plane. Must not decide whether to scale.
-//! Source: KCP `status.go` (`setScalingUpCondition` and neighbours), v1.14.0.
+//! Source: KCP `status.go` (`setScalingUpCondition` and neighbours), v1.14.2.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 

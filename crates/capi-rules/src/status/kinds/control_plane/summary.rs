@@ -1,6 +1,6 @@
 //! The status of a control plane: every condition and counter, computed last in a pass. Owns their
 //! order. Must not decide anything; what the plan found is an argument.
-//! Source: KCP `status.go` (`updateStatus`), v1.14.0.
+//! Source: KCP `status.go` (`updateStatus`), v1.14.2.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 

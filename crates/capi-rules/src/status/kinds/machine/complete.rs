@@ -1,7 +1,7 @@
 //! Did a pass over a Machine get through? What upstream ends with an error does not count the generation
 //! as observed, though the rest of the status is written. Must not know what is written.
 //! Source: the errors that `Reconcile` and its phases return, `machine_controller{,_phases,_noderef}.go`,
-//! v1.14.0.
+//! v1.14.2.
 
 use super::deletion::{Stage, node_resists};
 use super::{

@@ -1,6 +1,6 @@
 //! What is true of a Machine: conditions, phase, and what its status learned from its providers and
 //! its Node. Owns judgement; must not know how the facts were read or what happens next.
-//! Source: cluster-api `core/reconcilers/machine/machine_controller_{status,phases,noderef}.go`, v1.14.0.
+//! Source: cluster-api `core/reconcilers/machine/machine_controller_{status,phases,noderef}.go`, v1.14.2.
 
 mod complete;
 pub mod deletion;
@@ -50,7 +50,7 @@ pub const OWNED: [&str; 9] = [
 ];
 
 /// How long what was known of a workload cluster is kept after the last successful probe.
-/// Source: cluster-api `core/main.go` (`--remote-connection-grace-period`, `--remote-conditions-grace-period`), v1.14.0.
+/// Source: cluster-api `core/main.go` (`--remote-connection-grace-period`, `--remote-conditions-grace-period`), v1.14.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Graces {
     /// Until the Cluster says that the probe fails.

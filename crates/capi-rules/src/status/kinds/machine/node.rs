@@ -1,6 +1,6 @@
 //! `NodeReady` and `NodeHealthy` of a Machine. Owns when remote knowledge is kept, doubted or
 //! replaced; must not know how a Node is read.
-//! Source: `setNodeHealthyAndReadyConditions`, `machine_controller_status.go`, v1.14.0.
+//! Source: `setNodeHealthyAndReadyConditions`, `machine_controller_status.go`, v1.14.2.
 
 use std::borrow::Cow;
 

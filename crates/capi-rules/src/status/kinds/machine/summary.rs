@@ -1,5 +1,5 @@
 //! `Updating`, `UpToDate`, `Ready` and `Available` of a Machine: what its other conditions add up to.
-//! Source: `machine_controller_status.go`, v1.14.0.
+//! Source: `machine_controller_status.go`, v1.14.2.
 
 use std::borrow::Cow;
 

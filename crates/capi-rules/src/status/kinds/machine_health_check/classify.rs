@@ -1,5 +1,5 @@
 //! Is one Machine healthy, unhealthy, or about to become unhealthy? Must not know what follows.
-//! Source: `needsRemediation`, `healthCheckTargets` in `machinehealthcheck_targets.go`, v1.14.0.
+//! Source: `needsRemediation`, `healthCheckTargets` in `machinehealthcheck_targets.go`, v1.14.2.
 
 use chrono::TimeDelta;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;

@@ -1,6 +1,6 @@
 //! What is true of a MachineHealthCheck: which of its Machines are healthy, whether the unhealthy ones may
 //! be remediated, and what is written to the Machines. Must not know who remediates.
-//! Source: cluster-api `core/reconcilers/machinehealthcheck/machinehealthcheck_{controller,targets}.go`, v1.14.0.
+//! Source: cluster-api `core/reconcilers/machinehealthcheck/machinehealthcheck_{controller,targets}.go`, v1.14.2.
 
 mod classify;
 #[cfg(test)]

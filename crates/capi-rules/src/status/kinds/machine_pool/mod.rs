@@ -1,6 +1,6 @@
 //! What is true of a MachinePool: initialization, Nodes, counters, versions, phase, and whether its
 //! Machines are up to date. Must not know how the infrastructure counts.
-//! Source: cluster-api `core/reconcilers/machinepool/machinepool_controller_{status,phases,noderef}.go`, v1.14.0.
+//! Source: cluster-api `core/reconcilers/machinepool/machinepool_controller_{status,phases,noderef}.go`, v1.14.2.
 //!
 //! Upstream writes only the condition `Paused`, and so does this module; the phase follows counters of
 //! the deprecated status, which are kept for it.

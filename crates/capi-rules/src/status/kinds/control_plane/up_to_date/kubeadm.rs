@@ -2,7 +2,7 @@
 //! ignores is ignored, what it defaults is defaulted, and every difference has a path. Must not
 //! know Machines or decide what follows from a difference.
 //! Source: cluster-api `controlplane/kubeadm/pkg/filters.go` (`matchesKubeadmConfig`) and
-//! `pkg/desiredstate/desired_state.go`, v1.14.0.
+//! `pkg/desiredstate/desired_state.go`, v1.14.2.
 
 use serde_json::{Map, Value, json};
 

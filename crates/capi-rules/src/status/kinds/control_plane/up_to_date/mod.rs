@@ -1,7 +1,7 @@
 //! Does a control plane Machine match what its owner wants, and if not, in which fields? Owns the
 //! comparison and its upstream wording; must not decide what follows. The comparison of worker
 //! templates is `machine_template`.
-//! Source: cluster-api `controlplane/kubeadm/pkg/filters.go` (`UpToDate`), v1.14.0.
+//! Source: cluster-api `controlplane/kubeadm/pkg/filters.go` (`UpToDate`), v1.14.2.
 
 pub mod kubeadm;
 

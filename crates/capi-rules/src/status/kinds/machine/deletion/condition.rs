@@ -1,6 +1,6 @@
 //! The `Deleting` condition of a Machine, and the start times that its timeouts count from. Owns the
 //! wording; the stages are decided in the module above.
-//! Source: `reconcileDelete`, `machine_controller.go`, v1.14.0.
+//! Source: `reconcileDelete`, `machine_controller.go`, v1.14.2.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 

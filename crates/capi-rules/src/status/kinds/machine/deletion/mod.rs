@@ -1,7 +1,7 @@
 //! How far the deletion of a Machine is. Owns the order of the stages; must not know how a stage is
 //! performed: `plan::machine` reads the stage and does its work. What a stage is called says
 //! `condition`.
-//! Source: `reconcileDelete`, `machine_controller.go`, v1.14.0.
+//! Source: `reconcileDelete`, `machine_controller.go`, v1.14.2.
 
 mod condition;
 
