@@ -3,6 +3,7 @@
 
 use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
+use std::thread;
 
 use async_trait::async_trait;
 
@@ -144,11 +145,18 @@ impl NodeExecutor for Ssh {
 
 fn run_to_end(command: &mut Command, input: &str) -> std::io::Result<Output> {
     let mut child = command.spawn()?;
-    if let Some(mut stdin) = child.stdin.take() {
-        // A program that does not read its input ends the pipe: its own status says more.
-        let _ = stdin.write_all(input.as_bytes());
-    }
-    child.wait_with_output()
+    let stdin = child.stdin.take();
+    thread::scope(|scope| {
+        // Written beside the reading: a program that prints more than a pipe holds before it reads
+        // would wait for ever, and so would we.
+        scope.spawn(move || {
+            if let Some(mut stdin) = stdin {
+                // A program that does not read its input ends the pipe: its own status says more.
+                let _ = stdin.write_all(input.as_bytes());
+            }
+        });
+        child.wait_with_output()
+    })
 }
 
 #[cfg(test)]
@@ -175,6 +183,10 @@ mod tests {
         let ssh = Ssh { program, user: None, sudo: false };
         let line = CommandLine::of("cat && echo done", []);
         assert_eq!(ssh.run(&target(), &line, "text\n").await.as_deref(), Ok("text\ndone\n"));
+        let much = "x".repeat(200_000);
+        let line = CommandLine::of("head -c 200000 /dev/zero | tr '\\0' y; cat", []);
+        let both = ssh.run(&target(), &line, &much).await.expect("both pipes are served");
+        assert_eq!(both.len(), 400_000);
         let line = CommandLine::of("echo no space >&2; exit 3", []);
         let error = ssh.run(&target(), &line, "").await.expect_err("3").to_string();
         assert_eq!(error, "`echo no space >&2; exit 3` on cp-0 ended with exit status: 3: no space");
