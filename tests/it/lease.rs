@@ -318,6 +318,8 @@ async fn a_write_under_a_lease_that_another_has_taken_is_refused() {
     under(&Fence { transitions: 4, ..fence.clone() }).create(&map("three"), mode).await.expect("its own");
     let refused = under(&Fence { uid: "another".to_owned(), transitions: 4, ..fence.clone() });
     assert!(refused.create(&map("four"), mode).await.expect_err("made anew").is_conflict());
+    let unfit = under(&Fence { name: "l\n".to_owned(), ..fence.clone() });
+    unfit.create(&map("seven"), mode).await.expect_err("what cannot be sent along is not left out");
     // To another server nothing is sent along.
     held.on(writer.client().clone()).create(&map("five"), mode).await.expect("no fence");
 

@@ -468,13 +468,16 @@ impl Writer {
         }
     }
 
-    fn fenced(&self, mut request: http::Request<Vec<u8>>) -> http::Request<Vec<u8>> {
+    /// A fence that no header can hold ends the write: without it a leader of before could write as well.
+    fn fenced(&self, mut request: http::Request<Vec<u8>>) -> Result<http::Request<Vec<u8>>, kube::Error> {
+        let unfit = |error: http::header::InvalidHeaderValue| {
+            kube::Error::BuildRequest(kube::core::request::Error::BuildRequest(error.into()))
+        };
         for fence in self.fences.iter().flat_map(|fences| fences()) {
-            if let Ok(value) = http::HeaderValue::from_str(&fence.text()) {
-                request.headers_mut().append(FENCE_HEADER, value);
-            }
+            let value = http::HeaderValue::from_str(&fence.text()).map_err(unfit)?;
+            request.headers_mut().append(FENCE_HEADER, value);
         }
-        request
+        Ok(request)
     }
 
     async fn send<T: serde::de::DeserializeOwned>(
@@ -489,9 +492,9 @@ impl Writer {
         if !self.permitted() {
             return Err(WriteError::NotLeading { what });
         }
-        let sent = match request {
-            Ok(request) => self.client.request(self.fenced(request)).await,
-            Err(error) => Err(kube::Error::BuildRequest(error)),
+        let sent = match request.map_err(kube::Error::BuildRequest).and_then(|request| self.fenced(request)) {
+            Ok(request) => self.client.request(request).await,
+            Err(error) => Err(error),
         };
         if mode == Mode::Real {
             let counter = if sent.is_ok() { counter(&self.counts) } else { &self.counts.failures };
