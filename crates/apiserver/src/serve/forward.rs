@@ -3,7 +3,7 @@
 //!
 //! Source: kubernetes `pkg/kubelet/cri/streaming/portforward/websocket.go`, v1.35 (channels of `v4.channel.k8s.io`).
 
-use futures::{SinkExt as _, StreamExt as _};
+use futures::{Sink, SinkExt as _, Stream, StreamExt as _};
 use http::{HeaderValue, Request, Response, header};
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
@@ -90,7 +90,7 @@ async fn pass(
     for channel in [DATA, ERROR] {
         socket.send(message(channel, &port.to_le_bytes())).await?;
     }
-    let mut stream = match connection {
+    let stream = match connection {
         Ok(stream) => stream,
         Err(why) => {
             // The head is sent, so only the error channel is left for the reason.
@@ -98,25 +98,47 @@ async fn pass(
             return socket.close(None).await;
         }
     };
+    let (mut to_client, from_client) = socket.split();
+    let (from_pod, to_pod) = tokio::io::split(stream);
+    // Each direction goes on while the other waits to write: a client that sends all before it reads would
+    // otherwise wait for us, and we for it.
+    let is_left_open = tokio::select! {
+        ended = outward(from_pod, &mut to_client) => ended.map(|()| true)?,
+        ended = inward(from_client, to_pod) => ended?,
+    };
+    if is_left_open { to_client.close().await } else { Ok(()) }
+}
+
+/// From the pod to the client, until the pod has no more.
+async fn outward(
+    mut from: impl AsyncRead + Unpin,
+    to: &mut (impl Sink<Message, Error = Error> + Unpin),
+) -> Result<(), Error> {
     let mut buffer = vec![0; BUFFER_BYTES];
     loop {
-        // Both sides can be cancelled: neither `read` nor `next` loses what it has begun.
-        tokio::select! {
-            read = stream.read(&mut buffer) => match read {
-                Ok(count) if count > 0 => socket.send(message(DATA, &buffer[..count])).await?,
-                _ => return socket.close(None).await,
-            },
-            sent = socket.next() => match sent {
-                Some(Ok(Message::Binary(bytes))) if bytes.first() == Some(&DATA) => {
-                    if stream.write_all(&bytes[1..]).await.is_err() {
-                        return socket.close(None).await;
-                    }
+        match from.read(&mut buffer).await {
+            Ok(count) if count > 0 => to.send(message(DATA, &buffer[..count])).await?,
+            _ => return Ok(()),
+        }
+    }
+}
+
+/// From the client to the pod, until one of them ends. Does the client still wait for an end?
+async fn inward(
+    mut from: impl Stream<Item = Result<Message, Error>> + Unpin,
+    mut to: impl AsyncWrite + Unpin,
+) -> Result<bool, Error> {
+    loop {
+        match from.next().await {
+            Some(Ok(Message::Binary(bytes))) if bytes.first() == Some(&DATA) => {
+                if to.write_all(&bytes[1..]).await.is_err() {
+                    return Ok(true);
                 }
-                Some(Ok(Message::Close(_))) | None => return Ok(()),
-                // Pings are answered by the library, and clients send nothing on the error channel.
-                Some(Ok(_)) => {}
-                Some(Err(error)) => return Err(error),
-            },
+            }
+            Some(Ok(Message::Close(_))) | None => return Ok(false),
+            // Pings are answered by the library, and clients send nothing on the error channel.
+            Some(Ok(_)) => {}
+            Some(Err(error)) => return Err(error),
         }
     }
 }
@@ -153,6 +175,43 @@ mod tests {
         let _ = client.send(message(DATA, &vec![7; MESSAGE_BYTES_MAX])).await;
         let ended = task.await.expect("no panic");
         assert!(matches!(ended, Err(Error::Capacity(_))), "{ended:?}");
+    }
+
+    /// Time is paused, so that a standstill is over at once.
+    #[tokio::test(start_paused = true)]
+    async fn one_direction_goes_on_while_the_other_is_full() {
+        const PARTS: usize = 64;
+        let (server, mut client) = pair().await;
+        let (near, far) = tokio::io::duplex(BUFFER_BYTES);
+        tokio::spawn(pass(server, ForwardedPort { port: 1, connection: Ok(Box::new(near)) }));
+        let (mut read, mut write) = tokio::io::split(far);
+        let part = vec![7; BUFFER_BYTES];
+        let all = PARTS * BUFFER_BYTES;
+        let of_pod = part.clone();
+        tokio::spawn(async move {
+            for _ in 0..PARTS {
+                write.write_all(&of_pod).await.expect("written");
+            }
+            std::future::pending::<()>().await;
+        });
+        let taken = tokio::spawn(async move {
+            let mut taken = vec![0; all];
+            read.read_exact(&mut taken).await.map(|_| taken.len())
+        });
+        let both = async {
+            // The client reads nothing before it has sent everything.
+            for _ in 0..PARTS {
+                client.send(message(DATA, &part)).await.expect("sent");
+            }
+            let mut received = 0;
+            while received < all {
+                let bytes = bytes(&mut client).await;
+                received += if bytes.len() == 3 { 0 } else { bytes.len() - 1 };
+            }
+        };
+        let limit = std::time::Duration::from_secs(60);
+        tokio::time::timeout(limit, both).await.expect("no standstill");
+        assert_eq!(taken.await.expect("no panic").expect("read"), all);
     }
 
     #[tokio::test]
