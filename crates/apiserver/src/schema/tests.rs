@@ -200,6 +200,18 @@ fn values_are_judged_in_upstreams_words() {
             json!(3),
             vec!["f: Invalid value: 3: f in body should be a multiple of 2"],
         ),
+        (json!({"type": "number", "multipleOf": 0.1}), json!(0.3), vec![]),
+        (json!({"type": "number", "multipleOf": 0.1}), json!(-0.5), vec![]),
+        (
+            json!({"type": "number", "multipleOf": 0.1}),
+            json!(0.35),
+            vec!["f: Invalid value: 0.35: f in body should be a multiple of 0.1"],
+        ),
+        (
+            json!({"type": "number", "multipleOf": 0.5}),
+            json!(3),
+            vec!["f: Invalid value: 3: factor MultipleOf declared for f must be positive: 0"],
+        ),
         (
             json!({"type": "integer", "format": "int32"}),
             json!(3_000_000_000_i64),

@@ -271,12 +271,14 @@ impl Checks {
             let or_equal = if excluded { "" } else { " or equal to" };
             out.push(invalid(path, value, &format!("should be less than{or_equal} {max}")));
         }
-        match self.multiple_of {
+        // As upstream: a whole number is held against the whole part of the factor.
+        let factor = self.multiple_of.map(|factor| if value.is_f64() { factor } else { factor.trunc() });
+        match factor {
             Some(factor) if factor <= 0.0 => {
                 let detail = format!("factor MultipleOf declared for {path} must be positive: {factor}");
                 out.push(Cause::invalid(path.or_nil(), value, &detail));
             }
-            Some(factor) if (number / factor).fract() != 0.0 => {
+            Some(factor) if !is_multiple(value, number, factor) => {
                 out.push(invalid(path, value, &format!("should be a multiple of {factor}")));
             }
             _ => {}
@@ -355,4 +357,24 @@ fn of_the_whole(detail: &str) -> Cause {
 
 fn invalid(path: Path<'_>, value: &Value, what: &str) -> Cause {
     Cause::invalid(path.or_nil(), value, &format!("{path} in body {what}"))
+}
+
+/// Source: kube-openapi of Kubernetes 1.36 `pkg/validation/validate/values.go` (`MultipleOf`, `MultipleOfInt`).
+fn is_multiple(value: &Value, number: f64, factor: f64) -> bool {
+    match value.as_i64() {
+        Some(whole) => whole % (factor as i64) == 0,
+        // Divided by a part of one, 0.3 would not be a multiple of 0.1.
+        None if factor < 1.0 => is_nearly_whole(1.0 / factor * number),
+        None => is_nearly_whole(number / factor),
+    }
+}
+
+/// Source: go-openapi swag 0.23.0 `convert.go` (`IsFloat64AJSONInteger`), which allows what lies a little above a whole number, and
+/// nothing below it or below zero.
+fn is_nearly_whole(number: f64) -> bool {
+    const WHOLE_MAX: f64 = 9_007_199_254_740_991.0;
+    const ERROR_MAX: f64 = 1e-9;
+    let below = number.trunc();
+    number.abs() <= WHOLE_MAX
+        && (number.fract() == 0.0 || below > 0.0 && (number - below) / (number + below) < ERROR_MAX)
 }
