@@ -99,11 +99,16 @@ func (r *report) add(proxy *proxy, one source) error {
 
 // difference gives what changed in a file, in words; "" when nothing did.
 func difference(before, after, file string, names []string) (string, error) {
-	newer := find(after, file)
-	if len(newer) == 0 {
-		return "is gone", nil
+	newer := file
+	if _, err := os.Stat(after + "/" + file); err != nil {
+		// It may have moved: others end in the same words, so they are looked at only then.
+		moved := find(after, file)
+		if len(moved) == 0 {
+			return "is gone", nil
+		}
+		newer = moved[0]
 	}
-	differing, err := changed(before+"/"+file, after+"/"+newer[0], names)
+	differing, err := changed(before+"/"+file, after+"/"+newer, names)
 	return strings.Join(differing, ", "), err
 }
 
