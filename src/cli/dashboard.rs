@@ -136,7 +136,7 @@ pub async fn browse(args: &DashboardArgs, screen: &ScreenArgs) -> anyhow::Result
         let text = capstan_base::text::sanitize_line(first).into();
         batch.push(Delta::Notice { source: id, text: Some(text) });
     }
-    // Room for the one batch that there is: nobody reads before the screen runs.
+    // Room for the one batch that there is: it is read when the screen runs.
     let (send, deltas) = mpsc::channel(1);
     send.send(batch).await?;
     let session = Session { title, scope: format!("{word} {}", rfc3339(at)), read_only: true };

@@ -55,7 +55,7 @@ pub(super) async fn stopped() -> anyhow::Result<Exit> {
         _ = hup.recv() => 1,
     };
     tracing::info!("stopping after signal {number}");
-    // Ending when told to is no failure of a service.
+    // A service that ends because it was asked to has not failed.
     Ok(Exit::Quit)
 }
 

@@ -49,7 +49,7 @@ pub async fn act(
     if !confirm.yes {
         ask(&preview, out, answers)?;
     }
-    // Confirmed before the wait: nobody may be there when the moment comes.
+    // Confirmed before the wait: the person may be away when the moment comes.
     if let Some(later) = later {
         preview = later.previewed(executor, &preview, out).await?;
     }
@@ -88,7 +88,7 @@ impl Later {
             rfc3339(self.at)
         )?;
         out.flush()?;
-        // A moment that has passed gives a negative span, which is no wait.
+        // A moment that has passed gives a negative span, and is not waited for.
         let wait = (self.at - self.clock.now()).to_std().unwrap_or_default();
         tokio::time::sleep(wait).await;
         let preview = previewed(executor, &confirmed.request, out).await?;

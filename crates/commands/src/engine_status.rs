@@ -113,7 +113,7 @@ pub fn print(
     Ok(style.block(output::table(&rows) + &lines))
 }
 
-/// Nobody takes back what a holder that is gone wrote.
+/// The notes of a holder that is gone stay on the Lease.
 fn is_held_up(lease: &WatchedLease) -> bool {
     lease.state() == LockState::Held && !lease.held_up_by.is_empty()
 }

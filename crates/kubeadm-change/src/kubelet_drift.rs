@@ -38,7 +38,7 @@ pub fn find(stored: &Value, live: &Value) -> Vec<String> {
     said.map(|change| format!("{}: {} → {}", change.path, change.old_text(), change.new_text())).collect()
 }
 
-/// Does the new value stand for the kubelet's own default? kubeadm stores durations that nobody set as `0s`.
+/// Does the new value stand for the kubelet's own default? kubeadm stores a duration that was not set as `0s`.
 pub fn becomes_default(change: &FieldChange) -> bool {
     // In a field without a pointer zero and absence are one for the kubelet.
     let is_pointer = ZERO_IS_A_VALUE.contains(&change.path.to_string().as_str());

@@ -44,7 +44,7 @@ impl Cidr {
         let found: Vec<Self> = text.split(',').map(|part| Self::parse(part.trim())).collect::<Option<_>>()?;
         let fine = match found.as_slice() {
             [_] => true,
-            // Two ranges of one family are no dual stack, and kubeadm refuses them.
+            // Two ranges of one family are not a dual stack, and kubeadm refuses them.
             [a, b] => a.address.is_ipv4() != b.address.is_ipv4(),
             _ => false,
         };

@@ -75,7 +75,7 @@ impl Situation {
             is_reached &= state == StageState::Done;
             let is_open = matches!(state, StageState::InProgress(_) | StageState::Todo(_));
             let next = self.left_of(step).first().filter(|_| is_open).map(|process| process.name.clone());
-            // Behind the last one nobody waits.
+            // No process waits behind the last one.
             let wait = self.rest_after(self.through(step)).filter(|_| is_open && next.is_some());
             BackReport { step, state, next, wait }
         };

@@ -137,7 +137,7 @@ pub fn edits(stage: MigrationStage, settings: &Settings) -> StageEdits {
         MigrationStage::Grant => made.grant(settings),
         MigrationStage::Enable => made.enable(settings),
         MigrationStage::Introduce => {
-            // The cloud's process first: between the two nobody would run the controllers.
+            // The cloud's process first: otherwise no process would run the controllers between the two.
             made.cloud(settings);
             made.without_provider(settings);
         }

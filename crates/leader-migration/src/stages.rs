@@ -204,7 +204,7 @@ impl Situation {
 
     fn holder(&self, namespace: &str, name: &str) -> Option<&str> {
         let lease = self.facts.leases.iter().find(|l| l.namespace == namespace && l.name == name)?;
-        // The last holder stays written in a Lease that nobody renews.
+        // The last holder stays written in a Lease that is not renewed.
         (lease.is_renewed && !lease.holder.is_empty()).then_some(lease.holder.as_str())
     }
 

@@ -109,7 +109,7 @@ impl Etcd {
     /// The members elect a leader where theirs is gone and enough of them answer.
     pub fn elect(&mut self) {
         let (answering, quorum) = self.votes();
-        // A leader that works stays, and a minority elects nobody.
+        // A leader that works stays, and a minority cannot elect one.
         if self.leader().is_some() || answering < quorum {
             return;
         }

@@ -70,7 +70,7 @@ pub fn apply<'a>(
     unfit(typed::check(rules.shape, config))?;
     let nothing = Value::Object(Map::new());
     let (live, entries) = match live {
-        // Nobody is known to own what was never tracked, so a manager of its own makes it a
+        // Fields that were never tracked have no known owner, so a manager of their own makes them a
         // conflict.
         Some(live) if entries.0.is_empty() => {
             let before = Author { manager: BEFORE_FIRST_APPLY, ..author };

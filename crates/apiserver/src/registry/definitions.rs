@@ -95,7 +95,7 @@ impl Registry {
             catalog.insert(versions.clone());
             catalog
         });
-        // `send` would take it for an error that nobody watches.
+        // `send` returns an error when no watch is open.
         self.catalog_changed.send_replace(());
     }
 

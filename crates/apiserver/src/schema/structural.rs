@@ -101,7 +101,7 @@ pub(super) fn children(map: &Map<String, Value>) -> impl Iterator<Item = (String
     let properties = map.get("properties").and_then(Value::as_object).into_iter().flatten();
     let properties = properties.map(|(name, child)| (format!("properties[{name}]"), child));
     let single = ["items", "additionalProperties", "not"].into_iter().filter_map(|key| {
-        // A list or a flag may stand here as well, and is no schema.
+        // `items` may be a list and the others may be a flag: those are not schemas.
         map.get(key).filter(|child| child.is_object()).map(|child| (key.to_owned(), child))
     });
     let branches = ["allOf", "anyOf", "oneOf"].into_iter().flat_map(|key| {

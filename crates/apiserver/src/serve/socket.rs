@@ -46,7 +46,7 @@ impl SocketFile {
                     "it belongs to user {owner}; it stays as it is: choose another path"
                 )));
             }
-            // Nobody listens behind the file of a server that was killed, which may go.
+            // A server that was killed left its file: no process listens there, and the file may go.
             if UnixStream::connect(path).await.is_ok() {
                 return Err(failed("another process serves it".to_owned()));
             }

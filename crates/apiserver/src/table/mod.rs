@@ -271,7 +271,7 @@ impl Column {
             ("integer", Value::Number(n)) => go::integer(n),
             ("number", Value::Number(n)) => go::number(n),
             ("boolean", Value::Bool(_)) => value.clone(),
-            // Upstream reads the text as a query parameter, in which `null` is no time.
+            // Upstream reads the text as a query parameter, and takes `null` for an absent time.
             ("date", Value::String(text)) => go::since(if text == "null" { "" } else { text }, now),
             _ => Value::Null,
         }

@@ -67,7 +67,7 @@ pub(super) fn plan(
     plan.assumptions = assumptions(dump, key, &observed);
     parts.assume(dump, &mut plan);
     if dump.left_out(Some(&object.spec.machine_template.spec.infrastructure_ref)) {
-        // Otherwise the first step would be to own what nobody has seen.
+        // Otherwise the first step would be to own an object that was not read.
         assume_owned(&mut observed);
     }
     let candidates = updates::candidates(&observed, now);

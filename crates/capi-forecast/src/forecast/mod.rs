@@ -171,7 +171,7 @@ impl ObjectPlan {
 
     /// With its state, after steps and blockers are there.
     fn judged(mut self) -> Self {
-        // A finalizer or a label is no act that people wait for.
+        // People do not wait for a finalizer or a label.
         self.state = if self.next.iter().any(|step| !step.is_bookkeeping) {
             State::Acting
         } else if self.blockers.iter().any(|held| !held.on_its_way) {
@@ -204,7 +204,7 @@ impl Held {
 /// What could be asked about the objects of a dump; nothing where no extension is registered.
 pub fn questions(dump: &Dump, now: Timestamp) -> Vec<InPlaceQuestion> {
     let mut all = Vec::new();
-    // Without a handler nobody could be asked, and questions cost a plan of each object.
+    // Without a handler no extension could be asked, and questions cost a plan of each object.
     if !in_place::offered(dump, Hook::CanUpdateMachine).is_empty() {
         for (key, object) in &dump.control_planes {
             all.extend(control_plane::questions(dump, key, object, now));

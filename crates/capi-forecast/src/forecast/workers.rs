@@ -156,7 +156,7 @@ pub(super) fn questions(
     if is_paused || cluster.is_none_or(|cluster| cluster.spec.paused == Some(true)) {
         return Vec::new();
     }
-    // As if nobody had been asked: the questions must not depend on earlier answers.
+    // As if no extension had been asked: the questions must not depend on earlier answers.
     let open = with_gate(dump, &observed(dump, &Known::Nothing, object, now));
     let asked = planned_deployment::in_place::questions(&open, now);
     let question = |pair: planned_deployment::in_place::Question| {

@@ -81,7 +81,7 @@ impl Agenda {
                 first.or_else(|| self.due.pop_first())
             }
             Order::Random(rng) => {
-                // Nobody due: the draw is 0 and finds nobody.
+                // Without an actor that is due the draw is 0, and `nth` finds none.
                 let at = usize::try_from(rng.below(self.due.len() as u64)).unwrap_or(0);
                 let actor = self.due.iter().nth(at).cloned()?;
                 self.due.take(&actor)

@@ -49,7 +49,7 @@ pub fn announced(dump: &Dump, key: &ObjectKey, now: Timestamp) -> Vec<Announced>
             all.extend(by_certificates(dump, at, object));
         }
     }
-    // What is due already is no matter of time any more: the plan itself shows it.
+    // A moment that has passed is not announced: the plan itself shows what is due.
     all.retain(|one| one.at > now);
     // By name as well, since objects of one kind may be due at once.
     all.sort_by(|a, b| (a.at, &a.object).cmp(&(b.at, &b.object)));

@@ -26,7 +26,7 @@ pub struct Counts {
 impl Counts {
     fn of(machine: &Machine) -> Self {
         let is_leaving = machine.metadata.deletion_timestamp.is_some();
-        // A Machine on its way out is still available, but nobody can count on it.
+        // A Machine that is being deleted is still available, but not for long.
         let holds = |type_: &str| usize::from(!is_leaving && is_true(machine.conditions(), type_));
         Self {
             machines: 1,

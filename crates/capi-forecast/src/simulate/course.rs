@@ -145,7 +145,7 @@ impl Course {
         self.chronicle.begin_stage(now);
         self.changed_at = now;
         self.fruitless.clear();
-        // Counters that come again after another wish are no circle.
+        // Counters that come again after another wish are not a circle.
         self.seen.clear();
         for actor in self.everybody() {
             self.agenda.wake(actor, now);

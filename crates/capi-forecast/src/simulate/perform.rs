@@ -324,7 +324,7 @@ impl World {
             },
             _ => keys.kubeconfig = Kubeconfig::Found { ours: true, controlled: true, expires: None },
         }
-        // Secrets are no objects of this world, and their owner must look again all the same.
+        // This world does not hold Secrets, and their owner must look again all the same.
         self.note_change(ObjectChange::beside(ActorKind::KubeadmControlPlane, control_plane));
     }
 }

@@ -86,7 +86,7 @@ impl Updates {
     /// The extension is asked to go on with a Machine.
     pub(super) fn ask(&mut self, machine: &str) -> Turn {
         match self.turns.get(machine) {
-            // Asked again the extension tells how far it is, and begins nothing anew.
+            // An extension that is asked again answers how far it is, and begins nothing anew.
             Some(turn) => *turn,
             None => {
                 self.turns.insert(machine.to_owned(), Turn::Runs);

@@ -115,7 +115,7 @@ impl WorkloadState {
             pods: Ok(self.static_pods.values().flatten().cloned().collect()),
             etcd: if etcd_is_managed { self.membership() } else { Membership::NotAsked },
             kubeadm_config: Ok(self.configuration.clone()),
-            // Add-ons are no part of a forecast, and absent ones are left alone.
+            // A forecast leaves add-ons out, and absent ones are left alone.
             kube_proxy_image: None,
             core_dns_image: None,
             bindings_missing: Vec::new(),

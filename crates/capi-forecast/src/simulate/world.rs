@@ -142,7 +142,7 @@ impl World {
     pub fn put<K: Kept>(&mut self, object: K) -> bool {
         let key = ObjectKey::new(self.key.namespace.clone(), object.meta().name.clone().unwrap_or_default());
         let before = K::table(self).get(&key).cloned();
-        // A write that changes nothing wakes nobody: a server raises no version for it either.
+        // A write that changes nothing wakes no actor: a server does not raise the version for it either.
         if before.as_deref() == Some(&object) {
             return false;
         }
@@ -174,7 +174,7 @@ impl World {
     fn note_machine(&mut self, before: Option<&Arc<Machine>>, after: Option<&Arc<Machine>>) {
         self.census.note(before.map(AsRef::as_ref), after.map(AsRef::as_ref));
         if let (Some(gone), None) = (before, after)
-            // Nobody can delete the Node then, and it is not to count as forgotten later.
+            // The Node cannot be deleted then, and it must not count as forgotten later.
             && !self.workload.is_reachable()
         {
             let node = gone.status.as_ref().and_then(|s| s.node_ref.as_ref()).map(|r| r.name.clone());

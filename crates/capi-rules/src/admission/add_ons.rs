@@ -41,7 +41,7 @@ pub(super) fn check_binding(review: &Review<'_>, out: &mut Findings) {
 fn check_text_fixed(old: &Value, new: &Value, name: &str, out: &mut Findings) {
     let value = |object| text(object, &format!("/spec/{name}"));
     let (old, new) = (value(old), value(new));
-    // Setting a field that was empty is no change to upstream.
+    // Upstream does not count it as a change when a field that was empty is set.
     if !old.is_empty() && old != new {
         out.invalid(format!("spec.{name}"), &json!(new), "field is immutable");
     }

@@ -216,7 +216,7 @@ fn check_strategy(spec: &Value, field: &str, out: &mut Findings) {
         out.required(format!("{field}.rollout.strategy.type"), "only RollingUpdate is supported");
     }
     let rolling = format!("{field}.rollout.strategy.rollingUpdate");
-    // A text that is no number counts as 0, as upstream reads it.
+    // A text that is not a number counts as 0, as upstream reads it.
     let surge = match &strategy["rollingUpdate"]["maxSurge"] {
         Value::Null => return,
         Value::String(text) => text.parse().unwrap_or(0),

@@ -188,7 +188,7 @@ fn check_version_change(review: &Review<'_>, old: &Value, class: &Value, out: &m
     };
     let to = parse(shown, "version must be a valid semantic version");
     let from = parse(before, "old version must be a valid semantic version");
-    // After parsing: what is no version is refused even so.
+    // After parsing: a text that is not a version is refused even so.
     if annotation(review.new, key::UNSAFE_VERSION).is_some() {
         out.warnings.push(format!(
             "Skipping version validation for Cluster because annotation {:?} is set.",

@@ -116,7 +116,7 @@ fn has(found: &Value, wanted: &Value, owned: &Value, shared: bool) -> bool {
     };
     let all = wanted.iter().all(|wanted| items.iter().any(|item| covers(item, wanted)));
     let surplus = match owned.as_object() {
-        // Owned item by item: others' items are no surplus.
+        // Such a list is owned item by item: the items of others are not a surplus.
         Some(owned) if !is_leaf(owned) => children(owned).count() > wanted.len(),
         Some(_) => items.len() > wanted.len(),
         None => !shared && items.len() > wanted.len(),

@@ -54,7 +54,7 @@ impl Handover {
                    "fieldsType": "FieldsV1", "fieldsV1": set})
         };
         let is_ours = |entry: &Value| entry["manager"] == manager::PATCHES && entry["operation"] == "Update";
-        // Nobody's so far: our own entry takes them, as if its patches had written them.
+        // Without an owner so far: our own entry takes them, as if its patches had written them.
         let unrecorded = before.is_empty()
             || before.iter().any(is_of_everything)
                 && !after.iter().any(|entry| is_main(entry) && is_ours(entry));

@@ -20,7 +20,7 @@ pub fn keep(metadata: &mut ObjectMeta) {
     // A copy lives long, and the list had room for all entries.
     entries.shrink_to_fit();
     for entry in entries {
-        // Nobody here asks when, and a text for each entry adds up.
+        // The time of an entry is not used here, and a text for each entry adds up.
         entry.time = None;
         entry.fields_type = None;
         let is_of_everything = entry.manager.as_deref() == Some(BEFORE_FIRST_APPLY);

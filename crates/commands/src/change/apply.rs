@@ -272,7 +272,7 @@ impl<'d, O: Write + Send, A: BufRead + Send> Doing<'d, O, A> {
             Some(_) | None => None,
         };
         let written = self.write(judged, (action, write, hands), &looked.findings, log).await;
-        // With the addresses as they were read: when no API server answers, nobody can ask for them.
+        // With the addresses as they were read: when no API server answers, they cannot be read again.
         let offline = record.as_ref().map(|record| offline::command(record, &judged.found.reading.running));
         self.report(record.as_ref(), written, offline.filter(|_| self.is_by_ssh()).as_deref())
     }

@@ -85,7 +85,7 @@ impl<O: Write + Send, A: BufRead + Send> Next<'_, O, A> {
         if let EditAct::Configuration(_) = edit.act {
             self.say_before(before)?;
             let CarryOutArgs { yes, acknowledge, .. } = &self.args.carry_out;
-            // --yes answers the question of the change; that files are on the hosts nobody has said yet.
+            // --yes answers the question of the change, and not whether the files are on the hosts.
             if !before.is_empty() && *yes && acknowledge.is_empty() {
                 let text = "nothing was written: add --acknowledge when this is done\n".to_owned();
                 return Ok(Some(answer(text, ExitCode::NeedsAcknowledgement)));

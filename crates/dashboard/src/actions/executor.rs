@@ -85,7 +85,7 @@ impl Executor {
             left -= 1;
             let mut proposed = ProposedAction::new(self, request);
             match self.guard.look(&mut proposed).await {
-                // Nobody has seen anything yet: what changed while it was looked at is looked at again.
+                // No preview is shown yet: an object that changed while it was read is read again.
                 Err(ActionError::Stale { .. }) if left > 0 => {}
                 looked => return proposed.preview(looked?),
             }

@@ -1,7 +1,7 @@
 //! Who else sets what an action changes: an autoscaler, whoever a mark names, and the tools that apply objects from a repository or a chart.
 //! Pure rules over the object itself. Must not judge what the change breaks.
 //!
-//! Sources: cluster-api `util/annotations/helpers.go` (`ReplicasManagedByExternalAutoscaler`), v1.14.0; autoscaler
+//! Sources: cluster-api `util/annotations/helpers.go` (`ReplicasManagedByExternalAutoscaler`), v1.14.2; autoscaler
 //! `cluster-autoscaler/cloudprovider/clusterapi/clusterapi_utils.go` (`parseScalingBounds`), 1.34; argo-cd `util/argo/resource_tracking.go`,
 //! v3.1, and its field manager; fluxcd/kustomize-controller and helm-controller, v1.6 and v1.3, for their labels and field managers; helm
 //! `pkg/action/validate.go`, v3.18.

@@ -304,7 +304,7 @@ fn newest(mut all: Vec<TimelineEntry>, mut known: Vec<TimelineEntry>, most: usiz
 fn own_account(row: &Row) -> impl Iterator<Item = TimelineEntry> + '_ {
     let made = TimelineEntry::of(row, row.created_s, Happened::Made);
     let deleted = row.is_deleting().then(|| TimelineEntry::of(row, row.deleting_since_s, Happened::Deleted));
-    // A condition as old as its object came with it, and is no change.
+    // A condition as old as its object came with it, and is not a change.
     let flips = row.conditions.iter().filter(|c| c.since_s != 0 && c.since_s != row.created_s);
     let flips = flips.map(|c| TimelineEntry::of(row, c.since_s, Happened::Flip(flip(c, None))));
     std::iter::once(made).chain(deleted).chain(flips)

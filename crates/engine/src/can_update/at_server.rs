@@ -36,7 +36,7 @@ async fn published(client: &Client) -> Published {
         listed.inspect_err(|error| tracing::debug!("what the engine was started with is not known: {error}"));
     let leases = listed.unwrap_or_default().into_iter();
     let leases = leases.filter_map(|value| serde_json::from_value::<Lease>(value).ok());
-    // A Lease that nobody holds says what an engine of the past was started with.
+    // A Lease without a holder says what an earlier engine was started with.
     let is_held = |lease: &Lease| {
         let holder = lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref());
         holder.is_some_and(|holder| !holder.is_empty())

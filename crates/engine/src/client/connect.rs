@@ -407,7 +407,7 @@ users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, com
 
     #[tokio::test]
     async fn a_silent_server_is_waited_for_as_long_as_the_caller_has() {
-        // The system takes connections for it, and nobody reads them.
+        // The system takes connections for it, and the test does not read them.
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address").to_string();
         let (_dir, options) = options(&with_token("t").replace("127.0.0.1:1", &address), Some("two"));

@@ -215,7 +215,7 @@ impl<K: Live> Cache<K> {
     }
 
     fn report(&self, listeners: &[Listener<K>], old: Option<&K>, new: Option<&K>) {
-        // A new list names every object again; those that did not change concern nobody.
+        // A new list names every object again; those that did not change are left out.
         let same = old.zip(new).is_some_and(|(o, n)| {
             o.meta().resource_version.is_some() && o.meta().resource_version == n.meta().resource_version
         });

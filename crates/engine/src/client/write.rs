@@ -571,7 +571,7 @@ fn record<K: Object>(object: &K, mode: Mode) {
 /// A deletion answers with the object while finalizers hold it, else with a `Status`.
 fn record_value(gvk: &Gvk, key: &ObjectKey, answer: &Value, mode: Mode) {
     let text = |value: &Value| value.as_str().map(str::to_owned);
-    // The `Status` names the uid, too, by which an echo tells a successor of the same name apart.
+    // The `Status` names the uid, too: an echo of a successor has the same name and another uid.
     let gone = answer["kind"] == "Status" && gvk.kind != "Status";
     push(mode, || Written {
         group: gvk.group.clone(),

@@ -197,7 +197,7 @@ fn retained(
     let Some(keys) = keys else {
         return Err(MergeError::new(path, "`$retainKeys` is not a list of names"));
     };
-    // Directives are no keys of the document.
+    // Directives are not keys of the document.
     let unlisted = patch.keys().find(|key| !key.starts_with('$') && !keys.contains(&key.as_str()));
     if let Some(key) = unlisted {
         return Err(MergeError::new(path, format!("`{key}` is set and not listed in `$retainKeys`")));

@@ -52,7 +52,7 @@ fn is_needed(fact: &RightFact, facts: &ClusterFacts) -> bool {
 /// Is the process kept from its migration lock: by a missing right, or a server that elects for it?
 pub(super) fn is_kept_out(process: &Process, facts: &ClusterFacts) -> bool {
     let Some(lock) = process.migration_lock() else { return false };
-    // The server elects for such a Lease from candidates, and nobody makes candidates for a migration lock.
+    // The server elects for such a Lease from candidates, and no process makes candidates for a migration lock.
     let coordinated = facts.leases.iter().any(|lease| lease.is_coordinated && lease.key() == lock);
     let missing = facts.rights.iter().filter(|fact| fact.allowed == Some(false) && is_needed(fact, facts));
     coordinated || missing.into_iter().any(|fact| is_of(process, &fact.question.subject))

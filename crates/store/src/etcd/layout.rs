@@ -115,7 +115,7 @@ impl Layout {
     pub(super) fn failed(&self, failure: &Failure) -> Error {
         let (store, reason) = (self.store.clone(), failure.reason().to_owned());
         match failure {
-            // etcd's default; a server that was started with another limit does not tell it.
+            // etcd's default; a server that was started with another limit does not say so.
             Failure::TooLarge(_) => Error::TooLarge { store, limit: "1.5 MiB", reason },
             Failure::Full(_) => {
                 let reason =

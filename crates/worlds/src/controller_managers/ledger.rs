@@ -24,7 +24,7 @@ impl Spell {
     }
 
     fn overlaps(&self, other: &Self) -> bool {
-        // Strictly: a hand-over at one instant is no overlap.
+        // Strictly: a hand-over at one instant is not an overlap.
         let begins_before_end = |a: &Self, b: &Self| b.to.is_none_or(|end| a.from < end);
         begins_before_end(self, other) && begins_before_end(other, self)
     }
@@ -75,7 +75,7 @@ impl Ledger {
         let mut covered: Option<&Spell> = None;
         let mut longest = Duration::ZERO;
         for spell in &spells {
-            // While somebody still runs it there is no gap, whoever begins.
+            // While another process still runs it a beginning does not end a gap.
             if let Some(end) = covered.and_then(|before| before.to) {
                 longest = longest.max(spell.from.saturating_duration_since(end));
             }

@@ -124,7 +124,7 @@ impl SimCluster {
         let serves = self.serves();
         let host = self.hosts.get_mut(name)?;
         self.hosts_due = Some(Timestamp::MIN_UTC);
-        // The words and the status of ssh itself, for callers that tell it from a failed command.
+        // The words and the status of ssh itself: callers treat its failure apart from a command's.
         if host.faults.refuses_commands {
             let stderr = format!("ssh: connect to host {name} port 22: Connection refused\n");
             return Some(Output { status: NO_CONNECTION, stderr, ..Output::default() });

@@ -176,7 +176,7 @@ impl DevMachines {
             tenants: tenants(&scope.dev),
             boot_data: self.boot_data(scope),
             faults: String::new(),
-            // From the uid for the same reason; 0 is no member's ID in etcd.
+            // From the uid for the same reason; etcd does not give the ID 0 to a member.
             member_id: Rng::seeded(0).stream(&uid).below(u64::MAX - 1) + 1,
         }
     }

@@ -121,7 +121,7 @@ impl DevMachinePools {
             self.machine_of(host).is_some_and(|machine| machine.metadata.deletion_timestamp.is_some())
         };
         let mut ready: Vec<&Arc<DevMachine>> =
-            // A host that still boots is no replacement yet; those that leave are counted no more.
+            // A host that still boots is not a replacement yet; those that leave are not counted any more.
             staying.filter(|host| is_provisioned(host) && !leaves(host)).collect();
         let over = ready.len().saturating_sub(wanted(&scope.pool));
         let is_marked = |host: &DevMachine| {

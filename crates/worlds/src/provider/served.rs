@@ -79,7 +79,7 @@ impl SimCluster {
                 let addon = if shown == ShownKind::DaemonSet { Addon::KubeProxy } else { Addon::CoreDns };
                 let template_patch = patch.pointer("/spec/template");
                 if let (Some(add_on), Some(patch)) = (self.addons.get_mut(&addon), template_patch) {
-                    // Nodes and scale are of no matter: only the template is taken.
+                    // The Nodes and the scale do not matter: only the template is taken.
                     let mut template = add_on.object(addon, 0, now, 1.0)["spec"]["template"].take();
                     merge::apply(&mut template, patch);
                     add_on.accept(&template, now);

@@ -165,7 +165,7 @@ impl Tenants {
         self.delete(pod, grace_period_s, now)
     }
 
-    /// Begins the end of a pod, whatever its budget says. `None`: the pod is nobody's here.
+    /// Begins the end of a pod, whatever its budget says. `None`: it is none of these.
     pub fn delete(&mut self, pod: &mut Pod, grace_period_s: Option<u32>, now: Timestamp) -> Option<Eviction> {
         let scale = self.time_scale;
         let tenant = self.pods.get_mut(&ObjectKey::of(pod))?;
@@ -209,7 +209,7 @@ impl Tenants {
             let claim = ObjectKey::new(key.namespace.clone(), format!("{claim}-{}", tenant.node));
             let detaches = tenant.ends.unwrap_or(now) + scaled(tenant.spec.detach_seconds, self.time_scale);
             let used = self.volumes.values_mut().filter(|volume| volume.claim == claim);
-            // From the pod's own end on, also where nobody looked until now.
+            // From the pod's own end on, also where it was not looked at until now.
             used.for_each(|volume| volume.detaches = Some(detaches));
         }
         for volume in self.volumes.values_mut().filter(|v| v.detaches.is_some_and(|at| at <= now)) {

@@ -120,7 +120,7 @@ impl Workload for World {
         token: &str,
         expires: Timestamp,
     ) -> Result<(), WorkloadError> {
-        // The secret half is nobody's concern; the Secret is named after the first.
+        // The secret half is not needed here; the Secret is named after the first.
         let id = token.split_once('.').map_or(token, |(id, _)| id);
         self.write(cluster, |sim| {
             sim.join_tokens.insert(id.to_owned(), expires);

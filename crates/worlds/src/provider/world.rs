@@ -186,7 +186,7 @@ impl World {
 
     /// Forgets every cluster. Whoever held the right to simulate them meanwhile noted in their objects what became of them.
     pub fn begin_anew(&self) {
-        // First, so that nobody serves a cluster that is forgotten.
+        // First, so that a cluster that is forgotten is not served.
         self.served.send_if_modified(|served| !std::mem::take(served).is_empty());
         let gone = self.clusters.lock().take_all();
         self.send(gone.into_iter().map(Announcement::Cluster).collect());

@@ -78,7 +78,7 @@ impl WorkloadApis {
         let mut running: BTreeMap<ObjectKey, AbortOnDropHandle<()>> = BTreeMap::new();
         loop {
             let wanted = served.borrow_and_update().clone();
-            // Dropped handles abort: a cluster that is gone serves nobody.
+            // Dropped handles abort: a cluster that is gone is not served any more.
             running.retain(|cluster, _| wanted.contains(cluster));
             self.open.send_if_modified(|open| {
                 let before = open.len();
@@ -112,7 +112,7 @@ impl WorkloadApis {
             clock: self.clock.clone(),
             rng: self.rng.stream(&cluster.to_string()),
             definitions: Vec::new(),
-            // Nobody is given a token: clients come with certificates of the cluster's authority.
+            // There are no tokens: clients come with certificates of the cluster's authority.
             tokens: Tokens::random(),
             admission: Arc::new(AdmitAll),
         };

@@ -41,7 +41,7 @@ async fn certificate(
     let authority = match signed_by {
         SignedBy::Cluster => authorities.named("ca").await?,
         SignedBy::Etcd => authorities.named("etcd").await?,
-        // A kubelet's own certificate differs at each start; nobody compares it.
+        // A kubelet's own certificate differs at each start, and clients do not compare it.
         SignedBy::Itself => Authority::generate(authorities.now()).map_err(|error| error.to_string())?,
     };
     let common_name = names.first().map_or("localhost", String::as_str);

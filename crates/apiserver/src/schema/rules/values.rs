@@ -44,8 +44,8 @@ pub(super) fn of(node: &Node, whole: bool, json: &Json) -> Value {
                         put(key, metadata(json));
                     }
                     (_, Some(child), _) => {
-                        // A name that CEL cannot write is no field; keys of a map are data, and
-                        // stay as they are.
+                        // CEL cannot write every name, and a name that it cannot write is not a field.
+                        // Keys of a map are data, and stay as they are.
                         if let Some(name) = kinds::escape(key) {
                             put(&name, of(child, child.embedded, json));
                         }

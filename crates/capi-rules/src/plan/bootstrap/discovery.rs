@@ -129,7 +129,7 @@ fn of_exec(exec: &ExecCredential) -> Value {
         "args": exec.args,
         "env": exec.env,
         "provideClusterInfo": exec.provide_cluster_info == Some(true),
-        // Nobody sits at a machine that boots.
+        // A machine boots unattended: a prompt would wait for ever.
         "interactiveMode": "Never",
     })
 }

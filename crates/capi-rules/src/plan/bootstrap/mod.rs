@@ -147,7 +147,7 @@ fn init(o: &Observed, planned: &mut Planned) {
                 Lock::HeldBy { machine, exists: true } => {
                     plan.block(Why::Locked { machine: machine.clone() });
                 }
-                // The holder went before the cluster came up: nobody else would release the lock.
+                // The holder went before the cluster came up, and only the holder releases the lock.
                 Lock::HeldBy { machine, exists: false } => {
                     let object = lock_reference(&ObjectKey::of(&o.cluster));
                     plan.step(Write::Delete { object }, Why::BreakLock { machine: machine.clone() });

@@ -45,7 +45,7 @@ pub fn of_machine_set(request: &CanUpdateMachineSetRequest) -> Vec<Uncovered> {
             "MachineSet",
             [&current.machine_set, &desired.machine_set].map(|o| compared_machine(o, TEMPLATE_SPEC)),
         ),
-        // A template that comes or goes is no difference that a host could follow.
+        // A host cannot follow a template that comes or goes.
         both.then(|| uncovered(kind(bootstrap[0]), bootstrap.map(template))).flatten(),
         uncovered(kind(infrastructure[0]), infrastructure.map(template)),
     ]

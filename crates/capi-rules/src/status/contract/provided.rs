@@ -395,7 +395,7 @@ fn conditions(kind: &str, status: &Value) -> Result<Vec<Condition>, String> {
         None => ("status.conditions", status["conditions"].as_array()),
     };
     let wrong = |cause| format!("failed to convert {path} from {kind} to []metav1.Condition: {cause}");
-    // Upstream skips entries that are no maps before it converts the rest.
+    // Upstream skips entries that are not maps before it converts the rest.
     let entries = list.into_iter().flatten().filter_map(Value::as_object);
     entries.map(|fields| read_condition(fields).map_err(wrong)).collect()
 }

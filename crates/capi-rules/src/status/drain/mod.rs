@@ -195,14 +195,13 @@ fn fates(grounds: Grounds<'_>, now: Timestamp) -> Result<Vec<(ObjectKey, &Pod, F
 fn own_fate(pod: &Pod, daemon_sets: &BTreeSet<ObjectKey>, unreachable_at: Option<Timestamp>) -> Option<Fate> {
     let deleted = pod.metadata.deletion_timestamp.as_ref().map(from_k8s);
     let is_stuck = |(now, at): (Timestamp, Timestamp)| (now - at).num_seconds() > UNREACHABLE_GRACE_S;
-    // Nobody is there to confirm the end of such a pod, so waiting would not end.
+    // The kubelet that confirms the end of such a pod does not run, so waiting would not end.
     if unreachable_at.zip(deleted).is_some_and(is_stuck) {
         return Some(Fate::Skip);
     }
     let finished =
         matches!(pod.status.as_ref().and_then(|s| s.phase.as_deref()), Some("Succeeded" | "Failed"));
-    // A finished pod of a DaemonSet is evicted; so is one
-    // whose DaemonSet is gone, which nobody restarts.
+    // A finished pod of a DaemonSet is evicted, and so is a pod whose DaemonSet is gone.
     let set = controller_of(pod).filter(|owner| owner.kind == "DaemonSet" && !finished);
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
     if set.is_some_and(|owner| daemon_sets.contains(&ObjectKey::new(namespace, &owner.name))) {

@@ -103,7 +103,7 @@ fn waiting_for_replicas(type_: &str) -> NewCondition<'_> {
 fn scaling_up(observed: &Observed, current: i32) -> NewCondition<'static> {
     let Some(desired) = desired(&observed.set) else { return waiting_for_replicas("ScalingUp") };
     let missing = missing_text(&observed.missing_templates);
-    // Told before it happens: a missing template is no fault until a Machine has to be made.
+    // A warning ahead: a missing template does no harm until a Machine has to be made.
     if current >= desired {
         let would_be_blocked = !missing.is_empty() && !is_deleting(&observed.set);
         let message = if would_be_blocked {

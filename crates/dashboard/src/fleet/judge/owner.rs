@@ -100,7 +100,7 @@ impl Rules<'_> {
         if is_skew { of == Verdict::Progressing } else { of != Verdict::Ok || !self.context.is_initialized }
     }
 
-    /// A MachinePool has no conditions but `Paused` at v1.14.0: phase and counters speak.
+    /// A MachinePool has no conditions but `Paused` at v1.14.2: phase and counters speak.
     pub(super) fn pool(&mut self) {
         match self.row.phase.as_ref() {
             // Given up, which is judged for every kind.

@@ -42,7 +42,7 @@ pub async fn observe(
         (observed.certificates, observed.unowned_certificates) = certificates(context, &observed).await;
         observed.kubeconfig = stored_kubeconfig(context, &observed).await;
     }
-    // Without an address or a Machine nobody could answer.
+    // Without an address or a Machine no API server can answer.
     if observed.endpoint().is_some() && !observed.machines.is_empty() {
         observed.workload = workload(context, &ObjectKey::of(&**cluster), &observed).await;
     }
@@ -241,7 +241,7 @@ fn membership(nodes: &[Node], answer: Result<EtcdView, WorkloadError>) -> Member
                 .collect(),
             leader: view.leader,
         }),
-        // Without control plane Nodes nobody was asked, whatever the error is.
+        // Without control plane Nodes no member was asked, whatever the error is.
         Err(_) if nodes.is_empty() => Membership::NoNodes,
         Err(WorkloadError::NoEtcdLeader) => Membership::NoLeader,
         Err(WorkloadError::EtcdMembers(cause)) => Membership::ListFailed(cause),

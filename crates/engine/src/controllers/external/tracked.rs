@@ -80,7 +80,7 @@ impl Tracked {
         let gvk: Gvk = definition::gvk(&self.group, version, &self.kind);
         let (late, missed) = (self.listeners.clone(), Arc::clone(&self.missed));
         let watch = watches.start(&gvk, gvk.api_resource(), move || {
-            // Nobody is woken who found the list complete.
+            // Only those are woken who found the list incomplete.
             if missed.swap(false, Ordering::Relaxed) {
                 late.kind_turned();
             }

@@ -151,7 +151,7 @@ impl Walk<'_, '_> {
     /// A page that is not what its pointer says. It was a branch if one of its own pointers holds.
     fn damaged(&mut self, bytes: &[u8], span: &Span, depth: usize) -> Reach {
         let node = Node::new(bytes, self.shape);
-        // The byte that tells a leaf from a branch may be the altered one, so a leaf is tried as
+        // The byte that says leaf or branch may be the altered one, so a leaf is tried as
         // both.
         let mut reach = if node.is_branch() { None } else { self.damaged_leaf(node, span) };
         if reach.is_none() {

@@ -137,7 +137,7 @@ pub async fn way_back(cast: Cast, from: MigrationStage) -> Result<Played, Rehear
             play.judge();
             play.old(&cast, &nodes[0], true)?;
             play.pass(SETTLES_S).await?;
-            // Only after the old process runs: between the two nobody would be left.
+            // Only after the old process runs: otherwise no process would be left between the two.
             play.take(CCM, &nodes[0]);
         }
         _ => {

@@ -101,7 +101,7 @@ fn moving(
     if matches!(o.control_plane, External::Unreadable { .. }) {
         return internal_error(rule.target);
     }
-    // The contract does not ask control planes for these conditions, so a missing one is no doubt.
+    // The contract does not ask control planes for these conditions, so a missing one means nothing.
     let reports = |c: &Reporter<'_>| find(c.conditions, rule.source_type).is_some();
     let mut sources: Vec<Reporter<'_>> = control_plane.filter(reports).into_iter().collect();
     sources.extend(deployments(o));

@@ -119,7 +119,7 @@ fn pod_condition(type_: &str, name: &str, node: &Node, pods: &Result<Vec<Pod>, S
         "Running" => Some(running(type_, pod)),
         "Succeeded" | "Failed" => say(Status::False, "Failed", "All the containers have been terminated"),
         "Unknown" => say(Status::Unknown, "InspectionFailed", "Pod is reporting Unknown status"),
-        // Upstream has no case for other phases, and leaves the stored condition.
+        // Upstream does not handle other phases, and leaves the stored condition.
         _ => None,
     }
 }

@@ -53,7 +53,7 @@ pub fn scaling_up(observed: &Observed, findings: &PreflightFindings) -> Conditio
     // Nobody looks for the template of a control plane that goes.
     let missing = observed.template == Template::Missing && !observed.is_deleting();
     let missing = missing.then(|| format!("{kind} {DOES_NOT_EXIST}"));
-    // Told before it happens: a missing template is no fault until a Machine has to be made.
+    // A warning ahead: a missing template does no harm until a Machine has to be made.
     if current >= desired {
         let message =
             missing.map_or_else(String::new, |m| format!("Scaling up would be blocked because {m}"));
