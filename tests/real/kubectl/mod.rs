@@ -28,7 +28,7 @@ fn minor_version() -> Option<u32> {
 /// A server of its own, and a folder with its kubeconfigs, kubectl's cache and the test's files.
 struct Kubectl {
     folder: tempfile::TempDir,
-    _server: Standalone,
+    server: Standalone,
 }
 
 impl Kubectl {
@@ -58,7 +58,7 @@ impl Kubectl {
         for (name, text) in [("admin", &admin), ("viewer", &viewer)] {
             std::fs::write(folder.path().join(name), text).expect("a kubeconfig");
         }
-        Some(Self { folder, _server: server })
+        Some(Self { folder, server })
     }
 
     fn file(&self, name: &str, text: &str) -> PathBuf {

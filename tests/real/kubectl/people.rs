@@ -230,3 +230,50 @@ async fn the_kubeconfig_opens_the_door_and_nothing_else_does() {
     let refused = Api::<Namespace>::all(client(&forged.to_string()).await).list(&ListParams::default()).await;
     assert!(matches!(refused, Err(kube::Error::Api(status)) if status.code == 401));
 }
+
+/// The record of fields is kubectl's own, in the names that Argo CD and the autoscaler use.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_preview_names_who_else_sets_what_it_changes() {
+    const POOL: &str = r#"
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: MachineDeployment
+metadata:
+  name: md
+  namespace: default
+  annotations:
+    argocd.argoproj.io/tracking-id: "fleet:cluster.x-k8s.io/MachineDeployment:default/md"
+    cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size: "2"
+    cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size: "10"
+spec:
+  clusterName: c1
+  replicas: 3
+  selector: {matchLabels: {pool: md}}
+  template:
+    metadata: {labels: {pool: md}}
+    spec:
+      clusterName: c1
+      version: v1.34.0
+      bootstrap: {dataSecretName: s}
+      infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: DevMachineTemplate, name: md}
+"#;
+    let Some(kubectl) = Kubectl::start() else { return };
+    kubectl.file("cluster.yaml", &CLUSTER.replace("namespace: team", "namespace: default"));
+    kubectl.file("pool.yaml", POOL);
+    kubectl.ok(&["apply", "-f", "cluster.yaml"]).await;
+    kubectl.ok(&["apply", "--server-side", "--field-manager=argocd-controller", "-f", "pool.yaml"]).await;
+    let said = kubectl.server.says(&["scale", "md/md", "4", "--dry-run"]);
+    for expected in [
+        "the autoscaler sets this number, from 2 to 10",
+        "Argo CD owns spec.replicas here (fleet): it will be put back",
+    ] {
+        assert!(said.contains(expected), "{said}");
+    }
+    // Another tool's record of the same field is not a reason to warn.
+    kubectl
+        .ok(&["apply", "--server-side", "--force-conflicts", "--field-manager=me", "-f", "pool.yaml"])
+        .await;
+    kubectl.ok(&["annotate", "md/md", "argocd.argoproj.io/tracking-id-"]).await;
+    kubectl.ok(&["patch", "md", "md", "--type=merge", "-p", r#"{"metadata":{"managedFields":[{}]}}"#]).await;
+    let said = kubectl.server.says(&["scale", "md/md", "4", "--dry-run"]);
+    assert!(!said.contains("Argo CD") && said.contains("autoscaler"), "{said}");
+}
