@@ -77,7 +77,7 @@ use capstan_dashboard::operations::guard::Guard;
 use capstan_dashboard::operations::journal::Journal;
 use capstan_dashboard::tui::{Exit, Tier};
 use capstan_engine::client::connect::prepare;
-use capstan_engine::client::{ConnectOptions, Connection, connect, connect_within};
+use capstan_engine::client::{ConnectOptions, Connection, PluginTerminal, connect, connect_within};
 use log::Terminal;
 
 /// Parses, runs, prints the error chain once.
@@ -485,6 +485,7 @@ fn options(args: &ConnectArgs) -> ConnectOptions {
         namespace: args.namespace.clone(),
         read_only: args.read_only,
         impersonated: args.impersonated(),
+        terminal: PluginTerminal::of_process(),
     }
 }
 

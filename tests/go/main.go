@@ -28,8 +28,11 @@ func main() {
 }
 
 func run(what, kubeconfig string) error {
-	if what == "classify" {
+	switch what {
+	case "classify":
 		return classify()
+	case "proxies":
+		return proxies()
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {

@@ -15,6 +15,8 @@
 mod at_rest;
 #[path = "../support/fleet_fixture/mod.rs"]
 mod fleet_fixture;
+#[path = "../support/proxy_rules.rs"]
+mod proxy_rules;
 #[path = "../support/things.rs"]
 mod things;
 
@@ -33,6 +35,7 @@ mod columns;
 mod conformance;
 mod controller_managers;
 mod crds;
+mod credentials;
 mod deletion;
 mod demo_screens;
 mod dependencies;
@@ -70,6 +73,7 @@ mod oneshot;
 mod other_control_planes;
 mod past;
 mod plan;
+mod proxies;
 mod reconfigure;
 mod refusals;
 mod remediation;

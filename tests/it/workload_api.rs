@@ -39,15 +39,15 @@ pub fn served(control_plane: u32, workers: u32) -> Vec<Value> {
     objects
 }
 
-struct Harbor {
+pub struct Harbor {
     stack: Stack,
-    client: Client,
+    pub client: Client,
     writer: Writer,
 }
 
 impl Harbor {
     /// A cluster that is up, and a client from its kubeconfig.
-    async fn start() -> Self {
+    pub async fn start() -> Self {
         let options =
             StackOptions { time_scale: 1000.0, ..StackOptions::new(Clock::system(), Rng::seeded(1)) };
         let stack = Stack::start(Arc::new(MemoryStore::new()), options).await.expect("a server");
@@ -80,7 +80,7 @@ impl Harbor {
     }
 
     /// Waits for a worker's Node, and for one of the control plane.
-    async fn nodes(&self) -> (String, String) {
+    pub async fn nodes(&self) -> (String, String) {
         until("both Nodes", async || self.list::<Node>().await.len() == 2).await;
         let nodes = self.list::<Node>().await;
         let is_control_plane = |node: &&Node| {
@@ -90,13 +90,18 @@ impl Harbor {
         (name(nodes.iter().find(|n| !is_control_plane(n))), name(nodes.iter().find(is_control_plane)))
     }
 
-    /// As a user whose rights are only those that Roles give.
-    async fn acting_as(&self, user: &str) -> Client {
+    /// What its Secret holds.
+    pub async fn kubeconfig(&self) -> Vec<u8> {
         let management = self.stack.connection("test", false).client;
         let key = ObjectKey::new("default", "harbor-kubeconfig");
         let secret = get::<Secret>(&management, &key).await.expect("an answer").expect("the Secret");
+        secret.data.expect("data")["value"].0.clone()
+    }
+
+    /// As a user whose rights are only those that Roles give.
+    async fn acting_as(&self, user: &str) -> Client {
         let file = tempfile::NamedTempFile::new().expect("a file");
-        std::fs::write(file.path(), &secret.data.expect("data")["value"].0).expect("written");
+        std::fs::write(file.path(), self.kubeconfig().await).expect("written");
         let options = ConnectOptions {
             kubeconfig: Some(file.path().to_owned()),
             impersonated: Impersonated { user: Some(user.to_owned()), groups: Vec::new() },

@@ -30,6 +30,7 @@ use leader_migration::release::Release;
 use leader_migration::writing;
 use tokio_util::sync::CancellationToken;
 
+use crate::proxy_rules::RULES;
 use crate::running::Running;
 use crate::standalone::Standalone;
 
@@ -459,5 +460,29 @@ fn upstream_reads_our_files_and_places_controllers_as_we_do() {
         let said = classified(program, &wrong, "kube-controller-manager", &["route"]);
         assert!(said[0].starts_with("refused: "), "upstream takes\n{wrong}\n{said:?}");
         assert!(read(&wrong).ends(Release(36)), "we take\n{wrong}");
+    }
+}
+
+/// Go's own rules, which kubectl follows, name the proxies that we take.
+#[test]
+fn proxies_of_the_environment_are_those_of_go() {
+    let Some(program) = program() else { return };
+    let rules: Vec<Value> = RULES
+        .iter()
+        .map(|(variables, server, _)| {
+            let variables: serde_json::Map<String, Value> =
+                variables.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
+            json!({ "Variables": variables, "Server": server })
+        })
+        .collect();
+    let mut command = Command::new(program);
+    command.arg("proxies").env("PROXY_RULES", Value::from(rules).to_string());
+    let output = command.output().expect("it runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let said = String::from_utf8(output.stdout).expect("text");
+    let said: Vec<&str> = said.lines().map(|line| if line == "-" { "" } else { line }).collect();
+    assert_eq!(said.len(), RULES.len());
+    for ((variables, server, expected), said) in RULES.iter().zip(said) {
+        assert_eq!(said, *expected, "{variables:?} {server}");
     }
 }

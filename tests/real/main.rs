@@ -17,6 +17,8 @@ mod at_rest;
 #[allow(dead_code, unused_imports, reason = "the tests in process use the rest of it")]
 #[path = "../support/fleet_fixture/mod.rs"]
 mod fleet_fixture;
+#[path = "../support/proxy_rules.rs"]
+mod proxy_rules;
 #[path = "../support/things.rs"]
 mod things;
 

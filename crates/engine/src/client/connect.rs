@@ -7,22 +7,22 @@ use std::time::Duration;
 
 use http::Request;
 use kube::client::{Body, ClientBuilder};
-use kube::config::{AuthInfo, ExecInteractiveMode, KubeConfigOptions, Kubeconfig};
+use kube::config::Kubeconfig;
 use kube::{Client, Config};
 use tokio::time::{Instant, timeout};
-use tower::util::option_layer;
 use tower::{BoxError, Service};
 
-use super::bearer::{BearerLayer, TokenFile};
 use super::errors::explain;
 use super::json_lines::JsonLinesLayer;
 use super::kubeconfig::{Chosen, Merged};
+use super::live::{Live, Reload, Route};
+use super::login::{LoginError, PluginTerminal};
+use super::proxy::{self, Environment, Proxy};
 use super::pulse::{Pulse, PulseLayer};
 use super::read_only::ReadOnlyLayer;
 use super::retry;
+use capstan_base::time::Clock;
 
-/// How long one attempt to open a connection may take.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long the first request may take before the server counts as dead.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(15);
 
@@ -39,6 +39,8 @@ pub struct ConnectOptions {
     pub read_only: bool,
     /// `--as`, `--as-group`.
     pub impersonated: Impersonated,
+    /// Where credential plugins talk to a person.
+    pub terminal: PluginTerminal,
 }
 
 /// In whose name requests are sent, in place of the kubeconfig's user. The server decides whether that user may.
@@ -85,6 +87,10 @@ pub enum ConnectError {
     UnknownContext { wanted: String, origin: String, known: Vec<String> },
     #[error("{origin} names no current context; choose one with --context: {}", list(known))]
     NoContext { origin: String, known: Vec<String> },
+    #[error("no proxy can be used: {0}")]
+    Proxy(String),
+    #[error("no credentials for {server}: {source}")]
+    Login { server: String, source: LoginError },
     #[error("{0}")]
     Server(String),
 }
@@ -126,28 +132,35 @@ pub async fn connect_within(limit: Duration, options: &ConnectOptions) -> Result
 /// # Errors
 /// [`ConnectError`], never [`ConnectError::Server`] for a server that is only away.
 pub async fn prepare(options: &ConnectOptions) -> Result<Connection, ConnectError> {
-    let (mut config, context) = load(options).await?;
-    options.impersonated.apply(&mut config);
-    finish(config, context, options.namespace.as_deref(), options.read_only).await
+    let route = load(options)?;
+    let mut again = options.clone();
+    again.context = Some(route.context.clone());
+    let reload: Reload = Arc::new(move || load(&again).ok());
+    let reload = (!route.files.is_empty()).then_some(reload);
+    finish(route, reload, options).await
 }
 
 async fn finish(
-    mut config: Config,
-    context: String,
-    namespace: Option<&str>,
-    read_only: bool,
+    mut route: Route,
+    reload: Option<Reload>,
+    options: &ConnectOptions,
 ) -> Result<Connection, ConnectError> {
-    config.connect_timeout = Some(CONNECT_TIMEOUT);
-    // `retry` takes the place of kube's own, which repeats each 503 for minutes.
-    config.default_retry = false;
-    if let Some(namespace) = namespace {
-        namespace.clone_into(&mut config.default_namespace);
+    if let Some(namespace) = &options.namespace {
+        route.config.default_namespace.clone_from(namespace);
     }
-    let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
-    let namespace = config.default_namespace.clone();
-    let pulse = Pulse::default();
-    let client = build(config, read_only, &pulse, &server).await?;
+    let (context, namespace) = (route.context.clone(), route.config.default_namespace.clone());
+    let server = route.config.cluster_url.to_string().trim_end_matches('/').to_owned();
+    let live = Live::open(route, reload, options.terminal.clone(), Clock::system()).await;
+    let live = live.map_err(|source| ConnectError::Login { server: server.clone(), source })?;
+    let (pulse, read_only) = (Pulse::default(), options.read_only);
+    let client = layered(live, &namespace, read_only, &pulse);
     Ok(Connection { client, context, server, namespace, read_only, pulse })
+}
+
+fn layered(live: Live, namespace: &str, read_only: bool, pulse: &Pulse) -> Client {
+    let builder = ClientBuilder::new(live, namespace).with_layer(&retry::when_asked());
+    let builder = builder.with_layer(&PulseLayer(pulse.clone())).with_layer(&JsonLinesLayer);
+    if read_only { builder.with_layer(&ReadOnlyLayer).build() } else { builder.build() }
 }
 
 /// A connection to an API server that is a service in this process: no socket, same client.
@@ -183,8 +196,8 @@ pub async fn from_secret(text: &str, origin: &str, read_only: bool) -> Result<Co
     if let Some(reason) = reaches_out(&chosen.config) {
         return Err(ConnectError::Invalid { origin: origin.to_owned(), reason });
     }
-    let (config, context) = configured(chosen, origin).await?;
-    finish(config, context, None, read_only).await
+    let options = ConnectOptions { read_only, ..ConnectOptions::default() };
+    finish(configured(chosen, origin)?, None, &options).await
 }
 
 /// What in a kubeconfig would run a program or read a file here.
@@ -224,95 +237,43 @@ fn whole_seconds(limit: Duration) -> u64 {
     limit.as_secs() + u64::from(limit.subsec_nanos() > 0)
 }
 
-async fn load(options: &ConnectOptions) -> Result<(Config, String), ConnectError> {
-    let merged = match Merged::read(options.kubeconfig.as_deref()) {
-        Ok(merged) => merged,
+fn load(options: &ConnectOptions) -> Result<Route, ConnectError> {
+    let mut route = match Merged::read(options.kubeconfig.as_deref()) {
+        Ok(merged) => {
+            let mut route = configured(merged.choose(options.context.as_deref())?, merged.origin())?;
+            route.files.extend_from_slice(merged.files());
+            route
+        }
         // As kubectl: a kubeconfig that is there comes before the service account of the pod.
-        Err(missing @ ConnectError::Missing { .. }) => return in_cluster().ok_or(missing),
+        Err(missing @ ConnectError::Missing { .. }) => in_cluster()?.ok_or(missing)?,
         Err(error) => return Err(error),
     };
-    configured(merged.choose(options.context.as_deref())?, merged.origin()).await
+    options.impersonated.apply(&mut route.config);
+    Ok(route)
 }
 
-/// The configuration of a context, unless something of it cannot be used.
-async fn configured(chosen: Chosen, origin: &str) -> Result<(Config, String), ConnectError> {
+/// The route of a context, unless something of it cannot be used.
+fn configured(chosen: Chosen, origin: &str) -> Result<Route, ConnectError> {
     let invalid = |reason: String| ConnectError::Invalid { origin: origin.to_owned(), reason };
-    let Chosen { context, mut config } = chosen.usable().map_err(invalid)?;
-    tame_plugins(&mut config);
-    let options = KubeConfigOptions { context: Some(context.clone()), ..KubeConfigOptions::default() };
-    let config =
-        Config::from_custom_kubeconfig(config, &options).await.map_err(|error| invalid(error.to_string()))?;
-    Ok((config, context))
+    let chosen = chosen.usable().map_err(invalid)?;
+    let config = chosen.setup().map_err(invalid)?;
+    let proxy = proxy_to(chosen.proxy_url(), &config)?;
+    Ok(Route { config, proxy, files: chosen.files(), context: chosen.context })
 }
 
-fn in_cluster() -> Option<(Config, String)> {
-    Config::incluster().ok().map(|config| (config, "in-cluster".to_owned()))
+fn proxy_to(proxy_url: Option<&str>, config: &Config) -> Result<Option<Proxy>, ConnectError> {
+    proxy::choose(proxy_url, &config.cluster_url, &Environment::of_process()).map_err(ConnectError::Proxy)
+}
+
+fn in_cluster() -> Result<Option<Route>, ConnectError> {
+    let Ok(config) = Config::incluster() else { return Ok(None) };
+    let proxy = proxy_to(None, &config)?;
+    Ok(Some(Route { config, proxy, files: Vec::new(), context: "in-cluster".to_owned() }))
 }
 
 /// The contexts of the kubeconfig that [`prepare`] would read; none where there is none that can be read.
 pub fn contexts(kubeconfig: Option<&Path>) -> Vec<String> {
     Merged::read(kubeconfig).map(|merged| merged.names()).unwrap_or_default()
-}
-
-/// Exec credential plugins never get the terminal: with mode `Never` kube gives them a closed stdin
-/// and keeps their stderr; `KUBERNETES_EXEC_INFO` has the mode.
-fn tame_plugins(config: &mut Kubeconfig) {
-    for user in &mut config.auth_infos {
-        if let Some(exec) = user.auth_info.as_mut().and_then(|info| info.exec.as_mut()) {
-            exec.interactive_mode = Some(ExecInteractiveMode::Never);
-        }
-    }
-}
-
-/// The file of a token, which then is nobody else's to read. What is in it counts more than a token beside it, and is trimmed.
-fn token_file(user: &mut AuthInfo) -> Option<TokenFile> {
-    if user.username.is_some() || user.auth_provider.is_some() {
-        return None;
-    }
-    let path = user.token_file.take()?;
-    match TokenFile::open(path.clone().into()) {
-        Ok(file) => {
-            user.token = None;
-            Some(file)
-        }
-        // Without a token beside it kube's own error says what is wrong with the file.
-        Err(_) => {
-            user.token_file = user.token.is_none().then_some(path);
-            None
-        }
-    }
-}
-
-/// Building runs exec plugins to their end, so it happens off the async threads.
-async fn build(
-    mut config: Config,
-    read_only: bool,
-    pulse: &Pulse,
-    server: &str,
-) -> Result<Client, ConnectError> {
-    let layer = PulseLayer(pulse.clone());
-    let runtime = tokio::runtime::Handle::current();
-    let built = tokio::task::spawn_blocking(move || {
-        // Layers with a buffer start a task, and this thread has no runtime of its own.
-        let _inside = runtime.enter();
-        let bearer = token_file(&mut config.auth_info).map(|file| BearerLayer(Arc::new(file)));
-        let builder = ClientBuilder::try_from(config)?.with_layer(&retry::when_asked());
-        let builder = builder.with_layer(&option_layer(bearer));
-        let builder = builder.with_layer(&layer).with_layer(&JsonLinesLayer);
-        Ok(if read_only { builder.with_layer(&ReadOnlyLayer).build() } else { builder.build() })
-    })
-    .await;
-    match built {
-        Ok(client) => client.map_err(|error: kube::Error| ConnectError::Server(explain(&error, server))),
-        // The one panic that credentials are known to cause: a token becomes a header.
-        Err(error) if error.is_panic() => Err(ConnectError::Server(format!(
-            "the credentials for {server} cannot be sent: a token has a line break or another character that no header \
-             may have; look at the token of the kubeconfig, or at what its credential plugin prints"
-        ))),
-        Err(error) => {
-            Err(ConnectError::Server(format!("setting up the client for {server} failed: {error}")))
-        }
-    }
 }
 
 #[cfg(test)]
@@ -327,7 +288,7 @@ clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}]
 contexts:
 - {name: one, context: {cluster: c, user: u, namespace: fleet}}
 - {name: two, context: {cluster: c, user: u}}
-users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: PLUGIN, interactiveMode: Always}}}]
+users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: PLUGIN, interactiveMode: Never}}}]
 "#;
 
     fn options(text: &str, context: Option<&str>) -> (tempfile::TempDir, ConnectOptions) {
@@ -340,7 +301,7 @@ users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, com
 
     fn with_token(token: &str) -> String {
         let plugin =
-            "exec: {apiVersion: client.authentication.k8s.io/v1, command: PLUGIN, interactiveMode: Always}";
+            "exec: {apiVersion: client.authentication.k8s.io/v1, command: PLUGIN, interactiveMode: Never}";
         FILE.replace(plugin, &format!("token: \"{token}\""))
     }
 
@@ -352,7 +313,9 @@ users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, com
     async fn a_token_that_no_header_takes_is_named() {
         let text = refusal(&options(&with_token(r"a\nb"), None).1).await;
         assert!(
-            text.starts_with("the credentials for https://127.0.0.1:1 cannot be sent: a token has"),
+            text.starts_with(
+                "no credentials for https://127.0.0.1:1: a token or a password has a line break"
+            ),
             "{text}"
         );
     }
@@ -398,7 +361,7 @@ users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, com
         let text = from_secret(FILE, "Secret a/b", true).await.map(|_| ()).expect_err("refused").to_string();
         assert!(text.contains("Secret a/b") && text.contains("credential program"), "{text}");
         let file = FILE.replace(
-            "exec: {apiVersion: client.authentication.k8s.io/v1, command: PLUGIN, interactiveMode: Always}",
+            "exec: {apiVersion: client.authentication.k8s.io/v1, command: PLUGIN, interactiveMode: Never}",
             "tokenFile: /etc/shadow",
         );
         let text = from_secret(&file, "Secret a/b", true).await.map(|_| ()).expect_err("refused").to_string();
@@ -415,7 +378,7 @@ users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, com
         let text = connect_within(Duration::from_millis(300), &options).await.map(|_| ());
         let text = text.expect_err("nothing answers").to_string();
         assert!(text.contains(&format!("https://{address} did not answer within 1 s")), "{text}");
-        assert!(began.elapsed() < CONNECT_TIMEOUT, "{:?}", began.elapsed());
+        assert!(began.elapsed() < HELLO_TIMEOUT, "{:?}", began.elapsed());
     }
 
     #[tokio::test]

@@ -1,9 +1,14 @@
 //! Turns what the client reports into one sentence for an operator: what was tried, on what, what
 //! to check. Owns the classification; must not know what was being read or written.
 
-use std::error::Error as _;
-
 use kube::Error;
+use tokio_rustls::rustls::pki_types::UnixTime;
+use tokio_rustls::rustls::{self, AlertDescription, CertificateError};
+
+use super::causes::{chain_of, found};
+use super::dial::ProxyError;
+use super::login::LoginError;
+use capstan_base::time::{Timestamp, rfc3339};
 
 /// Why a request did not work, as far as the causes can be distinguished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,12 +17,18 @@ pub enum Cause {
     Unreachable,
     /// The name does not resolve.
     UnknownHost,
+    /// The proxy on the way does not answer, or does not connect.
+    Proxy,
     /// No answer in time.
     TimedOut,
     /// The server's certificate is not signed by the expected authority.
     WrongAuthority,
     /// The server's certificate is for another name, or its time has passed.
     BadCertificate,
+    /// The server's certificate is not valid yet, by the clock of this machine.
+    Clock,
+    /// The server does not take the certificate that we show.
+    ClientCertificate,
     /// 401: the token or certificate is missing, wrong or expired.
     Unauthenticated,
     /// 403.
@@ -50,8 +61,52 @@ pub fn classify(error: &Error) -> Cause {
         Error::Service(source) if source.downcast_ref::<super::read_only::Refused>().is_some() => {
             Cause::ReadOnly
         }
-        other => classify_text(&chain(other)),
+        other => by_type(other).unwrap_or_else(|| classify_text(&chain(other))),
     }
+}
+
+fn by_type(error: &Error) -> Option<Cause> {
+    if found::<ProxyError>(error).is_some() {
+        return Some(Cause::Proxy);
+    }
+    match found::<LoginError>(error) {
+        Some(LoginError::CertificateOver { .. } | LoginError::CertificateNotYet { .. }) => {
+            Some(Cause::ClientCertificate)
+        }
+        Some(_) => Some(Cause::CredentialPlugin),
+        None => found::<rustls::Error>(error).and_then(of_tls),
+    }
+}
+
+/// Errors of a certificate are ours about the server's; alerts are the server's about ours.
+fn of_tls(error: &rustls::Error) -> Option<Cause> {
+    match error {
+        rustls::Error::InvalidCertificate(
+            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. },
+        ) => Some(Cause::Clock),
+        rustls::Error::InvalidCertificate(
+            CertificateError::UnknownIssuer | CertificateError::BadSignature,
+        ) => Some(Cause::WrongAuthority),
+        rustls::Error::InvalidCertificate(_) => Some(Cause::BadCertificate),
+        rustls::Error::AlertReceived(alert) if complaint(*alert).is_some() => Some(Cause::ClientCertificate),
+        _ => None,
+    }
+}
+
+/// What an alert says about a client's certificate.
+fn complaint(alert: AlertDescription) -> Option<&'static str> {
+    Some(match alert {
+        AlertDescription::CertificateExpired => "it says that its time is over",
+        AlertDescription::CertificateRevoked => "it says that it was revoked",
+        AlertDescription::UnknownCA => "it does not know its authority",
+        AlertDescription::CertificateRequired => "it wants one",
+        AlertDescription::BadCertificate
+        | AlertDescription::UnsupportedCertificate
+        | AlertDescription::CertificateUnknown
+        | AlertDescription::DecryptError => "it cannot be used there",
+        AlertDescription::AccessDenied => "it gives no access",
+        _ => return None,
+    })
 }
 
 fn classify_text(text: &str) -> Cause {
@@ -100,17 +155,7 @@ pub fn chain(error: &Error) -> String {
         let code = || format!("{} {}", status.code, status.reason);
         return if status.message.is_empty() { code() } else { status.message.clone() };
     }
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(inner) = source {
-        let next = inner.to_string();
-        if !text.contains(&next) {
-            text.push_str(": ");
-            text.push_str(&next);
-        }
-        source = inner.source();
-    }
-    text
+    chain_of(error)
 }
 
 /// One sentence for an operator about a request to `server`.
@@ -126,6 +171,10 @@ pub fn explain(error: &Error, server: &str) -> String {
                 "the host name in {server} does not resolve: check the server address in the kubeconfig, DNS or VPN"
             )
         }
+        Cause::Proxy => {
+            let why = found::<ProxyError>(error).map_or_else(|| chain(error), ToString::to_string);
+            format!("{server} is not reached: {why}")
+        }
         Cause::TimedOut => {
             format!("{server} did not answer in time: check the network, proxies and firewalls between")
         }
@@ -133,17 +182,16 @@ pub fn explain(error: &Error, server: &str) -> String {
             "the certificate of {server} is not signed by the authority the kubeconfig expects: \
              check certificate-authority-data, or whether this is the right cluster"
         ),
-        Cause::BadCertificate => format!(
-            "the certificate of {server} is for another name or outside its dates: \
-             check tls-server-name in the kubeconfig and the clocks"
-        ),
+        Cause::BadCertificate | Cause::Clock => of_server_certificate(error, server),
+        Cause::ClientCertificate => of_client_certificate(error, server),
         Cause::Unauthenticated => format!(
             "{server} does not accept these credentials (401): the token or certificate is wrong or has expired; log in again"
         ),
         Cause::Forbidden => format!("{server} does not allow this (403): {}", api_message(error)),
-        Cause::CredentialPlugin => {
-            format!("the credential plugin for {server} failed: {}", plugin_message(error))
-        }
+        Cause::CredentialPlugin => match found::<LoginError>(error) {
+            Some(login) => format!("no credentials for {server}: {login}"),
+            None => format!("the credential plugin for {server} failed: {}", plugin_message(error)),
+        },
         Cause::NotServed => format!("{server} does not have it (404): {}", api_message(error)),
         Cause::ReadOnly => "refused: this process was started with --read-only".to_owned(),
         Cause::ServerTrouble => format!("{server} is in trouble: {}; it is tried again", api_message(error)),
@@ -157,6 +205,64 @@ pub fn explain(error: &Error, server: &str) -> String {
             _ => format!("talking to {server} failed: {}", chain(error)),
         },
     }
+}
+
+fn of_server_certificate(error: &Error, server: &str) -> String {
+    let moment = |time: &UnixTime| {
+        let seconds = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
+        Timestamp::from_timestamp(seconds, 0).map(rfc3339).unwrap_or_default()
+    };
+    let Some(rustls::Error::InvalidCertificate(problem)) = found::<rustls::Error>(error) else {
+        return format!(
+            "the certificate of {server} is for another name or outside its dates: \
+             check tls-server-name in the kubeconfig and the clocks"
+        );
+    };
+    match problem {
+        CertificateError::NotValidYetContext { time, not_before } => format!(
+            "the certificate of {server} is not valid before {}, and the clock here says {}: check the clock of this machine",
+            moment(not_before),
+            moment(time)
+        ),
+        CertificateError::ExpiredContext { time, not_after } => format!(
+            "the certificate of {server} ended at {}, and the clock here says {}: renew the certificate of the server, \
+             or check the clock of this machine",
+            moment(not_after),
+            moment(time)
+        ),
+        CertificateError::NotValidForNameContext { expected, presented } => format!(
+            "the certificate of {server} is for {} and not for {}: check server and tls-server-name in the kubeconfig",
+            if presented.is_empty() {
+                "no name".to_owned()
+            } else {
+                presented.iter().map(|name| plain(name)).collect::<Vec<_>>().join(", ")
+            },
+            expected.to_str()
+        ),
+        other => format!(
+            "the certificate of {server} cannot be used ({other}): check what the server shows, and certificate-authority-data"
+        ),
+    }
+}
+
+/// A name of a certificate without the kind that the library writes around it, as in `DnsName("NAME")`.
+fn plain(name: &str) -> &str {
+    let inner = name.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')')).unwrap_or(name);
+    inner.trim_matches('"')
+}
+
+fn of_client_certificate(error: &Error, server: &str) -> String {
+    if let Some(login) = found::<LoginError>(error) {
+        return format!("{server} does not accept these credentials (401): {login}");
+    }
+    let alert = match found::<rustls::Error>(error) {
+        Some(rustls::Error::AlertReceived(alert)) => complaint(*alert),
+        _ => None,
+    };
+    format!(
+        "{server} does not accept the client certificate of the kubeconfig ({}): log in again, or renew the certificate",
+        alert.unwrap_or("it refuses it")
+    )
 }
 
 fn api_message(error: &Error) -> String {

@@ -6,16 +6,20 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 pub mod access;
-mod bearer;
 pub mod catalog;
+mod causes;
 pub mod clusters;
 pub mod connect;
 mod contents;
 pub mod deadline;
+mod dial;
 pub mod errors;
 mod index;
 mod json_lines;
 mod kubeconfig;
+mod live;
+pub mod login;
+pub mod proxy;
 pub mod pulse;
 pub mod read;
 pub mod read_only;
@@ -23,7 +27,10 @@ mod received;
 mod retry;
 mod short_watch;
 pub mod snapshot;
+mod socks;
 mod strict;
+mod transport;
+mod trust;
 pub mod watch;
 pub mod write;
 
@@ -33,6 +40,7 @@ pub use connect::{
 pub use errors::explain;
 pub use index::Index;
 pub use kube::{Client, Error};
+pub use login::{PluginNews, PluginTerminal};
 pub use watch::{Cache, Change};
 pub use write::{Mode, Precondition, WriteError, Writer};
 

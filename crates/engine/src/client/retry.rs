@@ -13,8 +13,6 @@ use tower::layer::util::{Identity, Stack};
 use tower::retry::{Policy, RetryLayer};
 use tower::{BoxError, ServiceBuilder};
 
-use super::bearer::copy;
-
 const RETRIES_MAX: u32 = 10;
 /// A server that wants more has no use for the answer to this request any more; client-go would wait.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
@@ -63,6 +61,16 @@ impl<B> Policy<Request<Body>, Response<B>, BoxError> for WhenAsked {
     fn clone_request(&mut self, request: &Request<Body>) -> Option<Request<Body>> {
         copy(request)
     }
+}
+
+/// The same request once more; `None` when its body is a stream.
+pub fn copy(request: &Request<Body>) -> Option<Request<Body>> {
+    let mut again = Request::new(request.body().try_clone()?);
+    *again.method_mut() = request.method().clone();
+    *again.uri_mut() = request.uri().clone();
+    *again.headers_mut() = request.headers().clone();
+    *again.extensions_mut() = request.extensions().clone();
+    Some(again)
 }
 
 #[cfg(test)]

@@ -86,7 +86,7 @@ impl WriteError {
     /// There was no answer, or a server in trouble gave it: the write may have been taken or not.
     pub fn is_unanswered(&self) -> bool {
         let Self::Refused { source, .. } = self else { return false };
-        matches!(classify(source), Cause::Unreachable | Cause::TimedOut | Cause::ServerTrouble)
+        matches!(classify(source), Cause::Unreachable | Cause::Proxy | Cause::TimedOut | Cause::ServerTrouble)
     }
 
     pub fn already_exists(&self) -> bool {

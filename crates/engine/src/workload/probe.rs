@@ -118,7 +118,7 @@ impl Prober {
             tokio::time::sleep(PROBE_INTERVAL).await;
             match probe(&client).await {
                 Ok(()) => self.succeeded(),
-                Err((Cause::Unauthenticated, _)) => break Lost::Unauthorized,
+                Err((Cause::Unauthenticated | Cause::ClientCertificate, _)) => break Lost::Unauthorized,
                 Err(_) => {
                     if self.failed() >= FAILURES_MAX {
                         break Lost::Failures;
@@ -364,7 +364,7 @@ mod tests {
         let (elsewhere, other) = listen_tls("elsewhere.test").await;
         for (port, authority, words) in [
             (port, &other, "is not signed by the authority the kubeconfig expects"),
-            (elsewhere, &other, "is for another name or outside its dates"),
+            (elsewhere, &other, "is for elsewhere.test and not for 127.0.0.1"),
         ] {
             let authority = base64::engine::general_purpose::STANDARD.encode(authority);
             let server = format!("https://127.0.0.1:{port}");

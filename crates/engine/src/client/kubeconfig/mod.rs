@@ -5,6 +5,7 @@
 //! (`ConfirmUsable`, `getAuthInfo`, `getCluster`), v0.32.
 
 mod file;
+mod setup;
 mod usable;
 
 use std::ffi::OsStr;
@@ -20,6 +21,8 @@ use super::connect::ConnectError;
 pub struct Merged {
     config: Kubeconfig,
     origin: String,
+    /// Also those that are not there.
+    files: Vec<PathBuf>,
 }
 
 /// A context with its parts.
@@ -42,7 +45,7 @@ impl Merged {
                 path: path.to_owned(),
                 reason: "No such file or directory".to_owned(),
             })?;
-            return Ok(Self { config, origin: path.display().to_string() });
+            return Ok(Self { config, origin: path.display().to_string(), files: vec![path.to_owned()] });
         }
         let default = etcetera::home_dir().unwrap_or_default().join(".kube").join("config");
         // An empty variable counts as none, as kubectl has it.
@@ -66,14 +69,14 @@ impl Merged {
                 None => next,
             });
         }
-        Ok(merged.map(|config| Self { config, origin }))
+        Ok(merged.map(|config| Self { config, origin, files: paths.to_vec() }))
     }
 
     /// # Errors
     /// [`ConnectError::Invalid`].
     pub fn of_text(text: &str, origin: &str) -> Result<Self, ConnectError> {
         let config = file::decode(text).map_err(|reason| invalid(origin, reason))?;
-        Ok(Self { config, origin: origin.to_owned() })
+        Ok(Self { config, origin: origin.to_owned(), files: Vec::new() })
     }
 
     pub fn names(&self) -> Vec<String> {
@@ -119,6 +122,10 @@ impl Merged {
         let name = context.user.clone().unwrap_or_default();
         let found = self.config.auth_infos.iter().find(|named| named.name == name);
         found.cloned().unwrap_or(NamedAuthInfo { name, ..NamedAuthInfo::default() })
+    }
+
+    pub fn files(&self) -> &[PathBuf] {
+        &self.files
     }
 
     /// For messages.
