@@ -2,6 +2,7 @@
 //! where the connection came from.
 
 use std::collections::BTreeMap;
+use std::io::IsTerminal as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,9 +15,9 @@ use capstan_base::rng::Rng;
 use capstan_base::time::{Clock, rfc3339};
 use capstan_dashboard::fleet::watch::{self, Recording, Scope};
 use capstan_dashboard::fleet::{Delta, SourceId};
-use capstan_dashboard::tui::{self, Contexts, Exit, Opened, Options, Session, SourceHandle, Tier};
+use capstan_dashboard::tui::{self, Contexts, Exit, LoginNews, Opened, Options, Session, SourceHandle, Tier};
 use capstan_engine::client::connect::{contexts, prepare};
-use capstan_engine::client::{ConnectOptions, Connection};
+use capstan_engine::client::{ConnectError, ConnectOptions, Connection, PluginNews, PluginTerminal};
 
 use super::args::{ColorArg, ConnectArgs, DashboardArgs, ScreenArgs};
 use super::{paths, person};
@@ -34,6 +35,34 @@ pub enum Behind {
     Memory,
 }
 
+/// What plugins say waits for the screen.
+const LOGIN_LINES: usize = 256;
+
+/// Shows the server of the kubeconfig until the user quits. Where it cannot be opened and others are there, they are offered.
+///
+/// # Errors
+/// As [`show`], and why there is nothing to show.
+pub async fn show_kubeconfig(connect: &ConnectArgs, screen: &ScreenArgs) -> anyhow::Result<Exit> {
+    let (clock, rng) = (Clock::system(), Rng::from_entropy());
+    let options = super::options(connect);
+    match prepare(&options).await {
+        Ok(connection) => {
+            let servers = Servers { options, scope: scope(connect), clock, rng };
+            servers.show(&connection, screen, Behind::Kubeconfig).await
+        }
+        Err(error) if is_one_of_several(&error, &options) && std::io::stdout().is_terminal() => {
+            let servers = Servers { options, scope: scope(connect), clock, rng };
+            servers.offer(&error.to_string(), screen).await
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A name that was mistyped on the command line is said there.
+fn is_one_of_several(error: &ConnectError, options: &ConnectOptions) -> bool {
+    !matches!(error, ConnectError::UnknownContext { .. }) && contexts(options.kubeconfig.as_deref()).len() > 1
+}
+
 /// Shows `connection` until the user quits. What was learnt is kept for the next time, where there is one.
 ///
 /// # Errors
@@ -46,21 +75,23 @@ pub async fn show(
     rng: &Rng,
     behind: Behind,
 ) -> anyhow::Result<Exit> {
-    let id = SourceId(0);
-    let servers = Servers {
-        options: super::options(connect),
-        scope: scope(connect),
-        clock: clock.clone(),
-        rng: rng.clone(),
-    };
-    let Opened { session, source, deltas, handle } = servers.watch(connection, id)?;
-    let mut options = options(session, screen, clock);
-    match behind {
-        Behind::Kubeconfig => options.contexts = Some(Arc::new(servers)),
-        Behind::Store => {}
-        Behind::Memory => options.state_dir = None,
-    }
-    Ok(tui::run(options, vec![deltas], BTreeMap::from([(source, handle)])).await?)
+    let servers =
+        Servers { options: super::options(connect), scope: scope(connect), clock, rng: rng.clone() };
+    servers.show(connection, screen, behind).await
+}
+
+/// From now on plugins have no terminal, and what they say is shown.
+fn shown(terminal: &PluginTerminal) -> mpsc::Receiver<LoginNews> {
+    let (send, logins) = mpsc::channel(LOGIN_LINES);
+    terminal.show_with(move |news| {
+        // A line that finds no room is one of very many.
+        let _ = send.try_send(match news {
+            PluginNews::Runs { program, limit } => LoginNews::Runs { program, limit },
+            PluginNews::Says(line) => LoginNews::Says(line),
+            PluginNews::Ended => LoginNews::Ended,
+        });
+    });
+    logins
 }
 
 /// The servers of a kubeconfig, as the arguments say how to look at them.
@@ -73,18 +104,53 @@ struct Servers {
 }
 
 impl Servers {
+    async fn show(
+        self,
+        connection: &Connection,
+        screen: &ScreenArgs,
+        behind: Behind,
+    ) -> anyhow::Result<Exit> {
+        let Opened { session, source, deltas, handle } = self.watch(connection, SourceId(0))?;
+        let mut options = options(session, screen, self.clock.clone());
+        match behind {
+            Behind::Kubeconfig => {
+                options.logins = Some(shown(&self.options.terminal));
+                options.contexts = Some(Arc::new(self));
+            }
+            Behind::Store => {}
+            Behind::Memory => options.state_dir = None,
+        }
+        Ok(tui::run(options, vec![deltas], BTreeMap::from([(source, handle)])).await?)
+    }
+
+    /// Nothing is open: the other contexts are offered, with why.
+    async fn offer(self, why: &str, screen: &ScreenArgs) -> anyhow::Result<Exit> {
+        let title = self.options.context.clone().unwrap_or_else(|| "no server".to_owned());
+        let session = self.session(&title, self.options.read_only);
+        let mut options = options(session, screen, self.clock.clone());
+        let text = format!("{why}\n\n:context NAME opens one of: {}", self.names().join(", "));
+        options.notice = Some(("The context was not opened".to_owned(), text));
+        options.logins = Some(shown(&self.options.terminal));
+        options.contexts = Some(Arc::new(self));
+        Ok(tui::run(options, Vec::new(), BTreeMap::new()).await?)
+    }
+
+    fn session(&self, title: &str, read_only: bool) -> Session {
+        let namespace = self.scope.namespace.as_ref();
+        Session {
+            title: capstan_base::text::sanitize_line(title),
+            scope: namespace.map_or_else(|| "all namespaces".to_owned(), |ns| format!("namespace {ns}")),
+            read_only,
+        }
+    }
+
     fn watch(&self, connection: &Connection, id: SourceId) -> anyhow::Result<Opened> {
         // What is shown is what that user may see.
         let title = match &self.options.impersonated.user {
             Some(user) => format!("{} as {user}", connection.context),
             None => connection.context.clone(),
         };
-        let namespace = self.scope.namespace.as_ref();
-        let session = Session {
-            title: capstan_base::text::sanitize_line(&title),
-            scope: namespace.map_or_else(|| "all namespaces".to_owned(), |ns| format!("namespace {ns}")),
-            read_only: connection.read_only,
-        };
+        let session = self.session(&title, connection.read_only);
         let rng = self.rng.stream(&format!("fleet {}", id.0));
         let (deltas, source) = watch::spawn(connection, id, self.scope.clone(), self.clock.clone(), rng);
         let executor = super::executor(connection.clone(), self.clock.clone())?;
@@ -160,6 +226,8 @@ fn options(session: Session, screen: &ScreenArgs, clock: Clock) -> Options {
             .frames_per_second
             .map(|frames| Duration::from_secs_f64((1.0 / frames).clamp(0.01, 3_600.0))),
         contexts: None,
+        logins: None,
+        notice: None,
     }
 }
 

@@ -76,7 +76,6 @@ use capstan_dashboard::operations::change::ClusterConfigurations;
 use capstan_dashboard::operations::guard::Guard;
 use capstan_dashboard::operations::journal::Journal;
 use capstan_dashboard::tui::{Exit, Tier};
-use capstan_engine::client::connect::prepare;
 use capstan_engine::client::{ConnectOptions, Connection, PluginTerminal, connect, connect_within};
 use log::Terminal;
 
@@ -185,12 +184,7 @@ async fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
 /// The dashboard over the server of the kubeconfig.
 async fn show(cli: &Cli) -> anyhow::Result<ExitCode> {
     memory::give_back_soon();
-    let connection = prepare(&options(&cli.connect)).await?;
-    let (clock, rng) = (Clock::system(), Rng::from_entropy());
-    Ok(after(
-        dashboard::show(&connection, &cli.connect, &cli.screen, clock, &rng, dashboard::Behind::Kubeconfig)
-            .await?,
-    ))
+    Ok(after(dashboard::show_kubeconfig(&cli.connect, &cli.screen).await?))
 }
 
 /// Who has the terminal: a dashboard and the output of a one-shot command leave none of it to the log.

@@ -65,6 +65,7 @@ mod lives_of_faults;
 mod lives_of_upstream;
 mod lives_replayed;
 mod lock_screens;
+mod logins;
 mod lost_connections;
 mod machine_pools;
 mod mangled;

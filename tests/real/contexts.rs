@@ -1,5 +1,6 @@
 //! One dashboard over several servers of a kubeconfig, one after the other, and in whose name it asks.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use capi_types::key::Gvk;
@@ -18,7 +19,18 @@ use crate::fleet_fixture::now;
 use crate::standalone::{BINARY, Standalone};
 use crate::terminal::Pty;
 
-/// A kubeconfig with the contexts `east` and `west` for two servers, and `lost`, whose user has a certificate that is not there.
+const V1: &str = "client.authentication.k8s.io/v1";
+
+/// Asks somebody to open a page, and waits for that.
+const DEVICE: &str = r#"#!/bin/sh
+cd "$(dirname "$0")"
+echo "open https://login.example and enter ABCD-EFGH" >&2
+while ! test -e approved; do sleep 0.1; done
+cat credential
+"#;
+
+/// A kubeconfig with the contexts `east` and `west` for two servers, `lost`, whose user has a certificate that is not there, and
+/// `device`, which is `west` with a plugin that waits until `approved` stands beside the file.
 fn kubeconfig(east: &Standalone, west: &Standalone, path: &Path) {
     let read = |server: &Standalone| -> Value {
         let text = std::fs::read_to_string(server.kubeconfig()).expect("a kubeconfig");
@@ -34,13 +46,23 @@ fn kubeconfig(east: &Standalone, west: &Standalone, path: &Path) {
         "users": [
             part(&east, "users", "user", "east"), part(&west, "users", "user", "west"),
             { "name": "lost", "user": { "client-certificate": "/nowhere/lost.crt", "client-key": "/nowhere/lost.key" } },
+            { "name": "device", "user": { "exec": {
+                "apiVersion": V1, "command": "./login-device", "interactiveMode": "IfAvailable" } } },
         ],
         "contexts": [
             context("east", "east"), context("west", "west"),
             { "name": "lost", "context": { "cluster": "west", "user": "lost" } },
+            { "name": "device", "context": { "cluster": "west", "user": "device" } },
         ],
     });
     std::fs::write(path, config.to_string()).expect("written");
+    let folder = path.parent().expect("a folder");
+    let status = json!({ "token": west["users"][0]["user"]["token"] });
+    let credential = json!({ "apiVersion": V1, "kind": "ExecCredential", "status": status });
+    std::fs::write(folder.join("credential"), credential.to_string()).expect("written");
+    std::fs::write(folder.join("login-device"), DEVICE).expect("written");
+    std::fs::set_permissions(folder.join("login-device"), PermissionsExt::from_mode(0o755))
+        .expect("executable");
 }
 
 fn server(folder: &Path, clusters: &str) -> Standalone {
@@ -63,7 +85,7 @@ fn another_context_takes_the_place_of_the_one_that_is_shown() {
     let mut screen = Pty::open(command);
     screen.until("the first server", |s| s.text().contains("east") && s.text().contains("clusters 2"));
     screen.press(":context nowhere\r");
-    screen.shows("there is no context `nowhere`; it has: east, west, lost");
+    screen.shows("there is no context `nowhere`; it has: east, west, lost, device");
     screen.press(":context lost\r");
     screen.shows("The context was not opened");
     screen.shows("What was open before stays.");
@@ -74,6 +96,41 @@ fn another_context_takes_the_place_of_the_one_that_is_shown() {
     screen.shows("Cluster ");
     screen.press("2");
     screen.shows("kind: Cluster");
+    // What a plugin says is shown while it runs, and the keys stay the dashboard's.
+    screen.press(":context device\r");
+    screen.shows("enter ABCD-EFGH");
+    screen.shows("It is stopped after 300 s");
+    screen.press("\u{1b}");
+    screen.until("hidden", |s| !s.text().contains("ABCD-EFGH") && s.text().contains("kind: Cluster"));
+    std::fs::write(home.path().join("approved"), "").expect("written");
+    screen.until("logged in", |s| s.text().contains("this is device") || s.text().contains("device"));
+    screen.until("its clusters", |s| s.text().contains("clusters 3"));
+    // The name of what is open connects anew.
+    screen.press(":context device\r");
+    screen.shows("this is device");
+    screen.press("\u{3}");
+    screen.end();
+}
+
+#[test]
+fn a_start_that_fails_offers_the_other_contexts() {
+    let [east, west, home] = [(); 3].map(|()| tempfile::tempdir().expect("a folder"));
+    let (east, west) = (
+        server(east.path(), "synthetic:clusters=2,machines=4"),
+        server(west.path(), "synthetic:clusters=3,machines=6"),
+    );
+    let config = home.path().join("config");
+    kubeconfig(&east, &west, &config);
+    let mut command = CommandBuilder::new(BINARY);
+    command.args(["--kubeconfig", config.to_str().expect("a path"), "--context", "lost"]);
+    command.env("HOME", home.path());
+    command.env("TERM", "xterm-256color");
+    let mut screen = Pty::open(command);
+    screen.shows("The context was not opened");
+    screen.shows("/nowhere/lost.crt");
+    screen.shows(":context NAME opens one of: east, west, lost, device");
+    screen.press("\r:context east\r");
+    screen.until("the first server", |s| s.text().contains("east") && s.text().contains("clusters 2"));
     screen.press("\u{3}");
     screen.end();
 }

@@ -59,6 +59,8 @@ fn child() {
             frame_min: None,
             clock,
             contexts: None,
+            logins: None,
+            notice: None,
         };
         capstan_dashboard::tui::run(options, vec![deltas], BTreeMap::new()).await
     });

@@ -16,7 +16,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::contexts::{Contexts, Opened};
 use super::effect::{Effect, EffectOutcome};
 use super::model::{Model, Tone};
-use super::msg::{Msg, Signal};
+use super::msg::{LoginNews, Msg, Signal};
 use super::runner::{Loading, Runner, SourceHandle};
 use super::script;
 use super::terminal::{self, Input, InputThread, Terminal, TerminalError, Written};
@@ -56,6 +56,7 @@ struct Inbox {
     signals: mpsc::Receiver<Signal>,
     deltas: Vec<mpsc::Receiver<Vec<Delta>>>,
     opened: mpsc::Receiver<Result<Opened, String>>,
+    logins: mpsc::Receiver<LoginNews>,
 }
 
 /// What the inbox gives.
@@ -76,6 +77,7 @@ pub async fn run(
     deltas: Vec<mpsc::Receiver<Vec<Delta>>>,
     handles: BTreeMap<SourceId, SourceHandle>,
     contexts: Option<Arc<dyn Contexts>>,
+    logins: mpsc::Receiver<LoginNews>,
     frame_min: Duration,
 ) -> Result<Exit, TerminalError> {
     let (tell_written, written) = mpsc::channel(QUEUE);
@@ -89,7 +91,7 @@ pub async fn run(
     let look = &model.look;
     let loading = Loading { tier: look.tier, ascii: look.ascii, config_dir: look.config_dir.clone() };
     let mut runner = Runner::new(handles, loading, tell_outcome);
-    let mut inbox = Inbox { inputs, written, outcomes, signals, deltas, opened };
+    let mut inbox = Inbox { inputs, written, outcomes, signals, deltas, opened, logins };
     let (width, height) = Terminal::size();
     update(model, Msg::Resize { width, height });
     let mut pace = Pace::new(frame_min);
@@ -328,6 +330,7 @@ impl Inbox {
             Some(written) = self.written.recv() => Next::Written(written),
             input = self.inputs.recv() => input.map_or(Next::Hangup, of_input),
             Some(opened) = self.opened.recv() => Next::Opened(opened),
+            Some(news) = self.logins.recv() => Next::Msg(Msg::Login(news)),
             Some(outcome) = self.outcomes.recv() => Next::Msg(Msg::Done(outcome)),
             batch = next_batch(&mut self.deltas) => Next::Msg(Msg::Fleet(batch)),
         }
@@ -345,6 +348,9 @@ impl Inbox {
         }
         if let Ok(opened) = self.opened.try_recv() {
             return Some(Next::Opened(opened));
+        }
+        if let Ok(news) = self.logins.try_recv() {
+            return Some(Next::Msg(Msg::Login(news)));
         }
         if let Ok(outcome) = self.outcomes.try_recv() {
             return Some(Next::Msg(Msg::Done(outcome)));

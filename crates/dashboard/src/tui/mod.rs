@@ -44,6 +44,7 @@ use tokio::sync::mpsc;
 pub use contexts::{Contexts, Opened};
 pub use event_loop::Exit;
 pub use model::Session;
+pub use msg::LoginNews;
 pub use runner::SourceHandle;
 pub use terminal::TerminalError;
 pub use theme::Tier;
@@ -72,6 +73,10 @@ pub struct Options {
     pub hook: Option<String>,
     /// What else may be looked at; `None`: there is no kubeconfig behind this.
     pub contexts: Option<Arc<dyn Contexts>>,
+    /// What programs say that log somebody in; `None`: there are none.
+    pub logins: Option<mpsc::Receiver<LoginNews>>,
+    /// Shown at first: why there is no server, for example.
+    pub notice: Option<(String, String)>,
 }
 
 /// Why the dashboard did not run to its end.
@@ -105,9 +110,15 @@ pub async fn run(
     model.keep_in(options.state_dir.as_deref());
     model.preferences.hook = options.hook.map(|command| Hook { command, turns: Turns::default() });
     model.contexts = options.contexts.as_ref().map(|contexts| contexts.names()).unwrap_or_default();
+    if let Some((title, text)) = options.notice {
+        model.notice(title, text);
+    }
+    // Without a sender nothing ever comes.
+    let logins = options.logins.unwrap_or_else(|| mpsc::channel(1).1);
     let exit = {
         let frame_min = options.frame_min.unwrap_or(event_loop::FRAME_MIN);
-        event_loop::run(&mut model, options.clock, deltas, handles, options.contexts, frame_min).await?
+        event_loop::run(&mut model, options.clock, deltas, handles, options.contexts, logins, frame_min)
+            .await?
     };
     model.keep_last();
     Ok(exit)

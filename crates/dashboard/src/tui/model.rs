@@ -9,6 +9,7 @@ use super::cursor::Motion;
 use super::effect::Effect;
 use super::keeping::Keeping;
 use super::keymap::{CheckLine, KeyPress, Keymap, Mode};
+use super::msg::LoginNews;
 use super::overlay::Overlay;
 use super::overlay::preview::PreviewBox;
 use super::plans::Plans;
@@ -26,6 +27,9 @@ use capstan_base::toml_file::FileError;
 
 /// Rows keep their places for so long after a key or a click, seconds.
 const HELD_S: i64 = 3;
+
+/// Of what a program says that logs somebody in, the last lines are shown.
+const LOGIN_LINES_MAX: usize = 20;
 
 /// So many screens are kept to go back to.
 const SCREENS_MAX: usize = 32;
@@ -122,6 +126,13 @@ pub struct Typing {
     pub touched_at: Option<Timestamp>,
 }
 
+/// A program that logs somebody in, as long as it runs.
+pub struct RunningLogin {
+    program: String,
+    limit_s: u64,
+    lines: Vec<String>,
+}
+
 pub struct Model {
     pub fleet: Fleet,
     pub known: Known,
@@ -135,6 +146,7 @@ pub struct Model {
     /// The last one gets keys first.
     pub overlays: Vec<Overlay>,
     pub toast: Option<Toast>,
+    pub login: Option<RunningLogin>,
     pub typing: Typing,
     pub area: Rect,
     pub now: Timestamp,
@@ -157,6 +169,7 @@ impl Model {
             screens: vec![Screen::Fleet(FleetScreen::default())],
             overlays: Vec::new(),
             toast: None,
+            login: None,
             typing: Typing::default(),
             area,
             now,
@@ -412,6 +425,42 @@ impl Model {
     /// Shows a failure that has more to say than a line.
     pub fn notice(&mut self, title: impl Into<String>, text: impl Into<String>) {
         self.overlays.push(Overlay::Notice(super::overlay::notice::Notice::new(title, text)));
+    }
+
+    /// Shows what a program says that logs somebody in, below what a person has open, and takes it away at its end.
+    pub fn note_login(&mut self, news: LoginNews) {
+        match news {
+            LoginNews::Runs { program, limit } => {
+                let limit_s = limit.as_secs();
+                self.say(Tone::Info, format!("{program} is asked for credentials, at most for {limit_s} s"));
+                self.login = Some(RunningLogin { program, limit_s, lines: Vec::new() });
+            }
+            LoginNews::Says(line) => self.show_login(line),
+            LoginNews::Ended => {
+                self.login = None;
+                self.overlays.retain(|overlay| !matches!(overlay, Overlay::Login(_)));
+            }
+        }
+    }
+
+    fn show_login(&mut self, line: String) {
+        let Some(login) = &mut self.login else { return };
+        login.lines.push(line);
+        if login.lines.len() > LOGIN_LINES_MAX {
+            login.lines.remove(0);
+        }
+        let text = format!(
+            "{}\n\nIt is stopped after {} s. What was open before stays, and esc hides this.",
+            login.lines.join("\n"),
+            login.limit_s
+        );
+        let title = format!("{} says", login.program);
+        let notice = super::overlay::notice::Notice::overview(title, text);
+        match self.overlays.iter_mut().find(|overlay| matches!(overlay, Overlay::Login(_))) {
+            Some(shown) => *shown = Overlay::Login(notice),
+            // A dialog that somebody answers keeps the keys.
+            None => self.overlays.insert(0, Overlay::Login(notice)),
+        }
     }
 
     /// Shows a text over the screen; nothing went wrong.

@@ -1,5 +1,7 @@
 //! What can happen to the program: the only input of `update`.
 
+use std::time::Duration;
+
 use crossterm::event::{KeyEvent, MouseEvent};
 
 use super::effect::EffectOutcome;
@@ -16,9 +18,23 @@ pub enum Msg {
     },
     Fleet(Vec<Delta>),
     Done(EffectOutcome),
+    Login(LoginNews),
     /// A shown age may have changed; the new time is in the model already.
     Tick,
     Signal(Signal),
+}
+
+/// Of a program that logs a person in, while it runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LoginNews {
+    /// It is stopped after that time.
+    Runs {
+        program: String,
+        limit: Duration,
+    },
+    /// A line for the person.
+    Says(String),
+    Ended,
 }
 
 /// Signals that the program answers itself.

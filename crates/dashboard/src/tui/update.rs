@@ -63,6 +63,10 @@ fn changed(model: &mut Model, msg: Msg) -> Vec<Effect> {
             effects
         }
         Msg::Done(outcome) => on_outcome(model, outcome),
+        Msg::Login(news) => {
+            model.note_login(news);
+            Vec::new()
+        }
         Msg::Tick => {
             let has_turned = judge_again(model);
             model.tick();

@@ -88,7 +88,7 @@ pub fn ask_extensions(model: &mut Model) -> Outcome {
 pub fn accept(model: &mut Model) -> Outcome {
     match model.overlays.last_mut() {
         Some(Overlay::Preview(preview)) => Ok(preview.confirm()),
-        Some(Overlay::Notice(_) | Overlay::Help(_)) => {
+        Some(Overlay::Notice(_) | Overlay::Login(_) | Overlay::Help(_)) => {
             model.overlays.pop();
             Ok(Vec::new())
         }

@@ -27,6 +27,8 @@ pub enum Overlay {
     Preview(Box<preview::PreviewBox>),
     Many(Box<many::ManyBox>),
     Notice(notice::Notice),
+    /// What a program says that logs somebody in.
+    Login(notice::Notice),
 }
 
 /// What a dialog makes of a key that it takes itself.
@@ -53,7 +55,7 @@ impl Overlay {
             Self::Refusal(refusal) => Some(refusal.on_key(event)),
             Self::Preview(preview) => preview.on_key(event),
             Self::Many(many) => many.on_key(event),
-            Self::Help(_) | Self::Notice(_) => None,
+            Self::Help(_) | Self::Notice(_) | Self::Login(_) => None,
         }
     }
 
@@ -64,7 +66,7 @@ impl Overlay {
             Self::Refusal(_) => Some(Answer::Handled),
             Self::Preview(preview) => preview.on_paste(text),
             Self::Many(many) => many.on_paste(text),
-            Self::Help(_) | Self::Notice(_) => None,
+            Self::Help(_) | Self::Notice(_) | Self::Login(_) => None,
         }
     }
 
@@ -74,7 +76,7 @@ impl Overlay {
             Self::Help(help) => help.step(motion, area),
             Self::Preview(preview) => preview.step(motion, area),
             Self::Many(many) => many.step(motion, area),
-            Self::Notice(notice) => notice.step(motion, area),
+            Self::Notice(notice) | Self::Login(notice) => notice.step(motion, area),
         }
     }
 
@@ -98,7 +100,7 @@ impl Overlay {
             }
             Self::Preview(preview) => preview.view(paint, area, buffer),
             Self::Many(many) => many.view(paint, area, buffer),
-            Self::Notice(notice) => {
+            Self::Notice(notice) | Self::Login(notice) => {
                 notice.view(paint, area, buffer);
                 None
             }
