@@ -60,8 +60,8 @@ impl Pages {
         Ok(Self { file, len, is_uncached: false })
     }
 
-    /// The same, read from the disk each time. What was written and is not there yet is read as it
-    /// was written.
+    /// The same, read from the disk each time, of a file that a writer may make longer meanwhile. What
+    /// was written and is not there yet is read as it was written.
     pub(super) fn open_uncached(path: &Path) -> io::Result<Self> {
         Ok(Self { is_uncached: true, ..Self::open(path)? })
     }
@@ -75,12 +75,16 @@ impl Pages {
 
     /// Of the file.
     pub(super) fn len(&self) -> u64 {
-        self.len
+        if !self.is_uncached {
+            return self.len;
+        }
+        // A commit that came after the file was opened may have put pages behind the end of that time.
+        self.file.metadata().map_or(self.len, |now| now.len())
     }
 
     /// What the file has of a place: less at its end, nothing behind it.
     pub(super) fn read(&self, place: Extent) -> Vec<u8> {
-        let there = self.len.saturating_sub(place.offset).min(place.bytes);
+        let there = self.len().saturating_sub(place.offset).min(place.bytes);
         let mut bytes = vec![0; usize::try_from(there).unwrap_or(0)];
         if self.is_uncached {
             // Where that cannot be asked for, the kernel's copy is compared.

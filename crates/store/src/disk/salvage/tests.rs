@@ -12,7 +12,7 @@ use bytes::Bytes;
 
 use super::directory::{Directory, OPEN_SHAPE, slots};
 use super::node::Node;
-use super::pages::{Pages, Pointer};
+use super::pages::{Extent, Pages, Pointer};
 use super::tree::Walker;
 use super::{Salvage, Scrub, salvage};
 use crate::data_dir::private_tempdir;
@@ -437,4 +437,15 @@ fn a_file_whose_head_is_gone_is_brought_back_whole() {
     std::fs::write(&path, &bytes).unwrap();
     let tally = Tally::of(&original, &bytes, &salvage(&path, |_| false).unwrap());
     assert!(tally.is_clean() && tally.saved == original.model.len() && tally.uncertain == 0, "{tally}");
+}
+
+/// A server's file grows while it is compared.
+#[test]
+fn a_page_behind_the_end_of_when_the_file_was_opened_is_read() {
+    let folder = private_tempdir();
+    let path = folder.path().join("store.redb");
+    std::fs::write(&path, [1; 8192]).unwrap();
+    let pages = Pages::open_uncached(&path).unwrap();
+    std::fs::write(&path, [1; 12288]).unwrap();
+    assert_eq!(pages.read(Extent { offset: 8192, bytes: 4096 }), [1; 4096]);
 }
