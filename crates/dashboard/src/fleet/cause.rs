@@ -5,10 +5,11 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use super::Fleet;
-use super::evidence::{type_and_reason, words};
+use super::evidence::{short_words, type_and_reason, words};
 use super::explanation::Explanation;
 use super::judge::{Basis, Judgement, Rank};
 use super::marks::Mark;
+use super::plain_words::{first_words, spelled_out};
 use super::row::{ConditionText, Kind, Row, RowId, moment};
 use crate::fleet::Verdict;
 use capi_rules::status::conditions::wording::plural;
@@ -39,7 +40,8 @@ pub struct Cause {
     pub leaf: RowId,
     /// How many objects have this trouble, the leaf included.
     pub count: usize,
-    /// `16 Machines: VM is starting`, or the name of the leaf in front where it is alone; one line.
+    /// What is wrong in plain words, then who has it: `VM is starting (16 Machines)`, or the name of the leaf where it is
+    /// alone; one line.
     pub words: String,
     /// The earliest evidence, where an object says so.
     pub since: Option<Timestamp>,
@@ -82,7 +84,7 @@ impl Fleet {
     pub fn what_is_wrong(&self, id: RowId) -> String {
         let groups = self.groups(id);
         let words = groups.first().map(|first| self.cause_of(id, first).words).unwrap_or_default();
-        let words = if groups.len() > 1 { format!("{words} (+{} more)", groups.len() - 1) } else { words };
+        let words = if groups.len() > 1 { format!("{words} +{} more", groups.len() - 1) } else { words };
         match (self.index.is_lost(id), self.index.last_verdict(id)) {
             (false, _) => words,
             (true, Verdict::Ok) => "was ok".to_owned(),
@@ -94,7 +96,11 @@ impl Fleet {
     pub fn explanation(&self, id: RowId) -> Option<&Explanation> {
         let (row, judgement) = (self.row(id)?, self.judgement(id)?);
         let (type_, reason) = type_and_reason(row, judgement.why);
-        self.explanations().find(type_, reason)
+        let message = match judgement.why {
+            Basis::Condition(at) => row.conditions.get(at).map_or("", |c| first_words(&c.message)),
+            _ => "",
+        };
+        self.explanations().find_in(message).or_else(|| self.explanations().find(type_, reason))
     }
 
     /// It does what it should and has not taken longer than such objects do: nobody needs to look at anything.
@@ -179,28 +185,35 @@ impl Fleet {
     }
 
     fn cause_of(&self, id: RowId, group: &Group<'_>) -> Cause {
-        let leaf = self.words_of(group.leaf);
-        let explained = || self.explanations().find(group.type_, group.reason);
-        let words = match (group.count, self.row(group.leaf)) {
-            (1, Some(row)) if group.leaf != id => format!("{}: {leaf}", row.name),
-            (1, _) => leaf,
-            (count, _) if group.is_one_text => format!("{count} {}: {leaf}", plural(group.kind.1)),
-            (count, _) => {
-                let common = explained().map_or_else(
-                    || format!("{}: {}", group.type_, group.reason),
-                    |explanation| explanation.means.trim_end_matches('.').to_owned(),
-                );
-                format!("{count} {}: {common}", plural(group.kind.1))
-            }
+        let said = if group.is_one_text { self.short_words_of(group.leaf) } else { self.common_words(group) };
+        let name = || self.row(group.leaf).map(|row| self.name_below(id, &row.name));
+        let mut who = match group.count {
+            1 if group.leaf == id => None,
+            1 => name().map(str::to_owned),
+            count => Some(format!("{count} {}", plural(group.kind.1))),
         };
-        let words = match group.slow {
-            slow if slow >= COMMON_MIN && 2 * slow > group.count => {
-                format!("{words} ({slow} of {} longer than usual: quota, image or network?)", group.count)
-            }
-            _ => words,
-        };
+        if group.slow >= COMMON_MIN && 2 * group.slow > group.count {
+            let slow = format!(", {} of them longer than usual: quota, image or network?", group.slow);
+            who.get_or_insert_default().push_str(&slow);
+        }
+        let words = who.map_or_else(|| said.clone(), |who| format!("{said} ({who})"));
         let (verdict, leaf, count) = (group.verdict, group.leaf, group.count);
         Cause { verdict, leaf, count, words, since: moment(group.since_s) }
+    }
+
+    /// What several objects have in common whose messages differ.
+    fn common_words(&self, group: &Group<'_>) -> String {
+        let explained = self.explanations().find(group.type_, group.reason);
+        match explained {
+            Some(words) => words.short().unwrap_or_else(|| words.means.trim_end_matches('.')).to_owned(),
+            None => spelled_out(group.reason),
+        }
+    }
+
+    /// The name of a part without that of what it is part of, which stands beside it.
+    fn name_below<'a>(&self, id: RowId, name: &'a str) -> &'a str {
+        let short = self.row(id).and_then(|row| name.strip_prefix(row.name.as_ref())?.strip_prefix('-'));
+        short.filter(|short| !short.is_empty()).unwrap_or(name)
     }
 
     /// Everything below an object, in the order of the tree.
@@ -231,16 +244,26 @@ impl Fleet {
         })
     }
 
-    /// The evidence on one object in a few words.
+    /// The evidence on one object as the object says it.
     fn words_of(&self, id: RowId) -> String {
+        self.evidence_of(id, |row, judgement| words(row, judgement, self.now_s()))
+    }
+
+    /// The same in plain words.
+    fn short_words_of(&self, id: RowId) -> String {
+        self.evidence_of(id, |row, judgement| short_words(row, judgement, self.now_s(), self.explanations()))
+    }
+
+    fn evidence_of(&self, id: RowId, words: impl Fn(&Row, Judgement) -> String) -> String {
         let Some((row, judgement)) = self.row(id).zip(self.judgement(id)) else { return String::new() };
         let shown = self.index.last_own_verdict(id);
-        let words = words(row, judgement, self.now_s());
         match judgement.why {
             Basis::Nothing if shown != Verdict::Ok => "well again, not for long yet".to_owned(),
             // What is shown until the better verdict has lasted has no evidence any more.
-            _ if judgement.verdict < shown => format!("not {shown} any more, not for long yet: {words}"),
-            _ => words,
+            _ if judgement.verdict < shown => {
+                format!("not {shown} any more, not for long yet: {}", words(row, judgement))
+            }
+            _ => words(row, judgement),
         }
     }
 }

@@ -1,15 +1,30 @@
 //! What a judgement rests on, in a few words. Owns the words; must not know which objects are near, nor how the
 //! words are drawn.
 
+use super::explanation::Explanations;
 use super::judge::{Basis, Judgement};
 use super::pending::pending;
+use super::plain_words::{first_words, plain_words};
 use super::row::{Condition, Counters, FAILURE, Misshapen, Row, moment};
 use crate::fleet::Verdict;
 use capi_types::condition_types::condition_type;
 
-/// The evidence for a judgement in a few words; empty for "nothing".
+/// The evidence for a judgement as the object says it; empty for "nothing".
 pub(super) fn words(row: &Row, judgement: Judgement, now_s: u32) -> String {
-    let evidence = evidence(row, judgement);
+    with_time_taken(evidence(row, judgement, &of_condition), judgement, now_s)
+}
+
+/// The same in plain words, for a row: what is wrong comes first.
+pub(super) fn short_words(
+    row: &Row,
+    judgement: Judgement,
+    now_s: u32,
+    explanations: &Explanations,
+) -> String {
+    with_time_taken(evidence(row, judgement, &|c| plain_words(c, explanations)), judgement, now_s)
+}
+
+fn with_time_taken(evidence: String, judgement: Judgement, now_s: u32) -> String {
     match judgement.slow {
         Some(slow) => {
             let taken_s = now_s.saturating_sub(slow.since_s);
@@ -19,7 +34,7 @@ pub(super) fn words(row: &Row, judgement: Judgement, now_s: u32) -> String {
     }
 }
 
-fn evidence(row: &Row, judgement: Judgement) -> String {
+fn evidence(row: &Row, judgement: Judgement, of_condition: &dyn Fn(&Condition) -> String) -> String {
     match judgement.why {
         Basis::Nothing => String::new(),
         Basis::Condition(at) => row.conditions.get(at).map(of_condition).unwrap_or_default(),
@@ -86,13 +101,6 @@ fn of_condition(c: &Condition) -> String {
     }
 }
 
-/// The first line of a message that is not only a heading, without its bullet.
-fn first_words(message: &str) -> &str {
-    let lines =
-        || message.lines().map(|l| l.trim_start_matches([' ', '*']).trim_end()).filter(|l| !l.is_empty());
-    lines().find(|l| !l.ends_with(':')).or_else(|| lines().next()).unwrap_or_default()
-}
-
 fn of_counters(c: Counters) -> String {
     let desired = c.desired.unwrap_or_default();
     let differs =
@@ -102,21 +110,4 @@ fn of_counters(c: Counters) -> String {
         .or_else(|| differs(c.ready, "ready"))
         .or_else(|| differs(c.available, "available"))
         .unwrap_or_default()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_first_line_that_says_something() {
-        for (message, expected) in [
-            ("", ""),
-            ("plain", "plain"),
-            ("* Machine a:\n  * EtcdMemberHealthy: no member", "EtcdMemberHealthy: no member"),
-            ("* Machine a:", "Machine a:"),
-        ] {
-            assert_eq!(first_words(message), expected);
-        }
-    }
 }

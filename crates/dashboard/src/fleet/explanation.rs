@@ -4,12 +4,14 @@
 //!
 //! ```toml
 //! [NodeHealthy.NodeNotHealthy]
+//! short = "the Node is not healthy"
 //! means = "The kubelet reports that the Node is not healthy."
 //! usual = "Seconds, while the Node starts."
 //! check = "The conditions of the Node; kubelet and container runtime on it."
 //! [InfrastructureReady."*"]      # every other reason of this type
 //! [Status.Behind]                # evidence that is not a condition
 //! ["*".ConnectionDown]           # this reason of every type
+//! [Message."disruption budget"]  # every message with these words in it
 //! ```
 
 use std::path::Path;
@@ -27,16 +29,27 @@ pub const EMBEDDED: &[(&str, &str)] = &[("default", include_str!("../../../../ex
 /// Stands for every type, or for every reason.
 pub const ANY: &str = "*";
 
-const FIELDS: [&str; 3] = ["means", "usual", "check"];
+/// Stands in the place of a type: its reasons are parts of messages.
+pub const MESSAGE: &str = "Message";
 
-/// One type and reason in plain words: sentences, empty where nothing is known.
+const FIELDS: [&str; 4] = ["short", "means", "usual", "check"];
+
+/// One type and reason in plain words, empty where nothing is known: a few words for a row, and sentences.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Explanation {
+    pub short: String,
     pub means: String,
     /// How long it usually lasts, or why it is nothing to worry about.
     pub usual: String,
     /// What to look at, or which command helps.
     pub check: String,
+}
+
+impl Explanation {
+    /// The words for a row, where there are some.
+    pub fn short(&self) -> Option<&str> {
+        Some(self.short.as_str()).filter(|short| !short.is_empty())
+    }
 }
 
 type Reasons = FxHashMap<String, Explanation>;
@@ -70,8 +83,23 @@ impl Explanations {
 
     /// The entry for a type and reason; else for the reason whatever the type; else for the type.
     pub fn find(&self, type_: &str, reason: &str) -> Option<&Explanation> {
-        let of = |type_: &str, reason: &str| self.0.get(type_)?.get(reason);
-        of(type_, reason).or_else(|| of(ANY, reason)).or_else(|| of(type_, ANY))
+        self.find_reason(type_, reason).or_else(|| self.entry(type_, ANY))
+    }
+
+    /// The entry for this very reason, of the type or of every type.
+    pub fn find_reason(&self, type_: &str, reason: &str) -> Option<&Explanation> {
+        self.entry(type_, reason).or_else(|| self.entry(ANY, reason))
+    }
+
+    fn entry(&self, type_: &str, reason: &str) -> Option<&Explanation> {
+        self.0.get(type_)?.get(reason)
+    }
+
+    /// The entry for the most of the words of `message`.
+    pub fn find_in(&self, message: &str) -> Option<&Explanation> {
+        let parts = self.0.get(MESSAGE)?.iter();
+        let found = parts.filter(|(part, _)| message.contains(part.as_str()));
+        found.max_by_key(|(part, _)| (part.len(), part.as_str())).map(|(_, words)| words)
     }
 
     /// Every entry: type, reason and words, in no order.
@@ -98,6 +126,7 @@ fn read(source: &Source, table: &mut FxHashMap<String, Reasons>) -> Result<(), F
 fn read_fields(source: &Source, fields: &DeTable<'_>, words: &mut Explanation) -> Result<(), FileError> {
     for (key, value) in fields {
         let field = match key.get_ref().as_ref() {
+            "short" => &mut words.short,
             "means" => &mut words.means,
             "usual" => &mut words.usual,
             "check" => &mut words.check,
@@ -141,7 +170,7 @@ mod tests {
         for (text, expected) in [
             (
                 "[A.B]\nmean = \"x\"",
-                "FILE:2: unknown entry `mean`; did you mean `means`?; known: means, usual, check",
+                "FILE:2: unknown entry `mean`; did you mean `means`?; known: short, means, usual, check",
             ),
             ("[A.B]\nmeans = 3", "FILE:2: `means` must be a string, not integer"),
             ("A = 1", "FILE:1: `A`, a condition type, must be a table, not integer"),
@@ -153,6 +182,16 @@ mod tests {
             load("[A.B]\n[A.B]").expect_err("twice").starts_with("FILE:2: not valid TOML"),
             "no duplicates"
         );
+    }
+
+    #[test]
+    fn the_longest_part_of_a_message_is_found() {
+        let all = load("[Message.budget]\nmeans = \"a\"\n[Message.\"disruption budget\"]\nmeans = \"b\"")
+            .expect("it loads");
+        let means = |message| all.find_in(message).map(|words| words.means.as_str());
+        assert_eq!(means("it violates the pod's disruption budget"), Some("b"));
+        assert_eq!(means("over budget"), Some("a"));
+        assert_eq!(means("no quota"), None);
     }
 
     #[test]

@@ -24,6 +24,7 @@ mod mention;
 mod names;
 mod order;
 mod pending;
+mod plain_words;
 mod rollout;
 mod row;
 mod shown;

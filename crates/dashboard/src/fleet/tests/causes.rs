@@ -23,11 +23,8 @@ fn two_faults_are_two_causes_and_the_worse_comes_first() {
     objects.push(sick("a-md-1-9", "* Node.Ready: down"));
     let fleet = fleet_of(&objects);
     let cluster = fleet.clusters()[0];
-    assert_eq!(
-        words(&fleet),
-        ["a-gpu: DevMachineTemplate gpu does not exist", "a-md-1-9: NodeHealthy: Node.Ready: down"]
-    );
-    assert_eq!(fleet.what_is_wrong(cluster), "a-gpu: DevMachineTemplate gpu does not exist (+1 more)");
+    assert_eq!(words(&fleet), ["DevMachineTemplate gpu does not exist (gpu)", "down (md-1-9)"]);
+    assert_eq!(fleet.what_is_wrong(cluster), "DevMachineTemplate gpu does not exist (gpu) +1 more");
     let leaf = fleet.causes(cluster)[1].leaf;
     let names: Vec<&str> = fleet
         .chain(cluster, leaf)
@@ -44,12 +41,11 @@ fn the_same_trouble_on_many_objects_is_one_cause() {
         objects.push(sick(&format!("a-md-1-x{at}"), "* Node.Ready: down"));
     }
     let fleet = fleet_of(&objects);
-    assert_eq!(words(&fleet), ["16 Machines: NodeHealthy: Node.Ready: down"]);
+    assert_eq!(words(&fleet), ["down (16 Machines)"]);
     assert_eq!(fleet.causes(fleet.clusters()[0])[0].count, 16);
     // Other words for the same reason are said in plain words.
     objects.push(sick("a-md-1-y", "* Node.Ready: out of disk"));
-    let means = "The Node is not ready, or under pressure of memory, disk or processes";
-    assert_eq!(words(&fleet_of(&objects)), [format!("17 Machines: {means}")]);
+    assert_eq!(words(&fleet_of(&objects)), ["the Node is not healthy (17 Machines)"]);
 }
 
 #[test]

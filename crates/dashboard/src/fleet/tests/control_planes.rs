@@ -48,35 +48,31 @@ fn what_a_cluster_names_is_judged_by_its_own_conditions() {
         condition
     };
     for (conditions, verdict, words) in [
-        (json!([failed]), Verdict::Degraded, "p: Ready: QuotaExceeded"),
+        (json!([failed]), Verdict::Degraded, "quota exceeded (p)"),
         // Neither severity nor reason, as of Rancher's kinds.
-        (json!([condition("Ready", "False", "", "")]), Verdict::Degraded, "p: Ready: NoReasonReported"),
-        (json!([condition("Ready", "False", "", "Broken")]), Verdict::Degraded, "p: Ready: Broken"),
-        (json!([condition("Ready", "Unknown", "", "Lost")]), Verdict::Degraded, "p: Ready: Lost"),
+        (json!([condition("Ready", "False", "", "")]), Verdict::Degraded, "Ready is False (p)"),
+        (json!([condition("Ready", "False", "", "Broken")]), Verdict::Degraded, "broken (p)"),
+        (json!([condition("Ready", "Unknown", "", "Lost")]), Verdict::Degraded, "lost (p)"),
         (json!([ready("", "Ready")]), Verdict::Ok, ""),
         // EKS says by these that something is done.
         (json!([ready("", ""), condition("Creating", "False", "Info", "created")]), Verdict::Ok, ""),
-        (json!([lately("Creating", "waiting")]), Verdict::Progressing, "p: Creating: waiting"),
+        (json!([lately("Creating", "waiting")]), Verdict::Progressing, "waiting (p)"),
         // Progress has an end, of whatever kind its conditions are.
-        (
-            json!([condition("Creating", "False", "Info", "waiting")]),
-            Verdict::Degraded,
-            "p: Creating: waiting",
-        ),
+        (json!([condition("Creating", "False", "Info", "waiting")]), Verdict::Degraded, "waiting (p)"),
         // The summary repeats its part, which says why.
         (
             json!([failed, condition("Instances", "False", "Error", "NoRoom")]),
             Verdict::Degraded,
-            "p: Instances: NoRoom",
+            "no room (p)",
         ),
         (
             json!([ready("", ""), condition("Synced", "False", "Error", "Refused")]),
             Verdict::Degraded,
-            "p: Synced: Refused",
+            "refused (p)",
         ),
         // Without a summary nothing is known.
-        (json!([condition("Synced", "True", "", "Synced")]), Verdict::Unknown, "p: no status reported yet"),
-        (json!([]), Verdict::Unknown, "p: no status reported yet"),
+        (json!([condition("Synced", "True", "", "Synced")]), Verdict::Unknown, "no status reported yet (p)"),
+        (json!([]), Verdict::Unknown, "no status reported yet (p)"),
     ] {
         let fleet = recorded(named(&conditions));
         assert_eq!(seen(&fleet), (verdict, words.to_owned()), "{conditions}");

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::fleet::evidence::type_and_reason;
-use crate::fleet::explanation::ANY;
+use crate::fleet::explanation::{ANY, MESSAGE};
 use capi_types::condition_types::condition_type;
 use capstan_testing::reported::reported;
 
@@ -21,6 +21,9 @@ const STATUS: [&str; 9] = [
     "Pending",
 ];
 
+/// A row of a screen with 80 columns has room for so many letters.
+const SHORT_MAX: usize = 40;
+
 #[test]
 fn every_entry_is_complete_and_can_be_reached() {
     let reported = reported();
@@ -33,7 +36,11 @@ fn every_entry_is_complete_and_can_be_reached() {
         // Where a deletion stands before its first step; upstream writes it for a moment only.
         let is_first_step = (type_, reason) == ("Deleting", "Deleting");
         let is_reachable = is_known && (is_reported(type_, reason) || is_first_step);
-        assert!(is_reachable || (type_ == "Status" && STATUS.contains(&reason)), "{type_} {reason}");
+        let is_own = type_ == MESSAGE || (type_ == "Status" && STATUS.contains(&reason));
+        assert!(is_reachable || is_own, "{type_} {reason}");
+        let short = words.short().unwrap_or_default();
+        let is_short = (1..=SHORT_MAX).contains(&short.len()) && !short.ends_with(['.', '?']);
+        assert!(is_short, "{type_} {reason}: a few words, not `{short}`");
         for words in [&words.means, &words.usual, &words.check] {
             assert!(words.ends_with(['.', '?']), "{type_} {reason}: a sentence, not `{words}`");
         }

@@ -107,8 +107,8 @@ fn an_update_that_fails_is_blocked_and_one_that_never_ends_is_degraded() {
     let (shown, fleet) = word(&life, 500);
     assert_eq!(shown, "OPB");
     let wrong = fleet.what_is_wrong(fleet.clusters()[0]);
-    assert!(wrong.starts_with("a-md-1-0: ") && wrong.contains("no space left on device"), "{wrong}");
+    assert!(wrong.ends_with("(md-1-0)") && wrong.contains("no space left on device"), "{wrong}");
     let (shown, fleet) = word(&begun(), 2 * 3600 + 60);
     assert_eq!(shown, "OPD");
-    assert!(fleet.what_is_wrong(fleet.clusters()[0]).starts_with("a-md-1-0: "));
+    assert!(fleet.what_is_wrong(fleet.clusters()[0]).ends_with("(md-1-0)"));
 }

@@ -288,21 +288,9 @@ fn certificates_that_end_turn_the_verdict_in_time() {
     for (end, renews, verdict, words, is_said) in [
         ("2027-06-01T00:00:00Z", false, Verdict::Ok, "", false),
         ("2026-12-15T00:00:00Z", false, Verdict::Ok, "", true),
-        (
-            "2026-11-24T00:00:00Z",
-            false,
-            Verdict::Degraded,
-            "a-cp-0: its certificates end on 2026-11-24",
-            true,
-        ),
+        ("2026-11-24T00:00:00Z", false, Verdict::Degraded, "its certificates end on 2026-11-24 (cp-0)", true),
         ("2026-11-24T00:00:00Z", true, Verdict::Ok, "", true),
-        (
-            "2026-11-20T09:00:00Z",
-            true,
-            Verdict::Blocked,
-            "a-cp-0: its certificates ended on 2026-11-20",
-            true,
-        ),
+        ("2026-11-20T09:00:00Z", true, Verdict::Blocked, "its certificates ended on 2026-11-20 (cp-0)", true),
         ("not a moment", false, Verdict::Ok, "", false),
     ] {
         let mut objects = small_cluster("a");

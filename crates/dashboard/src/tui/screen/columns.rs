@@ -1,7 +1,8 @@
 //! Which columns a list of rows shows, how wide they are, and what stands in them: ours, and with `wide` upstream's
-//! ([`capi_types::columns`]) of the kinds on the list, to the right of the reason. Everything depends on the list and on the
-//! width of the screen alone, so that no column moves because data changed. Owns which give way first when there is little
-//! room, and how a value looks; must not know filter, order nor cursor.
+//! ([`capi_types::columns`]) of the kinds on the list, to the right of the reason. Everything depends on the list, the
+//! width of the screen and what the rows have needed so far: a column gets wider for a longer name and never narrower, so
+//! columns rest while data changes. Owns which give way first when there is little room, and how a value looks; must
+//! not know filter, order nor cursor.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -39,6 +40,8 @@ pub enum Id {
 
 /// Cells in front of the first column: the cursor's mark, the glyph of the verdict, and one between.
 const LEAD: u16 = 3;
+/// The list of clusters has names of at least this room, as far as it has data.
+const NAME_MIN: u16 = 8;
 /// From here on the reason stands in its row.
 const WHY_FROM: u16 = 60;
 /// The reason is not shown with less, and has this much before less important columns are shown at all.
@@ -59,12 +62,23 @@ pub enum List {
 const BELOW: &[Kind] =
     &[Kind::ControlPlane, Kind::MachineDeployment, Kind::MachineSet, Kind::MachinePool, Kind::Machine];
 
+/// What the rows of a list need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Needs {
+    /// Cells of the longest name.
+    pub name_cells: u16,
+    /// A column for versions explains something: not all are the same.
+    pub versions: bool,
+}
+
 /// The columns of one list.
 pub struct Columns {
     list: List,
     /// Upstream's; none without `wide`.
     parts: Vec<Part>,
     wide: bool,
+    /// The most that rows have needed so far; a share of the screen while nothing is known.
+    needs: Option<Needs>,
 }
 
 impl Columns {
@@ -73,11 +87,20 @@ impl Columns {
             List::Fleet => &[Kind::Cluster],
             List::Tree => BELOW,
         };
-        Self { list, parts: if wide { parts(kinds, true) } else { Vec::new() }, wide }
+        Self { list, parts: if wide { parts(kinds, true) } else { Vec::new() }, wide, needs: None }
     }
 
     pub fn is_wide(&self) -> bool {
         self.wide
+    }
+
+    /// Makes room for rows with these needs, beside those before.
+    pub fn fit(&mut self, rows: Needs) {
+        let so_far = self.needs.unwrap_or(Needs { name_cells: NAME_MIN, versions: false });
+        self.needs = Some(Needs {
+            name_cells: so_far.name_cells.max(rows.name_cells),
+            versions: so_far.versions || rows.versions,
+        });
     }
 
     /// Where which column stands in `body`.
@@ -93,14 +116,19 @@ impl Columns {
         let has_why = width >= WHY_FROM;
         // Without a reason the names have what it leaves.
         let name = |share: u16, most: u16, beside: u16| {
-            if has_why { share.clamp(14, most) } else { width.saturating_sub(LEAD + 1 + beside).max(8) }
+            if has_why { share.clamp(NAME_MIN, most) } else { width.saturating_sub(LEAD + 1 + beside).max(8) }
         };
         let counters = if roomy { 9 } else { 7 };
         let mut columns = match self.list {
             List::Fleet => {
                 let workers = if roomy { "WORKERS" } else { "WORK" };
+                let share = match self.needs {
+                    // The reason has a third and more, and SINCE its place.
+                    Some(needs) => needs.name_cells.min(width * 7 / 24),
+                    None => width / 4,
+                };
                 vec![
-                    column(Id::Name, "NAME", name(width / 4, 40, 16)),
+                    column(Id::Name, "NAME", name(share, 60, 16)),
                     right(Id::Have("CP"), "CP", 5),
                     right(Id::Have("W"), workers, counters),
                 ]
@@ -114,7 +142,9 @@ impl Columns {
             column.rank = rank;
         }
         let version = if self.list == List::Fleet { 13 } else { 8 };
-        columns.push(late(column(Id::Version, "VERSION", version), usize::MAX));
+        if self.wide || self.needs.is_none_or(|needs| needs.versions) {
+            columns.push(late(column(Id::Version, "VERSION", version), usize::MAX));
+        }
         // Who asks for wide columns wants those before the version.
         columns.push(late(right(Id::Since, "SINCE", 5), 0));
         if has_why {
@@ -275,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_depend_on_list_and_width_alone() {
+    fn without_rows_columns_depend_on_list_and_width() {
         assert_eq!(picture(List::Fleet, false, 40), "name20 cp5 work7");
         assert_eq!(picture(List::Fleet, false, 60), "name15 cp5 work7 why23");
         assert_eq!(picture(List::Fleet, false, 80), "name20 cp5 work7 since5 why31");
@@ -283,6 +313,26 @@ mod tests {
         assert_eq!(picture(List::Tree, false, 40), "object27 have7");
         assert_eq!(picture(List::Tree, false, 80), "object30 have7 since5 why28");
         assert_eq!(picture(List::Tree, false, 120), "object44 have9 version8 since5 why42");
+    }
+
+    #[test]
+    fn names_have_what_they_need_and_columns_never_get_narrower() {
+        let mut columns = Columns::new(List::Fleet, false);
+        let picture = |columns: &Columns, width| {
+            let placed = columns.place(Rect::new(0, 0, width, 20));
+            placed
+                .iter()
+                .map(|p| format!("{}{}", p.title.to_lowercase(), p.width))
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        columns.fit(Needs { name_cells: 4, versions: false });
+        assert_eq!(picture(&columns, 80), "name8 cp5 work7 since5 why43");
+        assert_eq!(picture(&columns, 120), "name8 cp5 workers9 since5 why81");
+        columns.fit(Needs { name_cells: 31, versions: true });
+        columns.fit(Needs { name_cells: 5, versions: false });
+        assert_eq!(picture(&columns, 80), "name23 cp5 work7 since5 why28");
+        assert_eq!(picture(&columns, 120), "name31 cp5 workers9 version13 since5 why43");
     }
 
     /// At 200 columns `wide` took the reason away for the provider's id.

@@ -7,7 +7,7 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
 use super::chosen::Chosen;
-use super::columns::{Columns, Id, List, mark_verdict, since, verdict};
+use super::columns::{Columns, Id, List, Needs, mark_verdict, since, verdict};
 use super::list::ObjectList;
 use super::order::Order;
 use super::parts::{counter, counters_of, is_mark, mark_words};
@@ -23,11 +23,15 @@ use crate::tui::theme::Scope;
 use crate::tui::widget::{counters, table};
 use capi_types::columns::Column;
 use capi_types::condition::Status;
+use capstan_base::text;
 
 /// Where a reason stands that has no column of its own.
 const BELOW_NAME: u16 = 5;
-/// So many more lines a long reason has where lines are free.
+/// So many more lines the reason for a fault has where lines are free, and that for progress, whose words change.
 const MORE_LINES_MAX: usize = 2;
+const MORE_LINES_OF_PROGRESS: usize = 1;
+/// From so many lines of the screen on there is room for more than a sentence below the list.
+const PANE_BELOW_FROM: u16 = 30;
 
 /// What may be typed behind `/` besides words.
 pub(super) const FILTER_HINT: &str = "!word  ~regex  version:1.34  l:key=value  Available=False>10m  age<2h";
@@ -124,18 +128,41 @@ impl FleetScreen {
 
     pub fn refresh(&mut self, context: &Context<'_>) {
         let fleet = context.fleet;
-        if self.columns.is_wide() != context.wide {
+        let is_other_width = self.columns.is_wide() != context.wide;
+        if is_other_width {
             self.columns = Columns::new(List::Fleet, context.wide);
         }
-        if self.order.refresh(fleet, &self.query, context.is_held) {
+        let is_other_order = self.order.refresh(fleet, &self.query, context.is_held);
+        if is_other_order {
             let mut places = fleet.clusters().iter().filter_map(|id| fleet.row(*id)).map(place);
             let first = places.next();
             self.places = places.any(|place| Some(place) != first);
+        }
+        if is_other_order || is_other_width {
+            self.columns.fit(self.needs(fleet));
         }
         let page = self.page(context.area);
         let Self { cursor, order, .. } = self;
         let find = |key| order.iter().position(|id| key_of(fleet, *id) == Some(key));
         cursor.settle(order.len(), page, find, |at| key_of(fleet, *order.get(at)?));
+    }
+
+    /// What the rows need, the ones that are not on the screen included.
+    fn needs(&self, fleet: &Fleet) -> Needs {
+        let rows = || self.order.iter().filter_map(|id| fleet.row(*id));
+        let cells = |row: &Arc<Row>| text::width(&self.place(fleet, row)) + text::width(&row.name);
+        let mut versions = self.order.iter().flat_map(|id| fleet.versions(*id));
+        let first = versions.next();
+        Needs {
+            name_cells: u16::try_from(rows().map(cells).max().unwrap_or(0)).unwrap_or(u16::MAX),
+            versions: versions
+                .any(|other| first.as_ref().is_some_and(|first| first.version != other.version)),
+        }
+    }
+
+    /// What stands before the name of a cluster.
+    fn place(&self, fleet: &Fleet, row: &Row) -> String {
+        if self.places { place_of(fleet, row) } else { String::new() }
     }
 
     pub fn step(&mut self, context: &Context<'_>, motion: Motion) {
@@ -193,8 +220,8 @@ impl FleetScreen {
         foot::position(self.cursor.offset, page(body), self.order.len(), paint, layout, buffer);
     }
 
-    /// The clusters on the screen with their reasons. While lines are free, the reason for a fault
-    /// has more of them where it would be cut.
+    /// The clusters on the screen with their reasons. While lines are free, a reason has more of them where it would
+    /// be cut.
     fn on_screen(
         &self,
         fleet: &Fleet,
@@ -209,13 +236,14 @@ impl FleetScreen {
         let mut shown = Vec::new();
         for id in self.order.iter().skip(self.cursor.offset).take(page) {
             let reason = reason(fleet, *id, paint);
-            // What is in progress has other words every second: with more lines for it the rows below would move.
-            let more = if fleet.verdict(*id) > Verdict::Progressing { free.min(MORE_LINES_MAX) } else { 0 };
+            let is_fault = fleet.verdict(*id) > Verdict::Progressing;
+            // What is in progress has other words every second: with many lines for it the rows below would move often.
+            let more = free.min(if is_fault { MORE_LINES_MAX } else { MORE_LINES_OF_PROGRESS });
             let mut lines = match why {
                 Some(room) => in_lines(&reason, room, 1 + more, paint),
                 None => vec![String::new()],
             };
-            if why.is_none() && more > 0 {
+            if why.is_none() && is_fault && more > 0 {
                 lines.push(paint.cut(&reason, below));
             }
             free -= lines.len() - 1;
@@ -280,11 +308,11 @@ impl FleetScreen {
     }
 
     fn name(&self, fleet: &Fleet, row: &Row, room: usize, paint: &Paint<'_>) -> Line<'static> {
-        let place = if self.places { place_of(fleet, row) } else { String::new() };
+        let place = self.place(fleet, row);
         let mut spans: Vec<Span<'static>> = Vec::new();
-        let wanted = capstan_base::text::width(&place) + capstan_base::text::width(&row.name);
+        let wanted = text::width(&place) + text::width(&row.name);
         let place = if wanted <= room { place } else { String::new() };
-        let left = room - capstan_base::text::width(&place).min(room);
+        let left = room - text::width(&place).min(room);
         spans.push(paint.span(Scope::Muted, place));
         spans.push(paint.span(Scope::Strong, paint.cut_name(&row.name, left)));
         Line::from(spans)
@@ -312,7 +340,7 @@ impl FleetScreen {
             }
             None => (Scope::Muted, "there are no clusters here"),
         };
-        let lines = capstan_base::text::wrap(text, usize::from(body.width.saturating_sub(4)));
+        let lines = text::wrap(text, usize::from(body.width.saturating_sub(4)));
         for (y, line) in (body.y + 2..body.bottom()).zip(lines) {
             put(buffer, body.x + 2, y, &Line::from(paint.span(scope, line)), body.width);
         }
@@ -339,7 +367,12 @@ impl ObjectList for FleetScreen {
     }
 
     fn arrange(&self, layout: Layout) -> Layout {
-        if self.columns.is_wide() { layout } else { layout.with_pane() }
+        if self.columns.is_wide() {
+            return layout;
+        }
+        let with_pane = layout.with_pane();
+        let is_high = layout.footer.bottom() - layout.header.y >= PANE_BELOW_FROM;
+        if with_pane == layout && is_high { layout.with_high_foot(self.order.len()) } else { with_pane }
     }
 
     fn shows_wide(&self, body: Rect) -> bool {
@@ -377,12 +410,11 @@ struct Shown {
     lines: Vec<String>,
 }
 
-/// What is going on in a cluster. Its own name is left out of the names of its parts.
+/// What is going on in a cluster.
 fn reason(fleet: &Fleet, id: RowId, paint: &Paint<'_>) -> String {
     let Some(line) = fleet.line(Item::Row(id)) else { return String::new() };
     let wrong = fleet.what_is_wrong(id);
     let wrong = wrong.split_whitespace().collect::<Vec<_>>().join(" ");
-    let wrong = wrong.strip_prefix(line.name).and_then(|rest| rest.strip_prefix('-')).unwrap_or(&wrong);
     // What is wrong explains the others; a pause stands beside it.
     let tags = line.tags.iter().filter(|tag| wrong.is_empty() || **tag == Tag::Paused);
     let quiet = fleet.mark(id).map(|mark| mark_words(mark, paint));
@@ -393,7 +425,7 @@ fn reason(fleet: &Fleet, id: RowId, paint: &Paint<'_>) -> String {
         _ => tag.word().to_owned(),
     };
     let tags = tags.filter(|tag| !is_mark(**tag)).map(word);
-    let words = quiet.into_iter().chain(tags).chain(Some(wrong.to_owned()).filter(|wrong| !wrong.is_empty()));
+    let words = quiet.into_iter().chain(tags).chain(Some(wrong.clone()).filter(|wrong| !wrong.is_empty()));
     words.collect::<Vec<_>>().join(&format!(" {} ", paint.glyphs().separator))
 }
 
@@ -402,7 +434,7 @@ fn in_lines(text: &str, room: usize, most: usize, paint: &Paint<'_>) -> Vec<Stri
     let mut lines = Vec::new();
     let mut rest = text;
     while lines.len() + 1 < most {
-        let first = capstan_base::text::wrap(rest, room).into_iter().next().unwrap_or_default();
+        let first = text::wrap(rest, room).into_iter().next().unwrap_or_default();
         let after = rest.strip_prefix(first.as_str()).unwrap_or_default().trim_start();
         if after.is_empty() {
             break;
