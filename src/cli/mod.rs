@@ -38,6 +38,7 @@ pub mod store_args;
 pub mod upkeep;
 
 use anyhow::Context as _;
+use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory as _, FromArgMatches as _};
 
 use action_args::ActionArgs;
@@ -75,13 +76,14 @@ use capstan_dashboard::operations::ServerLocks;
 use capstan_dashboard::operations::change::ClusterConfigurations;
 use capstan_dashboard::operations::guard::Guard;
 use capstan_dashboard::operations::journal::Journal;
+use capstan_dashboard::other_words;
 use capstan_dashboard::tui::{Exit, Tier};
 use capstan_engine::client::{ConnectOptions, Connection, PluginTerminal, connect, connect_within};
 use log::Terminal;
 
 /// Parses, runs, prints the error chain once.
 pub fn main() -> std::process::ExitCode {
-    let matches = Cli::command().get_matches();
+    let matches = Cli::command().try_get_matches().unwrap_or_else(|error| with_answer(error).exit());
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let code = end(&cli).unwrap_or_else(|error| output::fail(&error, ExitCode::Failure));
     // In debug builds alone: a row that is missing must not turn an answer into a panic.
@@ -90,6 +92,33 @@ pub fn main() -> std::process::ExitCode {
         assert!(exit_code::is_listed(&command, code), "`{command}` may not end with {code:?}");
     }
     code.into()
+}
+
+/// A word of upstream's documents or of another tool gets its sentence instead of a word that is spelled alike.
+fn with_answer(mut error: clap::Error) -> clap::Error {
+    let typed = [ContextKind::InvalidSubcommand, ContextKind::InvalidArg].into_iter();
+    let typed = typed.filter_map(|kind| error.get(kind)).find_map(|value| match value {
+        ContextValue::String(typed) => Some(typed.clone()),
+        _ => None,
+    });
+    let answer = typed.and_then(|typed| {
+        other_words::answer(&with_word_before(&typed)).or_else(|| other_words::answer(&typed))
+    });
+    if let Some(said) = answer {
+        error.remove(ContextKind::SuggestedSubcommand);
+        error.remove(ContextKind::SuggestedArg);
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![said.into()]));
+    }
+    error
+}
+
+/// `rollout undo` for `undo`, where the program was called so.
+fn with_word_before(typed: &str) -> String {
+    let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    let at = words.iter().position(|word| word == typed).unwrap_or(0);
+    // The program's own name is not a word of the command.
+    let before = at.checked_sub(1).filter(|before| *before > 0).and_then(|before| words.get(before));
+    before.map_or_else(|| typed.to_owned(), |before| format!("{before} {typed}"))
 }
 
 /// Runs a command to its end.

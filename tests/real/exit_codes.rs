@@ -44,6 +44,23 @@ fn a_typo_ends_every_command_with_2() {
     }
 }
 
+/// Words of upstream's documents and of other tools were answered with a word that is spelled alike.
+#[test]
+fn a_word_from_elsewhere_is_answered_with_the_command() {
+    for (line, part) in [
+        ("upgradeAfter md/a", "`rollout after` sets it"),
+        ("upgrade", "`set-version` changes the version"),
+        ("rollout undo md/a", "`undo` puts back"),
+        ("reconfigure", "`capstan change plan --set PATH=VALUE`"),
+        ("engine --cloud-migration-config f", "`--enable-leader-migration`"),
+    ] {
+        let (code, said) = capstan(&line.split(' ').map(str::to_owned).collect::<Vec<_>>());
+        assert_eq!(code, 2, "{line}: {said}");
+        assert!(said.contains(part), "{line}: {said}");
+        assert!(!said.contains("similar"), "no other word beside it: {said}");
+    }
+}
+
 /// What is wrong about several arguments together, or with what they name. Each of them alone: `tests/it/arguments.rs`.
 #[test]
 fn arguments_that_do_not_go_together_are_wrong_usage() {

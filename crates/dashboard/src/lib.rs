@@ -4,4 +4,5 @@
 pub mod actions;
 pub mod fleet;
 pub mod operations;
+pub mod other_words;
 pub mod tui;

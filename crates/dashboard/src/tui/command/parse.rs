@@ -1,6 +1,7 @@
 //! A command line → a command with its argument.
 
 use super::{Argument, Command, TABLE};
+use crate::other_words;
 use capstan_base::text::did_you_mean;
 
 /// A command line that was understood.
@@ -31,7 +32,10 @@ pub fn parse(line: &str) -> Result<Call<'_>, String> {
             // `rollout` is a screen, and the first word of actions.
             let longer =
                 |name: &&str| name.strip_prefix(command.name).is_some_and(|rest| rest.starts_with(' '));
-            let hint = did_you_mean(line, TABLE.iter().map(|c| c.name).filter(longer));
+            let hint = match other_words::answer(line) {
+                Some(said) => format!(": {said}"),
+                None => did_you_mean(line, TABLE.iter().map(|c| c.name).filter(longer)),
+            };
             Err(format!("`{}` takes no argument, but `{argument}` follows{hint}", command.name))
         }
         Argument::Required(_) if argument.is_empty() => {
@@ -62,6 +66,9 @@ fn rest_after<'a>(line: &'a str, name: &str) -> Option<&'a str> {
 }
 
 fn unknown(line: &str) -> String {
+    if let Some(said) = other_words::answer(line) {
+        return format!("there is no command `{}`: {said}", line.trim());
+    }
     let mut words = line.split_whitespace();
     let first = words.next().unwrap_or_default();
     let two = words.next().map(|second| format!("{first} {second}"));

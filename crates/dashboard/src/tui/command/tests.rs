@@ -41,6 +41,10 @@ fn mistakes_get_a_hint() {
         ("zzzzzz", "there is no command `zzzzzz`"),
         ("scale", "`scale` needs an argument: scale N"),
         ("quit now", "takes no argument"),
+        ("upgradeAfter", "`rollout after` sets it"),
+        ("upgrade v1.36.1", "`set-version` changes the version"),
+        ("rollout undo", "`undo` puts back"),
+        ("machines", "`tree` shows them"),
         ("", "an empty command"),
     ] {
         let error = parse(line).err().unwrap_or_else(|| panic!("{line} was understood"));
