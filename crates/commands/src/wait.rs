@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::bail;
 use clap::Args;
 use serde_json::Value;
+use tokio::sync::mpsc;
 
 use super::exit_code::WrongUsage;
 use super::target::TargetArgs;
@@ -126,34 +127,62 @@ async fn subject(
     rng: Rng,
 ) -> anyhow::Result<Waited> {
     let mut news = watch::follow_one(connection, target.clone(), rng);
-    let mut last = format!("{} {} has not been seen", target.kind, target.name);
-    let (mut remark, mut failed) = (None, None);
-    let waiting = async {
+    let mut seen = Seen::nothing_of(target);
+    match tokio::time::timeout(timeout, seen.until(&mut news, target, until)).await {
+        Ok(true) => Ok(Waited::Reached { remark: seen.remark }),
+        Ok(false) => bail!(ended(&format!("{} {}", target.kind, target.name))),
+        // A failure that lasts says more than what was seen before it.
+        Err(_) => Ok(Waited::TimedOut { last: seen.failed.unwrap_or(seen.last), verdict: Verdict::Unknown }),
+    }
+}
+
+/// A watch ends by itself only when the program does.
+fn ended(what: &str) -> String {
+    format!("the watch of {what} ended before what is waited for was seen; run it again")
+}
+
+/// What was seen of an object so far.
+struct Seen {
+    last: String,
+    failed: Option<String>,
+    remark: Option<String>,
+}
+
+impl Seen {
+    fn nothing_of(target: &Target) -> Self {
+        let last = format!("{} {} has not been seen", target.kind, target.name);
+        Self { last, failed: None, remark: None }
+    }
+
+    /// True once it is as waited for; false when the news end before.
+    async fn until(&mut self, news: &mut mpsc::Receiver<ObjectNews>, target: &Target, until: &Until) -> bool {
         while let Some(subject) = news.recv().await {
             // News after a failure show that it has passed.
-            failed = None;
-            match subject {
-                ObjectNews::Object(object) => match until {
-                    Until::Condition { type_, status } => {
-                        last = what_it_says(&object, type_);
-                        if has_condition(&object, type_, status) {
-                            remark = is_deprecated(&object, type_).then(|| last.clone());
-                            return;
-                        }
-                    }
-                    _ => last = format!("{} {} still exists", target.kind, target.name),
-                },
-                ObjectNews::Gone if *until == Until::Delete => return,
-                ObjectNews::Gone => last = format!("{} {} does not exist", target.kind, target.name),
-                ObjectNews::Failed(text) => failed = Some(text),
-                ObjectNews::Events(_) | ObjectNews::Writers(_) | ObjectNews::Unchanged => {}
+            self.failed = None;
+            if self.is_reached(subject, target, until) {
+                return true;
             }
         }
-    };
-    match tokio::time::timeout(timeout, waiting).await {
-        Ok(()) => Ok(Waited::Reached { remark }),
-        // A failure that lasts says more than what was seen before it.
-        Err(_) => Ok(Waited::TimedOut { last: failed.unwrap_or(last), verdict: Verdict::Unknown }),
+        false
+    }
+
+    fn is_reached(&mut self, subject: ObjectNews, target: &Target, until: &Until) -> bool {
+        match subject {
+            ObjectNews::Object(object) => {
+                let Until::Condition { type_, status } = until else {
+                    self.last = format!("{} {} still exists", target.kind, target.name);
+                    return false;
+                };
+                self.last = what_it_says(&object, type_);
+                self.remark = is_deprecated(&object, type_).then(|| self.last.clone());
+                return has_condition(&object, type_, status);
+            }
+            ObjectNews::Gone if *until == Until::Delete => return true,
+            ObjectNews::Gone => self.last = format!("{} {} does not exist", target.kind, target.name),
+            ObjectNews::Failed(text) => self.failed = Some(text),
+            ObjectNews::Events(_) | ObjectNews::Writers(_) | ObjectNews::Unchanged => {}
+        }
+        false
     }
 }
 
@@ -205,7 +234,7 @@ async fn until_verdict(
             tokio::select! {
                 batch = batches.recv() => match batch {
                     Some(batch) => drop(fleet.apply(batch)),
-                    None => return,
+                    None => return false,
                 },
                 // A verdict may turn by time alone.
                 () = tokio::time::sleep(until_due(&fleet, &clock)) => {}
@@ -213,12 +242,14 @@ async fn until_verdict(
             // The clock first: a verdict of this moment must not be that of the last event.
             fleet.advance(clock.now());
             if is_complete(&fleet, &source) && verdict(&fleet, target) == Some(wanted) {
-                return;
+                return true;
             }
         }
     };
-    if tokio::time::timeout(timeout, waiting).await.is_ok() {
-        return Ok(Waited::Reached { remark: None });
+    match tokio::time::timeout(timeout, waiting).await {
+        Ok(true) => return Ok(Waited::Reached { remark: None }),
+        Ok(false) => bail!(ended("the management cluster")),
+        Err(_) => {}
     }
     let verdict = verdict(&fleet, target).unwrap_or(Verdict::Unknown);
     Ok(Waited::TimedOut { last: last_seen(&fleet, target), verdict })
@@ -298,6 +329,27 @@ mod tests {
         ] {
             let error = text.parse::<Until>().expect_err(text);
             assert!(error.contains(said), "{error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn news_that_end_reach_nothing() {
+        let target = Target {
+            source: SourceId(0),
+            group: "cluster.x-k8s.io".into(),
+            kind: "Machine".into(),
+            namespace: "n".into(),
+            name: "m".into(),
+        };
+        for until in [Until::Delete, "condition=Ready".parse().expect("it parses")] {
+            let (sender, mut news) = mpsc::channel(1);
+            let object =
+                serde_json::json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}});
+            sender.send(ObjectNews::Object(object.into())).await.expect("it is taken");
+            drop(sender);
+            let mut seen = Seen::nothing_of(&target);
+            assert!(!seen.until(&mut news, &target, &until).await);
+            assert!(!seen.last.contains("not been seen"), "{}", seen.last);
         }
     }
 
