@@ -126,7 +126,7 @@ impl Member for GrpcMember {
         if let Some(at) = query.at {
             options = options.with_revision(to_etcd(at));
         }
-        let found = self.read(self.kv.clone().get(query.from.as_str(), Some(options)).await)?;
+        let found = self.read(self.kv.clone().get(query.from.as_slice(), Some(options)).await)?;
         Ok(Found {
             items: found.kvs().iter().map(item).collect(),
             more: found.more(),

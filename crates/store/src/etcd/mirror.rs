@@ -282,7 +282,8 @@ pub(super) fn compacted_at(item: &Item) -> Option<Revision> {
 
 /// Everything below the prefix as it was at `revision`.
 async fn read(members: &Members, layout: &Layout, revision: Revision) -> Result<Read, Failure> {
-    let (mut from, end) = layout.bounds();
+    let (from, end) = layout.bounds();
+    let mut from = from.into_bytes();
     let mut read = Read { objects: Ordered::default(), garbage: BTreeMap::new(), revision };
     loop {
         let query = Query { from, end: Some(end.clone()), limit: PAGE, at: Some(revision) };
@@ -299,7 +300,8 @@ async fn read(members: &Members, layout: &Layout, revision: Revision) -> Result<
             }
         }
         match page.items.last() {
-            Some(last) if page.more => from = format!("{}\0", String::from_utf8_lossy(&last.key)),
+            // The next key there can be, whatever bytes the last one has.
+            Some(last) if page.more => from = [last.key.as_ref(), b"\0"].concat(),
             _ => break,
         }
     }

@@ -21,7 +21,8 @@ pub(super) struct Item {
 /// A read through the leader: it sees every write that was acknowledged before.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Query {
-    pub(super) from: String,
+    /// Bytes: others may keep keys below the prefix that are not text.
+    pub(super) from: Vec<u8>,
     /// The first key behind the range; `None`: the one key.
     pub(super) end: Option<String>,
     /// At most this many; 0: all.
@@ -31,7 +32,7 @@ pub(super) struct Query {
 
 impl Query {
     pub(super) fn key(key: &str) -> Self {
-        Self { from: key.to_owned(), ..Self::default() }
+        Self { from: key.as_bytes().to_vec(), ..Self::default() }
     }
 }
 

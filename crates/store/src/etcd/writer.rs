@@ -318,7 +318,7 @@ impl Writer {
     /// Removes slots last written at `upto` or before.
     pub(super) async fn sweep(&self, upto: Revision) -> Result<(), Failure> {
         let end = format!("{}0", SLOT_PREFIX.trim_end_matches('/'));
-        let all = Query { from: SLOT_PREFIX.to_owned(), end: Some(end), ..Query::default() };
+        let all = Query { from: SLOT_PREFIX.as_bytes().to_vec(), end: Some(end), ..Query::default() };
         let found = self.members.repeat(&all, Patience::PAGE).await?;
         let old: Vec<_> = found.items.iter().filter(|item| item.modified <= upto).collect();
         for batch in old.chunks(SWEPT_TOGETHER) {

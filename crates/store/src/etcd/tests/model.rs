@@ -240,13 +240,14 @@ impl State {
     }
 
     fn range(&self, query: &Query) -> Result<Found, Failure> {
-        let end = query.end.clone().unwrap_or_else(|| format!("{}\0", query.from));
+        let from = String::from_utf8(query.from.clone()).expect("the model's keys are text");
+        let end = query.end.clone().unwrap_or_else(|| format!("{from}\0"));
         let at = query.at.unwrap_or(self.revision);
         if at < self.compacted {
             return Err(Failure::Compacted("required revision has been compacted".to_owned()));
         }
         let past = (at < self.revision).then(|| self.items_at(at));
-        let items = past.as_ref().unwrap_or(&self.items).range(query.from.clone()..end);
+        let items = past.as_ref().unwrap_or(&self.items).range(from..end);
         let items = items.map(|(_, item)| item.clone()).collect();
         Ok(Found { items, more: false, revision: self.revision })
     }
