@@ -312,6 +312,7 @@ impl Machine {
             Macro::Pairs { target, index, value, filter, body, result } => {
                 let range = self.eval(target, scope)?;
                 let mut kept = Vec::new();
+                let mut fault = None;
                 for (first, second) in pairs(&range)? {
                     let Some(second) = second else { return no_overload() };
                     self.spend(cost::ONE)?;
@@ -322,14 +323,20 @@ impl Machine {
                     {
                         continue;
                     }
-                    let made = self.eval(body, &inner)?;
-                    match (result, &made) {
-                        (Pairs::All, Value::Bool(false)) => return Ok(Value::Bool(false)),
-                        (Pairs::Exists, Value::Bool(true)) => return Ok(Value::Bool(true)),
-                        _ => kept.push((first, made)),
+                    let Some(decides) = result.decides() else {
+                        let made = self.eval(body, &inner)?;
+                        kept.push((first, made));
+                        continue;
+                    };
+                    // As with `&&` and `||`, one element that decides outvotes those that fail.
+                    match self.bool(body, &inner) {
+                        Ok(held) if held == decides => return Ok(Value::Bool(decides)),
+                        Ok(_) => {}
+                        Err(Fault::Limit) => return Err(Fault::Limit),
+                        Err(failed) => fault = fault.or(Some(failed)),
                     }
                 }
-                collect(*result, kept)
+                fault.map_or_else(|| collect(*result, kept), Err)
             }
         }
     }

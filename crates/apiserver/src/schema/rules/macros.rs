@@ -39,6 +39,17 @@ pub(super) enum Pairs {
     Entries,
 }
 
+impl Pairs {
+    /// What a single element can decide, whatever the others are.
+    pub(super) fn decides(self) -> Option<bool> {
+        match self {
+            Self::All => Some(false),
+            Self::Exists => Some(true),
+            Self::ExistsOne | Self::List | Self::Map | Self::Entries => None,
+        }
+    }
+}
+
 pub(super) fn of(call: &CallExpr) -> Option<Macro<'_>> {
     let target = call.target.as_deref()?;
     let name = |at: usize| match &call.args.get(at)?.expr {

@@ -88,6 +88,9 @@ fn expressions_mean_what_they_mean_upstream() {
         "'k' in self.map && self.map.k == 'v'",
         "self.map == {'l': 'w', 'k': 'v'}",
         "self.map.exists(k, v, k == 'l' && v == 'w')",
+        // An element that decides outvotes one that fails before it.
+        "self.list.exists(i, x, i == 2 || 1 / i > 1)",
+        "!self.list.all(i, x, i != 1 && 1 / i > 0 || i == 2)",
         "self.list.all(i, x, x > i - 2)",
         "self.list.transformList(i, x, x + i) == [3, 2, 4]",
         "self.map.transformMap(k, v, v + k) == {'k': 'vk', 'l': 'wl'}",

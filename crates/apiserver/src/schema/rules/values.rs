@@ -3,7 +3,7 @@
 //!
 //! Source: apiserver `pkg/cel/common/{adaptor,valuesunstructured}.go`, v0.36.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use base64::Engine as _;
@@ -104,6 +104,14 @@ fn of_text(node: &Node, content: &str) -> Value {
     parsed.unwrap_or_else(|| text(content))
 }
 
+/// What makes an item of a list the one that it was: its keys, or all of it.
+fn identity<'v>(node: &Node, item: &'v Json) -> Vec<Option<&'v Json>> {
+    match &node.list {
+        ListType::Map(keys) => keys.iter().map(|key| item.get(key)).collect(),
+        ListType::Atomic | ListType::Set => vec![Some(item)],
+    }
+}
+
 /// The old value with its sets and keyed lists in the order of the new one, so that comparing the two
 /// ignores order where the schema says that order means nothing.
 pub(super) fn align(node: &Node, old: &Json, new: &Json) -> Json {
@@ -120,20 +128,22 @@ pub(super) fn align(node: &Node, old: &Json, new: &Json) -> Json {
             Json::Object(old.iter().map(aligned).collect())
         }
         (Json::Array(old), Json::Array(new)) if node.list != ListType::Atomic => {
-            let same = |a: &Json, b: &Json| match &node.list {
-                ListType::Map(keys) => keys.iter().all(|key| a.get(key) == b.get(key)),
-                _ => a == b,
-            };
-            let mut left: Vec<&Json> = old.iter().collect();
+            let mut places: HashMap<_, VecDeque<usize>> = HashMap::new();
+            for (at, item) in old.iter().enumerate() {
+                places.entry(identity(node, item)).or_default().push_back(at);
+            }
+            let mut left = vec![true; old.len()];
             let mut ordered = Vec::with_capacity(old.len());
             for item in new {
-                if let Some(at) = left.iter().position(|old| same(old, item)) {
-                    let found = left.remove(at);
-                    ordered
-                        .push(node.items.as_deref().map_or_else(|| found.clone(), |n| align(n, found, item)));
-                }
+                let Some(at) = places.get_mut(&identity(node, item)).and_then(VecDeque::pop_front) else {
+                    continue;
+                };
+                left[at] = false;
+                ordered.push(
+                    node.items.as_deref().map_or_else(|| old[at].clone(), |n| align(n, &old[at], item)),
+                );
             }
-            ordered.extend(left.into_iter().cloned());
+            ordered.extend(old.iter().zip(left).filter(|(_, left)| *left).map(|(item, _)| item.clone()));
             Json::Array(ordered)
         }
         _ => old.clone(),
