@@ -18,6 +18,7 @@ use capstan_store::MemoryStore;
 use capstan_worlds::provider::faults::Fault;
 use capstan_worlds::standalone::stack::{Stack, StackOptions};
 use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::authorization::v1::{ResourceRule, SelfSubjectRulesReview};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
@@ -327,6 +328,22 @@ async fn nobody_gives_himself_a_right_that_he_does_not_hold() {
     let patched = keeper.patch_part::<Role>(&key, Part::Main, &more, Mode::Real).await;
     let said = patched.map_err(refused).expect_err("refused");
     assert!(said.contains("Resources:[\"secrets\"]"), "{said}");
+    // What `kubectl auth can-i --list` shows has the bound rules in it, once for each binding.
+    let rules = rules_of(api.acting_as(KEEPER).await, "kube-system").await;
+    assert_eq!(
+        rules.iter().filter(|rule| rule.resources.as_deref() == Some(&["pods".to_owned()])).count(),
+        2
+    );
+    let elsewhere = rules_of(api.acting_as(KEEPER).await, "default").await;
+    assert!(elsewhere.iter().all(|rule| rule.verbs == ["create"]), "{elsewhere:?}");
+}
+
+async fn rules_of(client: Client, namespace: &str) -> Vec<ResourceRule> {
+    let mut review = SelfSubjectRulesReview::default();
+    review.spec.namespace = Some(namespace.to_owned());
+    let api = Api::<SelfSubjectRulesReview>::all(client);
+    let answer = api.create(&PostParams::default(), &review).await.expect("an answer");
+    answer.status.expect("a status").resource_rules
 }
 
 /// Source: apiserver 0.36.3 `endpoints/handlers/{patch,update}.go` (`withAuthorization`).

@@ -48,6 +48,28 @@ pub async fn allows(
         && any_bound_role_covers(registry, who, attributes, attributes.namespace).await?)
 }
 
+/// The rules that apply to somebody in a namespace: those bound in the cluster, and those bound there.
+///
+/// # Errors
+/// The store cannot be read.
+pub async fn rules_in(
+    registry: &Registry,
+    who: &Identity,
+    namespace: &str,
+) -> Result<Vec<PolicyRule>, Failure> {
+    // Without nodes no Roles are served, so no binding can give anything.
+    if registry.kubelets.is_none() {
+        return Ok(Vec::new());
+    }
+    let mut held: Vec<PolicyRule> = built_in(who).collect();
+    for place in ["", namespace] {
+        for role in bound_roles(registry, who, place).await? {
+            held.extend(rules(registry, &role, place).await?);
+        }
+    }
+    Ok(held)
+}
+
 /// What somebody holds in a namespace, or in the cluster (empty), and what the roles there would hand on.
 ///
 /// # Errors
@@ -98,6 +120,22 @@ fn is_built_in(who: &Identity, attributes: ResourceAttributes<'_>) -> bool {
     // Whoever creates names the object in the body, which is not judged here.
     let own = attributes.name == *lease && matches!(attributes.verb, "get" | "update");
     is_lease && (attributes.verb == "create" || own)
+}
+
+/// The same rights as rules.
+fn built_in(who: &Identity) -> impl Iterator<Item = PolicyRule> {
+    let mine = BUILT_IN.iter().filter(|(user, _)| *user == who.user);
+    mine.flat_map(|(_, lease)| {
+        let of_leases = |verbs: &[&str], names: Option<Vec<String>>| PolicyRule {
+            api_groups: Some(vec!["coordination.k8s.io".to_owned()]),
+            resources: Some(vec!["leases".to_owned()]),
+            resource_names: names,
+            verbs: verbs.iter().map(|verb| (*verb).to_owned()).collect(),
+            ..PolicyRule::default()
+        };
+        let own = Some(vec![(*lease).to_owned()]);
+        [of_leases(&["create"], None), of_leases(&["get", "update"], own)]
+    })
 }
 
 /// Objects of a namespace, or of the cluster. One that cannot be read allows nothing.

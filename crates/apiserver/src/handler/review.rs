@@ -2,6 +2,7 @@
 //!
 //! Source: kubernetes `pkg/registry/authorization/{selfsubjectaccessreview,subjectaccessreview}/rest.go`, v1.35.
 
+use k8s_openapi::api::rbac::v1::PolicyRule;
 use serde_json::{Value, json};
 
 use super::rbac;
@@ -38,7 +39,11 @@ pub async fn answer(
             let allowed = allowed(&request["spec"], &subject, registry).await?;
             request["status"] = json!({ "allowed": allowed });
         }
-        Review::Rules => request["status"] = rules(who, &registry.catalog.load()),
+        Review::Rules => {
+            let namespace = request["spec"]["namespace"].as_str().unwrap_or_default();
+            let bound = rbac::rules_in(registry, who, namespace).await?;
+            request["status"] = rules(who, &registry.catalog.load(), bound);
+        }
         Review::Identity => {
             request["status"] = json!({ "userInfo": { "username": who.user, "groups": who.groups() } });
         }
@@ -99,28 +104,46 @@ async fn allowed(spec: &Value, who: &Identity, registry: &Registry) -> Result<bo
     }
 }
 
-fn rules(who: &Identity, catalog: &Catalog) -> Value {
-    let (resources, paths) = match who.role {
+/// What the role of somebody gives, and what is `bound` to him.
+fn rules(who: &Identity, catalog: &Catalog, bound: Vec<PolicyRule>) -> Value {
+    let (mut resources, mut paths) = match who.role {
         Role::Admin => (
-            json!([{ "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"] }]),
-            json!([{ "verbs": ["*"], "nonResourceURLs": ["*"] }]),
+            vec![json!({ "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"] })],
+            vec![json!({ "verbs": ["*"], "nonResourceURLs": ["*"] })],
         ),
-        Role::ReadOnly => (read_only_rules(catalog), json!([{ "verbs": ["get"], "nonResourceURLs": ["*"] }])),
+        Role::ReadOnly => {
+            (read_only_rules(catalog), vec![json!({ "verbs": ["get"], "nonResourceURLs": ["*"] })])
+        }
         Role::Guest => (
-            json!([{ "verbs": ["create"], "apiGroups": REVIEWS, "resources": OF_ONESELF }]),
-            json!([{ "verbs": ["get"], "nonResourceURLs": OPEN_TO_GUESTS }]),
+            vec![json!({ "verbs": ["create"], "apiGroups": REVIEWS, "resources": OF_ONESELF })],
+            vec![json!({ "verbs": ["get"], "nonResourceURLs": OPEN_TO_GUESTS })],
         ),
         Role::Anonymous => (
-            json!([]),
-            json!([{ "verbs": ["get"], "nonResourceURLs": ["/healthz", "/livez", "/readyz", "/version"] }]),
+            Vec::new(),
+            vec![
+                json!({ "verbs": ["get"], "nonResourceURLs": ["/healthz", "/livez", "/readyz", "/version"] }),
+            ],
         ),
     };
+    for rule in bound {
+        match rule.non_resource_urls {
+            Some(urls) => paths.push(json!({ "verbs": rule.verbs, "nonResourceURLs": urls })),
+            None => {
+                let mut of =
+                    json!({ "verbs": rule.verbs, "apiGroups": rule.api_groups, "resources": rule.resources });
+                if let Some(names) = rule.resource_names {
+                    of["resourceNames"] = json!(names);
+                }
+                resources.push(of);
+            }
+        }
+    }
     json!({ "resourceRules": resources, "nonResourceRules": paths, "incomplete": false })
 }
 
 /// Rules can only allow, so "everything but Secrets" is every kind of the core group by name, and
 /// every other group.
-fn read_only_rules(catalog: &Catalog) -> Value {
+fn read_only_rules(catalog: &Catalog) -> Vec<Value> {
     let reads = ["get", "list", "watch"];
     let core: Vec<&str> = catalog
         .all()
@@ -129,11 +152,11 @@ fn read_only_rules(catalog: &Catalog) -> Value {
         .filter(|r| *r != "secrets")
         .collect();
     let groups: Vec<&str> = catalog.groups().keys().copied().filter(|group| !group.is_empty()).collect();
-    json!([
-        { "verbs": reads, "apiGroups": [""], "resources": core },
-        { "verbs": reads, "apiGroups": groups, "resources": ["*"] },
-        { "verbs": ["create"], "apiGroups": REVIEWS, "resources": OF_ONESELF },
-    ])
+    vec![
+        json!({ "verbs": reads, "apiGroups": [""], "resources": core }),
+        json!({ "verbs": reads, "apiGroups": groups, "resources": ["*"] }),
+        json!({ "verbs": ["create"], "apiGroups": REVIEWS, "resources": OF_ONESELF }),
+    ]
 }
 
 #[cfg(test)]
