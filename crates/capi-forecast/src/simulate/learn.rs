@@ -9,9 +9,8 @@ use std::collections::BTreeMap;
 use chrono::TimeDelta;
 
 use super::timing::{Span, Timing};
-use super::timings::Timings;
+use super::timings::{Timings, cluster_of};
 use capi_rules::observe::dump::Dump;
-use capi_rules::observe::namespace;
 use capi_types::condition::{Conditioned as _, find};
 use capi_types::key::{ObjectKey, controller_of, label as label_of};
 use capi_types::machine::Machine;
@@ -61,19 +60,22 @@ pub fn learn(dump: &Dump) -> Learnt {
 
 /// From the Machines of a dump, and from earlier ones of the same pools.
 pub fn learn_with(dump: &Dump, remembered: &[Remembered]) -> Learnt {
-    let (mut pools, mut kinds) = (BTreeMap::<String, (String, Seen)>::new(), BTreeMap::<String, Seen>::new());
+    let mut pools = BTreeMap::<(ObjectKey, String), (String, Seen)>::new();
+    let mut kinds = BTreeMap::<String, Seen>::new();
     for machine in dump.machines.values() {
         let kind = machine.spec.infrastructure_ref.kind.clone();
         let begun = initialized(dump, machine);
         if let Some(pool) = pool_of(machine) {
-            let (_, seen) = pools.entry(pool).or_insert_with(|| (kind.clone(), Seen::default()));
+            let of = (cluster_of(machine), pool);
+            let (_, seen) = pools.entry(of).or_insert_with(|| (kind.clone(), Seen::default()));
             seen.note(machine, begun);
         }
         kinds.entry(kind).or_default().note(machine, begun);
     }
     let mine = remembered.iter().filter(|one| dump.clusters.contains_key(&one.cluster));
     for one in mine {
-        let (_, seen) = pools.entry(one.pool.clone()).or_insert_with(|| (one.kind.clone(), Seen::default()));
+        let of = (one.cluster.clone(), one.pool.clone());
+        let (_, seen) = pools.entry(of).or_insert_with(|| (one.kind.clone(), Seen::default()));
         seen.recall(one);
         kinds.entry(one.kind.clone()).or_default().recall(one);
     }
@@ -108,8 +110,7 @@ pub fn learn_with(dump: &Dump, remembered: &[Remembered]) -> Learnt {
 
 /// Since when the Cluster of a Machine has a control plane.
 fn initialized(dump: &Dump, machine: &Machine) -> Option<Timestamp> {
-    let key = ObjectKey::new(namespace(machine), &machine.spec.cluster_name);
-    let turned = find(dump.clusters.get(&key)?.conditions(), "ControlPlaneInitialized")?;
+    let turned = find(dump.clusters.get(&cluster_of(machine))?.conditions(), "ControlPlaneInitialized")?;
     (turned.status == "True").then(|| from_k8s(&turned.last_transition_time))
 }
 
@@ -203,6 +204,10 @@ mod tests {
         })
     }
 
+    fn md(cluster: &str) -> (ObjectKey, String) {
+        (ObjectKey::new("n", cluster), "md".to_owned())
+    }
+
     fn learnt(machines: Vec<Value>) -> Learnt {
         learn(&Dump::new(machines.into_iter().map(Into::into).collect()))
     }
@@ -213,7 +218,7 @@ mod tests {
     fn few_machines_keep_the_spread_that_is_usual() {
         let times = ["2026-11-20T10:00:02Z", "2026-11-20T10:01:02Z", "2026-11-20T10:02:32Z"];
         let learnt = learnt(vec![machine("a", BORN, times)]);
-        let pool = learnt.timings.pools["md"];
+        let pool = learnt.timings.pools[&md("c")];
         assert_eq!(
             pool.infrastructure,
             Span::new(30, 60, 133),
@@ -233,8 +238,20 @@ mod tests {
             machine(&format!("m{n}"), BORN, [BORN, &host, "2026-11-20T10:02:00Z"])
         };
         let learnt = learnt((0..11).map(one).collect());
-        assert_eq!(learnt.timings.pools["md"].infrastructure, Span::new(61, 65, 69));
+        assert_eq!(learnt.timings.pools[&md("c")].infrastructure, Span::new(61, 65, 69));
         assert_eq!(learnt.grounds, ["durations of a AWSMachine are learnt from 11 Machines"]);
+    }
+
+    #[test]
+    fn pools_of_one_name_in_two_clusters_are_two() {
+        let of = |name, cluster, host| {
+            let mut machine = machine(name, BORN, ["2026-11-20T10:00:02Z", host, "2026-11-20T10:20:00Z"]);
+            machine["spec"]["clusterName"] = json!(cluster);
+            machine
+        };
+        let (fast, slow) = (of("a", "c", "2026-11-20T10:01:02Z"), of("b", "d", "2026-11-20T10:10:02Z"));
+        let pools = learnt(vec![fast, slow]).timings.pools;
+        assert_eq!(["c", "d"].map(|cluster| pools[&md(cluster)].infrastructure.usual_s), [60, 600]);
     }
 
     #[test]
@@ -251,7 +268,7 @@ mod tests {
             infrastructure: vec![62, 64, 66, 68],
             node: vec![90; 4],
         };
-        let pool = learn_with(&dump, &[kept("c"), kept("other")]).timings.pools["md"];
+        let pool = learn_with(&dump, &[kept("c"), kept("other")]).timings.pools[&md("c")];
         assert_eq!(pool.infrastructure, Span::new(43, 64, 96), "five of this cluster, none of the other");
     }
 

@@ -4,13 +4,20 @@
 use std::collections::BTreeMap;
 
 use super::timing::{Span, Timing};
+use capi_rules::observe::namespace;
+use capi_types::key::ObjectKey;
 use capi_types::machine::Machine;
+
+/// The Cluster of a Machine: names of pools are those of one Cluster.
+pub(super) fn cluster_of(machine: &Machine) -> ObjectKey {
+    ObjectKey::new(namespace(machine), &machine.spec.cluster_name)
+}
 
 /// How long the steps of each pool take.
 #[derive(Clone, Debug, Default)]
 pub struct Timings {
-    /// By the name of the MachineDeployment, control plane or MachineSet.
-    pub pools: BTreeMap<String, Timing>,
+    /// By Cluster and the name of the MachineDeployment, control plane or MachineSet in it.
+    pub pools: BTreeMap<(ObjectKey, String), Timing>,
     /// By kind of infrastructure machine; what is usual when it is not here.
     pub kinds: BTreeMap<String, Timing>,
     overruled: Vec<(fn(&mut Timing) -> &mut Span, Span)>,
@@ -48,7 +55,9 @@ impl Timings {
 
     pub(super) fn of(&self, machine: &Machine, pool: &str) -> Timing {
         let kind = &machine.spec.infrastructure_ref.kind;
-        let Some(mut timing) = self.pools.get(pool).copied() else { return self.usual(kind) };
+        let Some(mut timing) = self.pools.get(&(cluster_of(machine), pool.to_owned())).copied() else {
+            return self.usual(kind);
+        };
         self.apply(&mut timing);
         timing
     }
