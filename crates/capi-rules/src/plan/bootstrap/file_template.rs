@@ -50,8 +50,11 @@ struct Limited(String);
 
 impl fmt::Write for Limited {
     fn write_str(&mut self, text: &str) -> fmt::Result {
+        if self.0.len() + text.len() >= BYTES_MAX {
+            return Err(fmt::Error);
+        }
         self.0.push_str(text);
-        if self.0.len() < BYTES_MAX { Ok(()) } else { Err(fmt::Error) }
+        Ok(())
     }
 }
 
