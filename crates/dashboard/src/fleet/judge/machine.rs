@@ -2,7 +2,8 @@
 //! fault.
 
 use super::{
-    Basis, DELETION_S, Ending, HARD_S, Judgement, PROGRESS_MAX_S, RETRIED_S, Rank, Rules, SOFT_S, Slow,
+    APPLY_S, Basis, DELETION_S, Ending, HARD_S, Judgement, PROGRESS_MAX_S, RETRIED_S, Rank, Rules, SOFT_S,
+    Slow,
 };
 use crate::fleet::Verdict;
 use crate::fleet::row::{Condition, Row};
@@ -14,8 +15,6 @@ use capi_types::condition_types::{CONTROL_PLANE_GATES, MACHINE_READY_PARTS};
 const BROKEN: [&str; 4] = ["ObjectDoesNotExist", "ObjectDeleted", "NodeDeleted", "InvalidConditionReported"];
 /// That the kubelet does not report is a known fact.
 const KUBELET_SILENT: [&str; 2] = ["NodeHealthUnknown", "NodeHealthyUnknown"];
-/// A part that never was may only be late: manifests are applied one by one.
-const APPLY_S: u32 = 30;
 /// A Pod that failed may be started again with success.
 const FAILED_POD_S: u32 = 2 * 60;
 /// Two moments that are so close belong to the same write.
