@@ -114,6 +114,7 @@ fn every_screen_looks_as_recorded() {
         ("help-40x24", Eyes { height: 24, ..SMALL }, "?"),
         ("command-line", PLAIN, ": \"ro\""),
         ("command-line-mistake", PLAIN, ": \"scal 3\" enter"),
+        ("command-line-other-word", PLAIN, ": \"upgradeAfter\" enter"),
         ("vim-chord", Eyes { keymap: "vim", ..PLAIN }, "g"),
         ("too-small", Eyes { width: 30, height: 5, ..PLAIN }, ""),
         ("fleet-200x50", LARGE, ""),

@@ -96,6 +96,23 @@ impl<'a> Paint<'a> {
         format!("{}{tail}", text::truncate(name, head_cells, self.glyphs().ellipsis))
     }
 
+    /// A text in lines of `room` cells, at most `most` of them: at least one, and the last one cut where there is more.
+    pub fn in_lines(&self, text: &str, room: usize, most: usize) -> Vec<String> {
+        let mut lines = Vec::new();
+        let mut rest = text;
+        while lines.len() + 1 < most {
+            let first = text::wrap(rest, room).into_iter().next().unwrap_or_default();
+            let after = rest.strip_prefix(first.as_str()).unwrap_or_default().trim_start();
+            if after.is_empty() {
+                break;
+            }
+            lines.push(first);
+            rest = after;
+        }
+        lines.push(self.cut(rest, room));
+        lines
+    }
+
     pub fn verdict_glyph(&self, verdict: Verdict) -> &'static str {
         let g = self.glyphs();
         match verdict {

@@ -4,11 +4,12 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use ratatui::text::{Line, Span};
+use ratatui::widgets::{Clear, Widget as _};
 
 use super::hints::hints;
 use super::keymap::Lookup;
 use super::layout::{HEIGHT_MIN, Layout, WIDTH_MIN, layout};
-use super::model::{Model, Tone};
+use super::model::{Model, Toast, Tone};
 use super::paint::{Paint, put, put_ends};
 use super::screen::header::{self, Header};
 use super::screen::pane::{self, Pane};
@@ -75,22 +76,32 @@ fn too_small(paint: &Paint<'_>, area: Rect, buffer: &mut Buffer) {
     put(buffer, area.x, area.y + area.height / 2, &line, area.width);
 }
 
+/// A toast has this many lines at most.
+const TOAST_LINES_MAX: usize = 4;
+
+/// A sentence in the last line, and above it where one line is too short for it.
+fn toast(toast: &Toast, paint: &Paint<'_>, area: Rect, buffer: &mut Buffer) {
+    let (glyph, scope) = match toast.tone {
+        Tone::Info => (paint.glyphs().ok, Scope::NoticeInfo),
+        Tone::Warning => (paint.glyphs().unknown, Scope::NoticeWarning),
+        Tone::Error => (paint.glyphs().degraded, Scope::NoticeError),
+    };
+    let room = usize::from(area.width.saturating_sub(4)).max(1);
+    let lines = paint.in_lines(&toast.text, room, TOAST_LINES_MAX);
+    let above = u16::try_from(lines.len().saturating_sub(1)).unwrap_or(0).min(area.y);
+    for (at, text) in (area.y - above..=area.y).zip(&lines) {
+        let line = Rect { y: at, height: 1, ..area };
+        Clear.render(line, buffer);
+        buffer.set_style(line, paint.style(Scope::Text));
+        let glyph = if at == area.y - above { glyph } else { " " };
+        put(buffer, area.x + 1, at, &Line::from(paint.span(scope, format!("{glyph} {text}"))), area.width);
+    }
+}
+
 /// The last line: a toast, the keys of a chord that has begun, or hints.
 fn footer(model: &Model, paint: &Paint<'_>, area: Rect, buffer: &mut Buffer) {
-    if let Some(toast) = &model.toast {
-        let (glyph, scope) = match toast.tone {
-            Tone::Info => (paint.glyphs().ok, Scope::NoticeInfo),
-            Tone::Warning => (paint.glyphs().unknown, Scope::NoticeWarning),
-            Tone::Error => (paint.glyphs().degraded, Scope::NoticeError),
-        };
-        let text = paint.cut(&toast.text, usize::from(area.width.saturating_sub(4)));
-        put(
-            buffer,
-            area.x + 1,
-            area.y,
-            &Line::from(paint.span(scope, format!("{glyph} {text}"))),
-            area.width,
-        );
+    if let Some(shown) = &model.toast {
+        toast(shown, paint, area, buffer);
         return;
     }
     if !model.overlays.is_empty() {
