@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::cause::evidence_since_s;
 use super::cell::by_version;
-use super::evidence::words;
+use super::evidence::{short_words, words};
 use super::judge::{Basis, are_ending};
 use super::pending::pending;
 use super::row::{Condition, Counters, Facts, Kind, Row, RowId, VersionCount};
@@ -159,7 +159,14 @@ impl Fleet {
         }
     }
 
-    /// Why the object taken alone is as it is, in a few words; empty when it is well.
+    /// Why the object taken alone is as it is, in plain words for a row; empty when it is well.
+    pub fn own_short_words(&self, id: RowId) -> String {
+        let of =
+            |row: &Arc<Row>| Some(short_words(row, self.judgement(id)?, self.now_s(), self.explanations()));
+        self.row(id).and_then(of).unwrap_or_default()
+    }
+
+    /// The same as the object says it.
     pub fn own_words(&self, id: RowId) -> String {
         let of = |row: &Arc<Row>| Some(words(row, self.judgement(id)?, self.now_s()));
         self.row(id).and_then(of).unwrap_or_default()

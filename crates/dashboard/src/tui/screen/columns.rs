@@ -24,8 +24,10 @@ pub enum Id {
     Verdict,
     /// Ours: the name, in a tree with its kind and branches.
     Name,
-    /// Ours: available of wanted replicas, of the object or of the part of a Cluster that counters with this prefix count.
+    /// Ours: available of wanted replicas of the part of a Cluster that counters with this prefix count.
     Have(&'static str),
+    /// Ours: all numbers of replicas of an owner, and whether a Machine counts among them.
+    Replicas,
     /// Ours: the versions that run in a cluster, or the version of an object in a tree.
     Version,
     /// Ours: since when the verdict holds.
@@ -47,6 +49,8 @@ const WHY_FROM: u16 = 60;
 /// The reason is not shown with less, and has this much before less important columns are shown at all.
 const WHY_MIN: u16 = 20;
 const WHY_WIDTH: u16 = 28;
+/// Beside more numbers.
+const WHY_WIDTH_IN_TREE: u16 = 22;
 /// From here on counters of four digits have room.
 const ROOMY_FROM: u16 = 100;
 /// Digits of one of upstream's counters.
@@ -69,6 +73,14 @@ pub struct Needs {
     pub name_cells: u16,
     /// A column for versions explains something: not all are the same.
     pub versions: bool,
+    /// Digits of the greatest number of replicas.
+    pub digits: usize,
+}
+
+impl Default for Needs {
+    fn default() -> Self {
+        Self { name_cells: NAME_MIN, versions: false, digits: 1 }
+    }
 }
 
 /// The columns of one list.
@@ -87,7 +99,10 @@ impl Columns {
             List::Fleet => &[Kind::Cluster],
             List::Tree => BELOW,
         };
-        Self { list, parts: if wide { parts(kinds, true) } else { Vec::new() }, wide, needs: None }
+        let mut parts = if wide { parts(kinds, true) } else { Vec::new() };
+        // A tree has its own column of them.
+        parts.retain(|part| !matches!(part, Part::Group(group) if group.prefix.is_empty()));
+        Self { list, parts, wide, needs: None }
     }
 
     pub fn is_wide(&self) -> bool {
@@ -96,10 +111,11 @@ impl Columns {
 
     /// Makes room for rows with these needs, beside those before.
     pub fn fit(&mut self, rows: Needs) {
-        let so_far = self.needs.unwrap_or(Needs { name_cells: NAME_MIN, versions: false });
+        let so_far = self.needs.unwrap_or_default();
         self.needs = Some(Needs {
             name_cells: so_far.name_cells.max(rows.name_cells),
             versions: so_far.versions || rows.versions,
+            digits: so_far.digits.max(rows.digits),
         });
     }
 
@@ -118,7 +134,6 @@ impl Columns {
         let name = |share: u16, most: u16, beside: u16| {
             if has_why { share.clamp(NAME_MIN, most) } else { width.saturating_sub(LEAD + 1 + beside).max(8) }
         };
-        let counters = if roomy { 9 } else { 7 };
         let mut columns = match self.list {
             List::Fleet => {
                 let workers = if roomy { "WORKERS" } else { "WORK" };
@@ -130,28 +145,40 @@ impl Columns {
                 vec![
                     column(Id::Name, "NAME", name(share, 60, 16)),
                     right(Id::Have("CP"), "CP", 5),
-                    right(Id::Have("W"), workers, counters),
+                    right(Id::Have("W"), workers, if roomy { 9 } else { 7 }),
                 ]
             }
-            List::Tree => vec![
-                column(Id::Name, "OBJECT", name(width * 3 / 8, 44, 9)),
-                right(Id::Have(""), "HAVE", counters),
-            ],
+            List::Tree => {
+                let heading = counters::heading(&counters::LETTERS, self.digits());
+                let cells = u16::try_from(heading.len()).unwrap_or(u16::MAX);
+                vec![
+                    column(Id::Name, "OBJECT", name(width * 7 / 20, 44, cells + 2)),
+                    right(Id::Replicas, &heading, cells),
+                ]
+            }
         };
         for (rank, column) in columns.iter_mut().enumerate() {
             column.rank = rank;
         }
         let version = if self.list == List::Fleet { 13 } else { 8 };
-        if self.wide || self.needs.is_none_or(|needs| needs.versions) {
+        // On narrow screens the reason has the room.
+        let in_fleet = roomy && (self.wide || self.needs.is_none_or(|needs| needs.versions));
+        if self.list == List::Tree || in_fleet {
             columns.push(late(column(Id::Version, "VERSION", version), usize::MAX));
         }
         // Who asks for wide columns wants those before the version.
         columns.push(late(right(Id::Since, "SINCE", 5), 0));
         if has_why {
-            let why = column(Id::Why, "WHY", WHY_WIDTH);
+            let natural = if self.list == List::Fleet { WHY_WIDTH } else { WHY_WIDTH_IN_TREE };
+            let why = column(Id::Why, "WHY", natural);
             columns.push(table::Column { min: WHY_MIN, grows: true, ..why });
         }
         columns
+    }
+
+    /// Digits of the numbers of replicas in a tree.
+    pub fn digits(&self) -> usize {
+        self.needs.unwrap_or_default().digits
     }
 
     /// Has any of upstream's columns a place in `body`?
@@ -181,7 +208,9 @@ impl Columns {
                 let cell = self.printed(name).map_or(Cell::Nothing, |printed| printed.read(row));
                 value(cell, name, room, paint)
             }
-            Id::Verdict | Id::Name | Id::Have(_) | Id::Version | Id::Since | Id::Why => Line::default(),
+            Id::Verdict | Id::Name | Id::Have(_) | Id::Replicas | Id::Version | Id::Since | Id::Why => {
+                Line::default()
+            }
         }
     }
 }
@@ -310,9 +339,9 @@ mod tests {
         assert_eq!(picture(List::Fleet, false, 60), "name15 cp5 work7 why23");
         assert_eq!(picture(List::Fleet, false, 80), "name20 cp5 work7 since5 why31");
         assert_eq!(picture(List::Fleet, false, 120), "name30 cp5 workers9 version13 since5 why44");
-        assert_eq!(picture(List::Tree, false, 40), "object27 have7");
-        assert_eq!(picture(List::Tree, false, 80), "object30 have7 since5 why28");
-        assert_eq!(picture(List::Tree, false, 120), "object44 have9 version8 since5 why42");
+        assert_eq!(picture(List::Tree, false, 40), "object25 d c r a u9");
+        assert_eq!(picture(List::Tree, false, 80), "object28 d c r a u9 since5 why28");
+        assert_eq!(picture(List::Tree, false, 120), "object42 d c r a u9 version8 since5 why44");
     }
 
     #[test]
@@ -326,11 +355,11 @@ mod tests {
                 .collect::<Vec<_>>()
                 .join(" ")
         };
-        columns.fit(Needs { name_cells: 4, versions: false });
+        columns.fit(Needs { name_cells: 4, ..Needs::default() });
         assert_eq!(picture(&columns, 80), "name8 cp5 work7 since5 why43");
         assert_eq!(picture(&columns, 120), "name8 cp5 workers9 since5 why81");
-        columns.fit(Needs { name_cells: 31, versions: true });
-        columns.fit(Needs { name_cells: 5, versions: false });
+        columns.fit(Needs { name_cells: 31, versions: true, ..Needs::default() });
+        columns.fit(Needs { name_cells: 5, ..Needs::default() });
         assert_eq!(picture(&columns, 80), "name23 cp5 work7 since5 why28");
         assert_eq!(picture(&columns, 120), "name31 cp5 workers9 version13 since5 why43");
     }

@@ -157,6 +157,7 @@ impl FleetScreen {
             name_cells: u16::try_from(rows().map(cells).max().unwrap_or(0)).unwrap_or(u16::MAX),
             versions: versions
                 .any(|other| first.as_ref().is_some_and(|first| first.version != other.version)),
+            ..Needs::default()
         }
     }
 
@@ -240,7 +241,7 @@ impl FleetScreen {
             // What is in progress has other words every second: with many lines for it the rows below would move often.
             let more = free.min(if is_fault { MORE_LINES_MAX } else { MORE_LINES_OF_PROGRESS });
             let mut lines = match why {
-                Some(room) => in_lines(&reason, room, 1 + more, paint),
+                Some(room) => paint.in_lines(&reason, room, 1 + more),
                 None => vec![String::new()],
             };
             if why.is_none() && is_fault && more > 0 {
@@ -295,7 +296,9 @@ impl FleetScreen {
                 Id::Version => Line::from(paint.span(Scope::Text, versions(fleet, id, room))),
                 Id::Since => since(fleet.since(id), paint),
                 Id::Why => Line::from(paint.span(scope, shown.lines[0].as_str())),
-                Id::Counters(_) | Id::Printed(_) => self.columns.cell(column.id, row, room, paint),
+                Id::Replicas | Id::Counters(_) | Id::Printed(_) => {
+                    self.columns.cell(column.id, row, room, paint)
+                }
             };
             table::cell(column, line.y, &cell, buffer);
         }
@@ -427,23 +430,6 @@ fn reason(fleet: &Fleet, id: RowId, paint: &Paint<'_>) -> String {
     let tags = tags.filter(|tag| !is_mark(**tag)).map(word);
     let words = quiet.into_iter().chain(tags).chain(Some(wrong.clone()).filter(|wrong| !wrong.is_empty()));
     words.collect::<Vec<_>>().join(&format!(" {} ", paint.glyphs().separator))
-}
-
-/// A text in lines of `room` cells, at most `most` of them: at least one, and the last one cut where there is more.
-fn in_lines(text: &str, room: usize, most: usize, paint: &Paint<'_>) -> Vec<String> {
-    let mut lines = Vec::new();
-    let mut rest = text;
-    while lines.len() + 1 < most {
-        let first = text::wrap(rest, room).into_iter().next().unwrap_or_default();
-        let after = rest.strip_prefix(first.as_str()).unwrap_or_default().trim_start();
-        if after.is_empty() {
-            break;
-        }
-        lines.push(first);
-        rest = after;
-    }
-    lines.push(paint.cut(rest, room));
-    lines
 }
 
 fn key_of(fleet: &Fleet, id: RowId) -> Option<(SourceId, Uid)> {

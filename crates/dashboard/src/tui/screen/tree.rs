@@ -8,7 +8,7 @@ use ratatui::text::Line;
 use rustc_hash::FxHashSet;
 
 use super::chosen::Chosen;
-use super::columns::{Columns, Id, List, since, verdict};
+use super::columns::{Columns, Id, List, Needs, since, verdict};
 use super::list::ObjectList;
 use super::tree_line::TreeLine;
 use super::{Context, foot};
@@ -24,8 +24,8 @@ use crate::tui::paint::{Paint, put};
 use crate::tui::plans::Plans;
 use crate::tui::subject::PlannedCluster;
 use crate::tui::theme::Scope;
+use crate::tui::widget::table;
 use crate::tui::widget::tree::{Shape, draw};
-use crate::tui::widget::{counters, table};
 
 /// What may be typed behind `/` besides words.
 pub(super) const FILTER_HINT: &str = "!word  ~regex  version:1.34  l:key=value  NodeReady=False>10m  age<2h";
@@ -179,11 +179,22 @@ impl TreeScreen {
             self.build(context.fleet);
         }
         let fleet = context.fleet;
+        self.columns.fit(self.needs(fleet));
         let found = self.cursor.key.and_then(|key| self.line_of(fleet, key));
         let page = self.page(context.area);
         let Self { cursor, tree, visible, .. } = self;
         let key_at = |line: usize| fleet.item_key(tree.nodes.get(*visible.get(line)? as usize)?.item);
         cursor.settle(visible.len(), page, |_| found, key_at);
+    }
+
+    /// No owner has more replicas than all parts of the Cluster together.
+    fn needs(&self, fleet: &Fleet) -> Needs {
+        let root = fleet.find(self.cluster.0, self.cluster.1).and_then(|id| fleet.row(id));
+        let facts = root.and_then(|row| row.cluster_facts());
+        let counters = facts.map(|facts| [facts.control_plane, facts.workers]).unwrap_or_default();
+        let numbers = counters.iter().flat_map(|c| [c.desired, c.current]).flatten();
+        let digits = numbers.max().map_or(1, |most| most.to_string().len());
+        Needs { versions: true, digits, ..Needs::default() }
     }
 
     /// The rows of a page on this screen.
@@ -449,8 +460,9 @@ impl TreeScreen {
                     Line::from(paint.span(Scope::Text, paint.cut(&why, room)))
                 }
                 Id::Why => Line::from(paint.span(Scope::Text, paint.cut(&row.why, room))),
-                Id::Have(_) => match row.counters {
-                    Some(counters) => counters::have_want(counters, room, paint),
+                Id::Have(_) => continue,
+                Id::Replicas => match row.replicas(self.columns.digits(), paint) {
+                    Some(numbers) => numbers,
                     None => continue,
                 },
                 Id::Version => {

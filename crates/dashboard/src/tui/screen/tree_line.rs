@@ -5,9 +5,10 @@ use ratatui::text::{Line, Span};
 
 use super::parts::is_mark;
 use crate::fleet::Verdict;
-use crate::fleet::{Alike, Counters, Fleet, Group, Item, Node, Row, RowId, Tag, Tree};
+use crate::fleet::{Alike, Counters, Fleet, Group, Item, Kind, Node, Row, RowId, Tag, Tree};
 use crate::tui::paint::Paint;
 use crate::tui::theme::Scope;
+use crate::tui::widget::counters;
 use capi_types::condition::Status;
 use capstan_base::time::Timestamp;
 
@@ -58,7 +59,7 @@ impl<'a> TreeLine<'a> {
             && node.verdict != Verdict::Ok
             && (is_closed || node.depth == 0)
         {
-            why = below(fleet, id, line.name);
+            why = below(fleet, id);
             since = fleet.since(id);
         }
         Some(Self { node, line, row, counters, since, why, kind, name })
@@ -86,6 +87,16 @@ impl<'a> TreeLine<'a> {
             spans.push(paint.span(Scope::Muted, format!("  {stage}")));
         }
         Line::from(spans)
+    }
+
+    /// The numbers of replicas of an owner, or whether a Machine counts among them.
+    pub fn replicas(&self, digits: usize, paint: &Paint<'_>) -> Option<Line<'static>> {
+        if let Some(counters) = self.counters {
+            return Some(counters::of_owner(counters, digits, paint));
+        }
+        let (_, row) = self.row.filter(|(_, row)| row.kind == Kind::Machine)?;
+        let states = ["Ready", "Available", "UpToDate"].map(|type_| row.condition(type_).map(|c| c.status));
+        Some(counters::of_machine(states, digits, paint))
     }
 
     /// What the object is in a rollout.
@@ -151,16 +162,14 @@ fn is_taken(fleet: &Fleet, item: Item, name: &str) -> bool {
 }
 
 /// What is wrong below an object that is well itself.
-fn below(fleet: &Fleet, id: RowId, name: &str) -> String {
-    let words = fleet.what_is_wrong(id).split_whitespace().collect::<Vec<_>>().join(" ");
-    let short = words.strip_prefix(name).and_then(|rest| rest.strip_prefix('-'));
-    short.map(str::to_owned).unwrap_or(words)
+fn below(fleet: &Fleet, id: RowId) -> String {
+    fleet.what_is_wrong(id).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// What is wrong with the object itself, or what goes on with it.
 fn why(fleet: &Fleet, tree: &Tree, at: usize, line: &crate::fleet::Line<'_>) -> String {
     let own = match tree.nodes[at].item {
-        Item::Row(id) if fleet.own_verdict(id) != Verdict::Ok => fleet.own_words(id),
+        Item::Row(id) if fleet.own_verdict(id) != Verdict::Ok => fleet.own_short_words(id),
         // Of a referenced object that is well there is nothing to say.
         Item::Reference { .. } if tree.nodes[at].verdict != Verdict::Ok => {
             let words = line.status.map(|c| if c.message.is_empty() { &c.reason } else { &c.message });
@@ -196,7 +205,7 @@ fn of_all(fleet: &Fleet, tree: &Tree, at: usize, alike: Alike) -> String {
     if alike.verdict != Verdict::Ok
         && let Some(Item::Row(id)) = tree.children(at).next().and_then(item)
     {
-        return fleet.own_words(id).split_whitespace().collect::<Vec<_>>().join(" ");
+        return fleet.own_short_words(id).split_whitespace().collect::<Vec<_>>().join(" ");
     }
     let name = |at: usize| {
         let line = fleet.line(item(at)?)?;

@@ -3,9 +3,11 @@
 
 use ratatui::text::{Line, Span};
 
-use crate::fleet::Counters;
+use crate::fleet::{Counters, Verdict};
 use crate::tui::paint::Paint;
 use crate::tui::theme::Scope;
+use capi_types::condition::Status;
+use capstan_base::text;
 
 /// Available of wanted replicas (`2/3`), or all that there are while there are more than wanted (`4/3`); in thousands when
 /// there is no room for all digits. A dash when the object does not say how many are wanted.
@@ -47,6 +49,33 @@ pub fn scope(number: Option<u32>, wanted: Option<u32>) -> Scope {
     }
 }
 
+/// The letters of the numbers of replicas: desired, current, ready, available, up to date.
+pub const LETTERS: [char; 5] = ['D', 'C', 'R', 'A', 'U'];
+
+/// The numbers of an owner under [`LETTERS`].
+pub fn of_owner(counters: Counters, digits: usize, paint: &Paint<'_>) -> Line<'static> {
+    let Counters { desired, current, ready, available, up_to_date } = counters;
+    cell(&[desired, current, ready, available, up_to_date], digits, paint)
+}
+
+/// Which of them count one Machine, under the same letters: whether it is ready, available and up to date. A dash where
+/// it does not say.
+pub fn of_machine(states: [Option<Status>; 3], digits: usize, paint: &Paint<'_>) -> Line<'static> {
+    let mut spans = vec![Span::raw(" ".repeat(2 * (digits + 1)))];
+    for (at, state) in states.into_iter().enumerate() {
+        let (glyph, scope) = match state {
+            Some(Status::True) => (paint.verdict_glyph(Verdict::Ok), Scope::Muted),
+            Some(Status::False) => (paint.verdict_glyph(Verdict::Degraded), Scope::CounterShort),
+            Some(Status::Unknown) => (paint.verdict_glyph(Verdict::Unknown), Scope::Unknown),
+            None => (paint.glyphs().none, Scope::Muted),
+        };
+        let gap = usize::from(at > 0) + digits.saturating_sub(text::width(glyph));
+        spans.push(Span::raw(" ".repeat(gap)));
+        spans.push(paint.span(scope, glyph));
+    }
+    Line::from(spans)
+}
+
 /// The numbers, each `digits` wide; a dash where the object does not say.
 pub fn cell(numbers: &[Option<u32>], digits: usize, paint: &Paint<'_>) -> Line<'static> {
     let none = paint.glyphs().none;
@@ -78,6 +107,17 @@ mod tests {
         assert_eq!(cell(&numbers, 2, &paint).to_string(), "10  9  -  -  -");
         assert_eq!(width(5, 2), 14);
         assert_eq!(width(0, 2), 0);
+    }
+
+    #[test]
+    fn a_machine_stands_under_the_letters_of_its_owner() {
+        let theme = Theme::load("default", None, Tier::None, true).expect("shipped");
+        let paint = Paint::new(&theme, Timestamp::default());
+        let machine = |states, digits| of_machine(states, digits, &paint).to_string();
+        assert_eq!(heading(&LETTERS, 1), "D C R A U");
+        assert_eq!(machine([Some(Status::True), Some(Status::False), Some(Status::Unknown)], 1), "    + x ?");
+        assert_eq!(heading(&LETTERS, 2), " D  C  R  A  U");
+        assert_eq!(machine([Some(Status::True), None, None], 2), "       +  -  -");
     }
 
     #[test]
