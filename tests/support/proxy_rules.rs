@@ -101,5 +101,5 @@ pub const RULES: &[Rule] = &[
     excepted(except!("::ffff:10.0.0.1"), "https://10.0.0.1:6443"),
     excepted(except!("10.0.0.1"), "https://[::ffff:10.0.0.1]:6443"),
     proxied(except!("10.0"), "https://10.0.0.1:6443"),
-    excepted(except!("0.0.1"), "https://10.0.0.1:6443"),
+    proxied(except!("0.0.1"), "https://10.0.0.1:6443"),
 ];

@@ -245,7 +245,9 @@ impl Exception {
             Self::Address(excepted, port) => target.address == Some(*excepted) && port_fits(port),
             Self::Domain { below, with_itself, port } => {
                 let is_itself = *with_itself && below.strip_prefix('.') == Some(&target.host);
-                (is_itself || target.host.ends_with(below)) && port_fits(port)
+                // The end of an address is no domain.
+                let is_name = target.address.is_none();
+                is_name && (is_itself || target.host.ends_with(below)) && port_fits(port)
             }
         }
     }
