@@ -189,7 +189,7 @@ async fn nodes_are_emptied_before_their_kubelets_restart() {
     names_that_nobody_issued_are_drift(&reef, &client).await;
 }
 
-/// Somebody stored a name by hand: the ports of the hosts show that no certificate has it.
+/// Somebody stored a name by hand: the ports of the hosts show that no certificate has it, until what is stored is rolled out.
 async fn names_that_nobody_issued_are_drift(reef: &Fleet, client: &Client) {
     let status = ["status", "--certificates", "--executor", "ssh"];
     let (text, exit_code) = reef.says(&status).await;
@@ -206,6 +206,18 @@ async fn names_that_nobody_issued_are_drift(reef: &Fleet, client: &Client) {
     let (text, exit_code) = reef.says(&status).await;
     let words = ["DRIFT of certificates", "reef-0: not issued anew", "kube-apiserver: + name lb.example"];
     assert!(exit_code == 11 && words.iter().all(|words| text.contains(words)), "{exit_code} {text}");
+
+    let (text, exit_code) = reef.says(&["plan", "--as-stored"]).await;
+    let words =
+        ["apiserver.crt on reef-0: it was not issued anew", "    - name lb.example", "+ name lb.example"];
+    assert!(exit_code == 14 && words.iter().all(|words| text.contains(words)), "{exit_code} {text}");
+    let how = ["--executor", "ssh", "--yes", "--acknowledge", "--poll", "0.05s", "--timeout", "60s"];
+    let (text, exit_code) = reef.says(&[&["apply", "--as-stored"][..], &how].concat()).await;
+    assert!(exit_code == 0 && text.contains("kubeadm init phase certs apiserver"), "{exit_code} {text}");
+    let (text, exit_code) = reef.says(&status).await;
+    assert_eq!(exit_code, 0, "{text}");
+    let (text, exit_code) = reef.says(&[&["apply", "--as-stored"][..], &how].concat()).await;
+    assert!(exit_code == 0 && text.contains("nothing to do"), "{exit_code} {text}");
 }
 
 #[tokio::test]

@@ -1,37 +1,49 @@
 //! Certificates that are served with other names than the stored configuration gives them: it was stored and nobody issued them anew,
 //! or they were issued from something else. Owns the comparison; must not know how a certificate is seen.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use super::render::{self, ClusterSettings, RenderError};
+use super::render::{self, API_SERVER, ClusterSettings, ETCD, RenderError};
 use super::running::{Running, RunningNode, Sighting};
 
-/// kubeadm's names of the certificates that are seen at ports, each with how people call it.
-const SERVED: [(&str, &str); 2] = [("apiserver", "kube-apiserver"), ("etcd-server", "etcd")];
+/// kubeadm's names of the certificates that are seen at ports, each with the component that serves it.
+const SERVED: [(&str, &str); 2] = [("apiserver", API_SERVER), ("etcd-server", ETCD)];
 
-/// By node, from what is served to what is stored, a line for each name.
+/// The file of the API server's certificate, below the folder of certificates.
+pub(crate) const API_SERVER_CERTIFICATE: &str = "apiserver.crt";
+/// The file of the certificate with which etcd serves, likewise.
+pub(crate) const ETCD_CERTIFICATE: &str = "etcd/server.crt";
+
+/// A certificate that is served with other names than those that are stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateDrift {
+    /// Name of the Node.
+    pub node: String,
+    /// The component that serves it.
+    pub component: &'static str,
+    /// From what is served to what is stored, a line for each name.
+    pub differences: Vec<String>,
+}
+
+/// Every certificate that is served with other names, in the order of nodes.
 ///
 /// # Errors
 /// The configuration cannot be rendered.
-pub fn find(
-    settings: &ClusterSettings<'_>,
-    running: &Running,
-) -> Result<BTreeMap<String, Vec<String>>, RenderError> {
-    let mut found = BTreeMap::new();
+pub fn find(settings: &ClusterSettings<'_>, running: &Running) -> Result<Vec<CertificateDrift>, RenderError> {
+    let mut found = Vec::new();
     for live in &running.control_plane {
         let stored = render::certificate_names(settings, &live.host)?;
         let Some(node) = running.nodes.get(&live.host.name) else { continue };
-        let mut lines = Vec::new();
-        for (certificate, owner) in SERVED {
+        for (certificate, component) in SERVED {
             let (Some(names), Some(Sighting::Known(served))) =
                 (stored.get(certificate), node.served.get(certificate))
             else {
                 continue;
             };
-            lines.extend(other_names(names, served).into_iter().map(|line| format!("{owner}: {line}")));
-        }
-        if !lines.is_empty() {
-            found.insert(live.host.name.clone(), lines);
+            let differences = other_names(names, served);
+            if !differences.is_empty() {
+                found.push(CertificateDrift { node: live.host.name.clone(), component, differences });
+            }
         }
     }
     Ok(found)
@@ -53,7 +65,8 @@ pub fn unseen(running: &Running) -> Vec<String> {
     running.nodes.iter().flat_map(of_node).collect()
 }
 
-fn other_names(stored: &[String], served: &BTreeSet<String>) -> Vec<String> {
+/// From what is served to what is stored.
+pub(crate) fn other_names(stored: &[String], served: &BTreeSet<String>) -> Vec<String> {
     let lost = served.iter().filter(|name| !stored.contains(name)).map(|name| format!("- name {name}"));
     let gained = stored.iter().filter(|name| !served.contains(*name)).map(|name| format!("+ name {name}"));
     lost.chain(gained).collect()
@@ -66,10 +79,7 @@ mod tests {
     use super::*;
     use crate::plan::tests::cluster;
 
-    fn seen(
-        certificate: &'static str,
-        change: impl Fn(&mut BTreeSet<String>),
-    ) -> BTreeMap<String, Vec<String>> {
+    fn seen(certificate: &'static str, change: impl Fn(&mut BTreeSet<String>)) -> Vec<CertificateDrift> {
         let document = json!({
             "kubernetesVersion": "v1.36.1", "controlPlaneEndpoint": "cp.example:6443",
             "apiServer": {"certSANs": ["LB.example"]},
@@ -87,13 +97,15 @@ mod tests {
 
     #[test]
     fn names_that_are_served_are_those_that_are_stored() {
-        assert_eq!(seen("apiserver", |_| {}), BTreeMap::new());
+        assert_eq!(seen("apiserver", |_| {}), []);
         let stale = seen("apiserver", |served| assert!(served.remove("lb.example")));
-        assert_eq!(
-            stale,
-            BTreeMap::from([("cp-1".to_owned(), vec!["kube-apiserver: + name lb.example".to_owned()])])
-        );
+        let [CertificateDrift { node, component, differences }] = &stale[..] else { panic!("{stale:?}") };
+        assert_eq!((node.as_str(), *component), ("cp-1", API_SERVER));
+        assert_eq!(*differences, ["+ name lb.example"]);
         let more = seen("etcd-server", |served| assert!(served.insert("old.example".to_owned())));
-        assert_eq!(more["cp-1"], ["etcd: - name old.example"]);
+        assert_eq!(
+            (more[0].component, &more[0].differences[..]),
+            (ETCD, &["- name old.example".to_owned()][..])
+        );
     }
 }

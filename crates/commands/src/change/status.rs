@@ -142,7 +142,10 @@ async fn asked(
     let settings = ClusterSettings::new(&cluster.value, None)?;
     if args.certificates {
         look::all_certificates(&live.client, &mut reading.running).await;
-        asked.certificates = certificate_drift::find(&settings, &reading.running)?;
+        for found in certificate_drift::find(&settings, &reading.running)? {
+            let lines = found.differences.iter().map(|line| format!("{}: {line}", found.component));
+            asked.certificates.entry(found.node.clone()).or_default().extend(lines);
+        }
         asked.gaps.extend(certificate_drift::unseen(&reading.running));
     }
     if let Some(hands) = hands {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::super::certificate_drift::{API_SERVER_CERTIFICATE, ETCD_CERTIFICATE};
 use super::super::render::ETCD;
 use super::super::rules::Judgement;
 use super::super::steps::StepId;
@@ -72,8 +73,13 @@ impl ChangePlan {
 
     /// Do the steps write this manifest anew?
     fn is_written(&self, drift: &Drift) -> bool {
-        // M1 runs with `--etcd-upgrade=false`: only E1 takes drift of etcd back.
-        let step = if drift.component == ETCD { StepId::E1 } else { StepId::M1 };
+        let step = match drift.component.as_str() {
+            // M1 runs with `--etcd-upgrade=false`: only E1 takes drift of etcd back.
+            ETCD => StepId::E1,
+            API_SERVER_CERTIFICATE => StepId::C1,
+            ETCD_CERTIFICATE => StepId::C2,
+            _ => StepId::M1,
+        };
         self.steps_of(step).any(|node| node == drift.node)
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::super::certificate_drift::{API_SERVER_CERTIFICATE, ETCD_CERTIFICATE};
 use super::super::document::DocumentKind;
 use super::super::render::{
     self, API_SERVER, CONTROLLER_MANAGER, ClusterSettings, ETCD, HostFacts, NodeArtefacts, RenderError,
@@ -31,6 +32,8 @@ const PODS: [(&str, Component); 4] = [
     (CONTROLLER_MANAGER, Component::ControllerManager),
     (SCHEDULER, Component::Scheduler),
 ];
+/// How a restart for a certificate is told from a manifest that is written anew.
+pub(super) const RESTARTS: &str = "restarts with the new certificate";
 const CERTIFICATES: [(&str, Component); 3] = [
     ("apiserver", Component::Certificates),
     ("etcd-server", Component::EtcdCertificates),
@@ -94,19 +97,50 @@ pub(super) fn reach(
 pub(super) fn reach_of_drift(drift: &[Drift], as_stored: AsStored) -> Vec<Reach> {
     let mut found: BTreeMap<Component, Reach> = BTreeMap::new();
     let reach = |component| Reach { component, nodes: Vec::new(), differences: Vec::new() };
-    for (name, component) in PODS.into_iter().filter(|(name, _)| *name != ETCD || as_stored.etcd) {
+    let pods = PODS.into_iter().filter(|(name, _)| *name != ETCD || as_stored.etcd);
+    let certificates =
+        [(API_SERVER_CERTIFICATE, Component::Certificates), (ETCD_CERTIFICATE, Component::EtcdCertificates)];
+    for (name, component) in pods.chain(certificates) {
         for drift in drift.iter().filter(|drift| drift.component == name) {
             let reach = found.entry(component).or_insert_with(|| reach(component));
             if reach.nodes.is_empty() {
-                reach.differences.clone_from(&drift.differences);
+                reach.differences = drift.differences.iter().map(|line| reversed(line)).collect();
             }
             reach.nodes.push(drift.node.clone());
+        }
+    }
+    // Whoever goes on has not looked at the certificates before the plan: how far each node is, is seen later.
+    for (is_otherwise, certificate, component) in [
+        (as_stored.certificates.api_server, Component::Certificates, Component::ApiServer),
+        (as_stored.certificates.etcd, Component::EtcdCertificates, Component::Etcd),
+    ] {
+        if is_otherwise {
+            found.entry(certificate).or_insert_with(|| reach(certificate));
+            let restarted = found.entry(component).or_insert_with(|| reach(component));
+            restarted.differences.push(RESTARTS.to_owned());
         }
     }
     if as_stored.kubelets {
         found.insert(Component::Kubelet, reach(Component::Kubelet));
     }
     found.into_values().collect()
+}
+
+/// A line about what differs, read from the other side.
+pub(super) fn reversed(line: &str) -> String {
+    if let Some(rest) = line.strip_prefix("+ ") {
+        return format!("- {rest}");
+    }
+    if let Some(rest) = line.strip_prefix("- ") {
+        return format!("+ {rest}");
+    }
+    match line.rsplit_once(' ').and_then(|(head, new)| Some((head.strip_suffix(" →")?, new))) {
+        Some((head, new)) => {
+            let (what, old) = head.rsplit_once(' ').unwrap_or(("", head));
+            format!("{what} {new} → {old}").trim_start().to_owned()
+        }
+        None => line.to_owned(),
+    }
 }
 
 fn image_line(before: &str, after: &str) -> Vec<String> {
@@ -130,7 +164,7 @@ fn node_differences(before: &NodeArtefacts, after: &NodeArtefacts) -> Vec<(Compo
             // A component reads its certificate when it starts.
             found.push((
                 if component == Component::Certificates { Component::ApiServer } else { Component::Etcd },
-                vec!["restarts with the new certificate".to_owned()],
+                vec![RESTARTS.to_owned()],
             ));
         }
     }

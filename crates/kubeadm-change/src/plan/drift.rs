@@ -5,23 +5,35 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 
+use super::super::certificate_drift::{API_SERVER_CERTIFICATE, CertificateDrift, ETCD_CERTIFICATE};
 use super::super::document::DocumentKind;
 use super::super::facts::ClusterFacts;
 use super::super::record::ChangeRecord;
-use super::super::render::{self, ClusterSettings, RenderError, StaticPod};
-use super::artefacts::pod_differences;
+use super::super::render::{self, ClusterSettings, ETCD, RenderError, StaticPod};
+use super::artefacts::{pod_differences, reversed};
 
 /// One pod that is not as its configuration renders.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Drift {
     /// Name of the Node.
     pub node: String,
-    /// As [`API_SERVER`](crate::render::API_SERVER) and the like.
+    /// As [`API_SERVER`](crate::render::API_SERVER) and the like, or the file of a certificate.
     pub component: String,
     /// From what is rendered to what runs.
     pub differences: Vec<String>,
     /// Where it probably comes from.
     pub likely: Cow<'static, str>,
+}
+
+/// A certificate that is served with other names than those that are stored, as drift of its file.
+pub(super) fn of_certificate(found: &CertificateDrift) -> Drift {
+    let file = if found.component == ETCD { ETCD_CERTIFICATE } else { API_SERVER_CERTIFICATE };
+    Drift {
+        node: found.node.clone(),
+        component: file.to_owned(),
+        differences: found.differences.iter().map(|line| reversed(line)).collect(),
+        likely: "it was not issued anew, or from something else".into(),
+    }
 }
 
 /// Names the change that is not over as the reason where it has not come yet: what runs there is what was stored before it.

@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
+use super::certificate_drift::CertificateDrift;
 use super::change_id::ChangeId;
 use super::check::DocumentFinding;
 use super::command_line::CommandLine;
@@ -31,7 +32,7 @@ use super::facts::{ClusterFacts, ManagedBy};
 use super::host_lock::pasted;
 use super::network::is_dns_name;
 use super::node_file::NodeFile;
-use super::render::{self, ClusterSettings, HostFacts, RenderError};
+use super::render::{self, API_SERVER, ClusterSettings, ETCD, HostFacts, RenderError};
 use super::request::WantedDocuments;
 use super::rollouts::{self, RolloutPart};
 use super::rules::{self, Component, Judgement, RuleFinding};
@@ -141,6 +142,27 @@ pub struct AsStored {
     pub etcd: bool,
     /// Kubelets, too: one of them runs otherwise.
     pub kubelets: bool,
+    /// Certificates, too: one of them is served with other names.
+    #[serde(default)]
+    pub certificates: ServedOtherwise,
+}
+
+/// The components of which some node serves a certificate with other names than those that are stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ServedOtherwise {
+    /// Some API server: its certificate is issued anew by C1.
+    pub api_server: bool,
+    /// Some member of etcd: C2 issues its certificate for peers anew as well.
+    pub etcd: bool,
+}
+
+impl ServedOtherwise {
+    /// The components of which certificates are drift.
+    pub fn of(drift: &[CertificateDrift]) -> Self {
+        let has = |component: &str| drift.iter().any(|drift| drift.component == component);
+        Self { api_server: has(API_SERVER), etcd: has(ETCD) }
+    }
 }
 
 /// How a plan is made.
@@ -158,6 +180,8 @@ pub struct PlanOptions {
     pub silent: BTreeSet<String>,
     /// Nothing is asked for but what is stored.
     pub as_stored: Option<AsStored>,
+    /// Certificates that are served with other names than those that are stored, where they were looked at.
+    pub served_otherwise: Vec<CertificateDrift>,
     /// The folder on the nodes with patches that kubeadm applies to what it writes.
     pub patches: Option<String>,
     /// The plan takes a change back: what that one kept is still there.
@@ -243,6 +267,7 @@ fn add_steps(
         plan.drift = drift::find(&stored, &new, facts)?;
         plan.reach = artefacts::reach(&old, &new, hosts, &plan.changes, facts.coredns_image.as_deref())?;
         if let Some(as_stored) = options.as_stored {
+            plan.drift.extend(options.served_otherwise.iter().map(drift::of_certificate));
             plan.reach.extend(artefacts::reach_of_drift(&plan.drift, as_stored));
         }
         plan.steps = sequence::steps(&sequence::Inputs {

@@ -14,6 +14,7 @@ use super::super::render::{self, API_SERVER, AddonImages, ClusterSettings, ETCD,
 use super::super::rules::{Component, ControlPlaneEffect};
 use super::super::steps::{StepId, StepScope};
 use super::super::way_back;
+use super::artefacts::RESTARTS;
 use super::files;
 use super::{AsStored, ChangePlan, JudgedChange, PlannedStep, Reach};
 
@@ -114,8 +115,8 @@ fn reaches(plan: &Inputs<'_>, component: Component) -> bool {
 /// Is the manifest of one of the components written anew, beyond a restart for a certificate?
 fn is_written(plan: &Inputs<'_>, components: &[Component]) -> bool {
     let mut reached = plan.reach.iter().filter(|reach| components.contains(&reach.component));
-    // `artefacts` marks a restart for a certificate with these words; such a restart is part of C1 and C2.
-    reached.any(|reach| reach.differences.iter().any(|line| !line.starts_with("restarts with")))
+    // A restart for a certificate is part of C1 and C2.
+    reached.any(|reach| reach.differences.iter().any(|line| line != RESTARTS))
 }
 
 fn is_changed(plan: &Inputs<'_>, kind: DocumentKind) -> bool {
@@ -404,7 +405,9 @@ fn wanted_names(plan: &Inputs<'_>, node: &str, certificate: &str) -> Vec<String>
         let names = render::certificate_names(settings, host).unwrap_or_default();
         names.get(certificate.replace('/', "-").as_str()).cloned().unwrap_or_default()
     };
-    let before = names(plan.old);
+    // Which of them are new is not known where what is stored is issued.
+    let mut before = if plan.as_stored.is_some() { Vec::new() } else { names(plan.old) };
+    before.push(host.address.clone());
     let gained = names(plan.new).into_iter().filter(|name| !before.contains(name));
     // The address shows that the certificate was made for this host and not for another one.
     [host.address.clone()].into_iter().chain(gained).collect()

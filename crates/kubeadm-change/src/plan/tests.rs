@@ -431,3 +431,42 @@ fn reports_hide_secrets_in_every_form() {
     }
     assert!(report::as_markdown(&plan, &facts).contains("- [ ] "));
 }
+
+#[test]
+fn certificates_that_are_served_otherwise_are_issued_anew_where_what_is_stored_is_rolled_out() {
+    let inputs = cluster(2, 0);
+    let differences = vec!["+ name lb.example".to_owned()];
+    let served_otherwise =
+        vec![CertificateDrift { node: "cp-1".to_owned(), component: API_SERVER, differences }];
+    let certificates = ServedOtherwise::of(&served_otherwise);
+    let as_stored = Some(AsStored { certificates, ..AsStored::default() });
+    let options = PlanOptions { as_stored, served_otherwise, ..PlanOptions::default() };
+    let plan = planned_with(&inputs, &[], &options);
+    assert_eq!(plan.to_acknowledge, ["apiserver.crt/cp-1"], "somebody may need a name that goes");
+    assert_eq!(plan.drift[0].differences, ["- name lb.example"], "from what is stored to what runs");
+    let order = ["B0 cp-0,cp-1", "B1 cp-0", "C1 cp-0", "M1 cp-0", "C1 cp-1", "M1 cp-1", "X"];
+    assert_eq!(steps(&plan), order);
+    let reach = |component: Component| plan.reach.iter().find(|reach| reach.component == component);
+    let certificates = reach(Component::Certificates).expect("certificates");
+    assert_eq!(
+        (&certificates.nodes[..], &certificates.differences[0][..]),
+        (&["cp-1".to_owned()][..], "+ name lb.example")
+    );
+    // Whoever goes on has the record alone.
+    let gone_on = planned_with(&inputs, &[], &PlanOptions { as_stored, ..PlanOptions::default() });
+    assert_eq!(steps(&gone_on), order);
+}
+
+#[test]
+fn a_line_about_a_difference_is_read_from_the_other_side() {
+    for (line, reversed) in [
+        ("+ --v=4", "- --v=4"),
+        ("- name a", "+ name a"),
+        ("image a:1 → b:2", "image b:2 → a:1"),
+        ("request of cpu 100m → 111m", "request of cpu 111m → 100m"),
+        ("environment: 1 difference", "environment: 1 difference"),
+    ] {
+        assert_eq!(artefacts::reversed(line), reversed);
+        assert_eq!(artefacts::reversed(reversed), line);
+    }
+}

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::certificate_drift::other_names;
 use super::difference::{FieldChange, differences};
 use super::document::{DocumentKind, Inputs};
 use super::facts::{ClusterFacts, ManagedBy};
@@ -396,7 +397,11 @@ fn certificates(
         }
         (Some((_, before, after)), Some(node), Some(Sighting::Known(served))) => {
             let names = |artefacts: &NodeArtefacts| names_of(artefacts, certificate);
-            let left = served_names(&names(before), &names(after), served);
+            let left = if situation.plan.as_stored.is_some() {
+                served_otherwise(&names(after), served)
+            } else {
+                served_names(&names(before), &names(after), served)
+            };
             match (left, situation.running.staleness(name)) {
                 (Some(left), _) => (ItemState::Pending, left),
                 (None, Some(why)) => (ItemState::InProgress, why),
@@ -436,6 +441,12 @@ fn served_names(before: &[String], after: &[String], served: &BTreeSet<String>) 
     }
     let left = before.iter().find(|name| !after.contains(name) && served.contains(*name))?;
     Some(format!("the certificate that is served still names {left}"))
+}
+
+/// How the certificate that is served differs, where what is stored is rolled out.
+fn served_otherwise(stored: &[String], served: &BTreeSet<String>) -> Option<String> {
+    let first = other_names(stored, served).into_iter().next()?;
+    Some(format!("the certificate that is served differs from what is stored: {first}"))
 }
 
 fn kubelet(situation: &Situation<'_>, id: StepId, node: &RunningNode) -> (ItemState, String) {

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::*;
 use crate::gate::{Doing, NextMove, next};
 use crate::plan::tests::cluster;
-use crate::plan::{Acknowledged, PlanOptions, plan};
+use crate::plan::{Acknowledged, AsStored, PlanOptions, ServedOtherwise, plan};
 use crate::request::{PatchKind, RequestPart, apply};
 use crate::running::PodState;
 
@@ -302,6 +302,28 @@ fn names_of_certificates_are_those_that_are_served() {
     assert_eq!(serve(names(&["cp.example", "new.example"])).0, ItemState::Done);
     assert_eq!(serve(Sighting::Unknown("refused".to_owned())).0, ItemState::InProgress, "it restarts");
     assert_eq!(serve(Sighting::Hidden("403".to_owned())).0, ItemState::Manual);
+}
+
+#[test]
+fn a_certificate_is_issued_as_stored_when_it_is_served_with_just_the_names_that_are_stored() {
+    let mut case = Case::of(1, 0, &[]);
+    let certificates = ServedOtherwise { api_server: true, etcd: false };
+    let as_stored = Some(AsStored { certificates, ..AsStored::default() });
+    let options = PlanOptions { as_stored, acknowledged: Acknowledged::Everything, ..PlanOptions::default() };
+    case.plan = plan(&case.inputs, &mut case.target, &options).expect("a plan");
+    let settings = ClusterSettings::new(&case.target.documents[0].new, None).expect("a version");
+    let host = case.running.control_plane[0].host.clone();
+    let stored = render::certificate_names(&settings, &host).expect("names")["apiserver"].clone();
+    let mut serve = |names: Vec<String>| {
+        case.node("cp-0").served.insert("apiserver", Sighting::Known(names.into_iter().collect()));
+        case.state(StepId::C1, "cp-0")
+    };
+    assert_eq!(serve(stored.clone()).0, ItemState::Done);
+    let (state, words) = serve(stored[1..].to_vec());
+    let missing = format!("the certificate that is served differs from what is stored: + name {}", stored[0]);
+    assert_eq!((state, words), (ItemState::Pending, missing));
+    let more = stored.into_iter().chain(["old.example".to_owned()]).collect();
+    assert_eq!(serve(more).0, ItemState::Pending);
 }
 
 #[test]

@@ -11,13 +11,16 @@ use capstan_base::time::rfc3339;
 use capstan_engine::reconfigure::apply::ApplyError;
 use capstan_engine::reconfigure::judge::{self, Consent, judge};
 use capstan_engine::reconfigure::look;
+use kubeadm_change::certificate_drift::{self, CertificateDrift};
 use kubeadm_change::document::DocumentKind;
 use kubeadm_change::document::InputError;
 use kubeadm_change::gate;
-use kubeadm_change::plan::{AsStored, ChangePlan, PlanOptions, PlanState, PlannedStep, plan};
+use kubeadm_change::plan::{
+    AsStored, ChangePlan, PlanOptions, PlanState, PlannedStep, ServedOtherwise, plan,
+};
 use kubeadm_change::progress::{ItemState, ProgressItem, state_of};
 use kubeadm_change::record::{Beginning, ChangeRecord};
-use kubeadm_change::render::{ETCD, RenderError};
+use kubeadm_change::render::{ClusterSettings, ETCD, RenderError};
 use kubeadm_change::request::{PatchKind, RequestPart, WantedDocuments, apply};
 
 /// What is done with a configuration.
@@ -181,22 +184,52 @@ pub async fn planned(
 ) -> Result<ChangePlan, RenderError> {
     let inputs = &found.reading.inputs;
     let mut first = plan(inputs, target, &options)?;
+    let mut notes = Vec::new();
     let Some(live) = &found.live else { return Ok(first) };
     if options.as_stored.is_some() {
-        let stored = inputs.document(DocumentKind::Kubelet).map_or(&Value::Null, |kubelet| &kubelet.value);
-        let stale = look::stale_kubelets(&live.client, stored, &mut found.reading.running.clone()).await;
+        let seen = Seen::of(found, live).await?;
         let etcd = first.drift.iter().any(|drift| drift.component == ETCD);
-        options.as_stored = Some(AsStored { etcd, kubelets: !stale.is_empty() });
+        let certificates = ServedOtherwise::of(&seen.certificates);
+        options.as_stored = Some(AsStored { etcd, kubelets: seen.has_stale_kubelets, certificates });
+        options.served_otherwise = seen.certificates;
         first = plan(inputs, target, &options)?;
-        if first.drift.is_empty() && stale.is_empty() {
+        notes = seen.gaps;
+        if first.drift.is_empty() && !seen.has_stale_kubelets {
+            first.notes.extend(notes);
             return Ok(ChangePlan { state: PlanState::Nothing, steps: Vec::new(), ..first });
         }
     }
-    if !look::etcd_members(&live.client, &first, &found.reading.running, &mut options).await {
-        return Ok(first);
-    }
+    let mut planned = first;
     // The request was cut to its first rollout by the first plan.
-    Ok(ChangePlan { rollout: first.rollout, ..plan(inputs, target, &options)? })
+    if look::etcd_members(&live.client, &planned, &found.reading.running, &mut options).await {
+        planned = ChangePlan { rollout: planned.rollout, ..plan(inputs, target, &options)? };
+    }
+    planned.notes.extend(notes);
+    Ok(planned)
+}
+
+/// What runs otherwise than stored, and no mirror pod shows.
+struct Seen {
+    certificates: Vec<CertificateDrift>,
+    has_stale_kubelets: bool,
+    /// Certificates that could not be seen.
+    gaps: Vec<String>,
+}
+
+impl Seen {
+    async fn of(found: &SourceReading, live: &LiveCluster) -> Result<Self, RenderError> {
+        let document =
+            |kind| found.reading.inputs.document(kind).map_or(&Value::Null, |document| &document.value);
+        let mut running = found.reading.running.clone();
+        let stale = look::stale_kubelets(&live.client, document(DocumentKind::Kubelet), &mut running).await;
+        look::all_certificates(&live.client, &mut running).await;
+        let settings = ClusterSettings::new(document(DocumentKind::Cluster), None)?;
+        Ok(Self {
+            certificates: certificate_drift::find(&settings, &running)?,
+            has_stale_kubelets: !stale.is_empty(),
+            gaps: certificate_drift::unseen(&running),
+        })
+    }
 }
 
 fn sentences(errors: Vec<InputError>) -> String {
