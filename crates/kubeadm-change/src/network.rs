@@ -4,6 +4,7 @@
 //! Source: kubeadm `constants.go` (`GetDNSIP`, `GetAPIServerVirtualIP`), `validation.go`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
 
 /// An address range: the network address and its prefix length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +26,7 @@ fn read_ip(text: &str) -> Option<IpAddr> {
         return Some(address);
     }
     // The parser above refuses leading zeros; that of `u8` takes them as decimal.
-    let parts: Vec<u8> = text.split('.').map(|p| p.parse().ok()).collect::<Option<_>>()?;
+    let parts: Vec<u8> = text.split('.').map(digits).collect::<Option<_>>()?;
     let parts: [u8; 4] = parts.try_into().ok()?;
     Some(IpAddr::V4(Ipv4Addr::from(parts)))
 }
@@ -34,7 +35,7 @@ impl Cidr {
     /// Reads `10.96.0.0/12`; bits behind the prefix are cut off.
     pub fn parse(text: &str) -> Option<Self> {
         let (address, prefix) = text.split_once('/')?;
-        let (address, prefix) = (read_ip(address)?, prefix.parse::<u8>().ok()?);
+        let (address, prefix) = (read_ip(address)?, digits(prefix)?);
         let bits = if address.is_ipv4() { 32 } else { 128 };
         (prefix <= bits).then(|| Self { address: masked(address, prefix), prefix })
     }
@@ -99,24 +100,25 @@ pub fn join_host_port(host: &str, port: &str) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
-/// The host of `host`, `host:port` or `[v6]:port`. A colon without a port behind it is one without a port.
-/// Source: kubeadm `util/endpoint.go` (`ParseHostPort`), v1.36.
+/// The host of `host`, `host:port` or `[v6]:port`. A colon without a port behind it is one without a port; brackets stand only
+/// before a colon.
+/// Source: kubeadm `util/endpoint.go` (`ParseHostPort`), v1.34 to v1.37.
 pub fn host_of(endpoint: &str) -> Option<&str> {
-    if let Some(rest) = endpoint.strip_prefix('[') {
+    // What cannot be split is a host as a whole, such as an IPv6 address without brackets.
+    let (host, port) = split_host_port(endpoint).unwrap_or((endpoint, ""));
+    let is_named = parse_ip(host).is_some() || is_dns_name(host);
+    (is_named && (port.is_empty() || is_port(port))).then_some(host)
+}
+
+/// Source: Go `net.SplitHostPort`.
+fn split_host_port(text: &str) -> Option<(&str, &str)> {
+    if let Some(rest) = text.strip_prefix('[') {
         let (host, after) = rest.split_once(']')?;
-        let fine = after.is_empty() || after.strip_prefix(':').is_some_and(is_port_or_none);
-        return (fine && parse_ip(host).is_some()).then_some(host);
+        let port = after.strip_prefix(':')?;
+        return (!host.contains('[') && !port.contains([':', '[', ']'])).then_some((host, port));
     }
-    // An IPv6 address without brackets has colons and no port, so it is not split.
-    if parse_ip(endpoint).is_some() {
-        return Some(endpoint);
-    }
-    let (host, port) = match endpoint.split_once(':') {
-        Some((host, port)) => (host, Some(port)),
-        None => (endpoint, None),
-    };
-    let named = parse_ip(host).is_some() || is_dns_name(host);
-    (named && port.is_none_or(is_port_or_none)).then_some(host)
+    let (host, port) = text.rsplit_once(':')?;
+    (!host.contains(':') && !text.contains(['[', ']'])).then_some((host, port))
 }
 
 /// As kubeadm completes an endpoint: one without a port gets this one.
@@ -128,12 +130,15 @@ pub fn with_port(endpoint: &str, port: &str) -> Option<String> {
     Some(if is_whole { endpoint.to_owned() } else { join_host_port(host, port) })
 }
 
-fn is_port_or_none(text: &str) -> bool {
-    text.is_empty() || is_port(text)
+/// A port from 1 to 65535.
+/// Source: Kubernetes `utils/net/parse.go` and `port.go` (`ParsePort`).
+pub(crate) fn is_port(text: &str) -> bool {
+    digits::<u16>(text).is_some_and(|port| port > 0)
 }
 
-fn is_port(text: &str) -> bool {
-    text.parse::<u16>().is_ok_and(|port| port > 0)
+/// A number of digits alone: a sign is not one for Go's parsers of addresses and ports, and is one for Rust's.
+fn digits<N: FromStr>(text: &str) -> Option<N> {
+    text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// A lower-case DNS subdomain (RFC 1123). Kubernetes bounds the whole name and not its labels.
@@ -177,7 +182,7 @@ mod tests {
         assert!(services.contains("10.100.1.1".parse().expect("an address")));
         assert!(!services.contains("10.112.0.0".parse().expect("an address")));
         assert!(!services.contains("::1".parse().expect("an address")));
-        for wrong in ["10.0.0.0", "10.0.0.0/33", "x/8", "10.0.0/8", "fd00::/129"] {
+        for wrong in ["10.0.0.0", "10.0.0.0/33", "10.0.0.0/+8", "x/8", "10.0.0/8", "fd00::/129"] {
             assert_eq!(Cidr::parse(wrong), None, "{wrong}");
         }
         assert_eq!(Cidr::parse_pair("10.0.0.0/8,fd00::/64").map(|p| p.len()), Some(2));
@@ -199,6 +204,12 @@ mod tests {
             ("cp.example::", None),
             ("cp.example:0", None),
             ("cp.example:x", None),
+            ("cp.example:+1", None),
+            ("cp.example:06443", Some("cp.example")),
+            ("[fd00::1]", None),
+            ("[cp.example]:443", Some("cp.example")),
+            ("[cp.example]]:443", None),
+            ("10.+0.0.1:6443", None),
             ("Cp_Example", None),
             ("", None),
         ] {

@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 use super::super::accepted::gate_is_on;
-use super::super::network::{Cidr, parse_ip};
+use super::super::network::{Cidr, is_port, parse_ip};
 use super::limits::amount;
 
 type Found = Vec<(String, String)>;
@@ -123,5 +123,5 @@ fn is_address_with_port(text: &str) -> bool {
     }
     let Some((host, port)) = text.rsplit_once(':') else { return false };
     let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-    parse_ip(host).is_some() && port.parse::<u16>().is_ok_and(|port| port > 0)
+    parse_ip(host).is_some() && is_port(port)
 }
