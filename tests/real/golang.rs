@@ -67,7 +67,7 @@ fn build() -> Result<PathBuf, String> {
 }
 
 /// Runs to its end; what it complained about when that was a bad one.
-fn complaints(mut command: Command, limit: Duration) -> Result<(), String> {
+pub fn complaints(mut command: Command, limit: Duration) -> Result<(), String> {
     let mut child =
         command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().map_err(|error| error.to_string())?;
     let mut stderr = child.stderr.take().expect("complaints");

@@ -42,6 +42,7 @@ mod handovers;
 mod hung;
 mod k9s;
 mod keeping;
+mod kubeadm_configurations;
 mod kubeconfigs;
 mod kubectl;
 mod running;
