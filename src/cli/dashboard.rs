@@ -37,6 +37,8 @@ pub enum Behind {
 
 /// What plugins say waits for the screen.
 const LOGIN_LINES: usize = 256;
+/// Of them kept for begins and ends: an end that is lost would leave its plugin on the screen.
+const KEPT_FOR_ENDS: usize = 16;
 
 /// Shows the server of the kubeconfig until the user quits. Where it cannot be opened and others are there, they are offered.
 ///
@@ -45,13 +47,11 @@ const LOGIN_LINES: usize = 256;
 pub async fn show_kubeconfig(connect: &ConnectArgs, screen: &ScreenArgs) -> anyhow::Result<Exit> {
     let (clock, rng) = (Clock::system(), Rng::from_entropy());
     let options = super::options(connect);
-    match prepare(&options).await {
-        Ok(connection) => {
-            let servers = Servers { options, scope: scope(connect), clock, rng };
-            servers.show(&connection, screen, Behind::Kubeconfig).await
-        }
-        Err(error) if is_one_of_several(&error, &options) && std::io::stdout().is_terminal() => {
-            let servers = Servers { options, scope: scope(connect), clock, rng };
+    let prepared = prepare(&options).await;
+    let servers = Servers { options, scope: scope(connect), clock, rng };
+    match prepared {
+        Ok(connection) => servers.show(&connection, screen, Behind::Kubeconfig).await,
+        Err(error) if is_one_of_several(&error, &servers.options) && std::io::stdout().is_terminal() => {
             servers.offer(&error.to_string(), screen).await
         }
         Err(error) => Err(error.into()),
@@ -84,12 +84,14 @@ pub async fn show(
 fn shown(terminal: &PluginTerminal) -> mpsc::Receiver<LoginNews> {
     let (send, logins) = mpsc::channel(LOGIN_LINES);
     terminal.show_with(move |news| {
-        // A line that finds no room is one of very many.
-        let _ = send.try_send(match news {
+        let news = match news {
             PluginNews::Runs { program, limit } => LoginNews::Runs { program, limit },
+            // A line that finds no room is one of very many.
+            PluginNews::Says(_) if send.capacity() <= KEPT_FOR_ENDS => return,
             PluginNews::Says(line) => LoginNews::Says(line),
             PluginNews::Ended => LoginNews::Ended,
-        });
+        };
+        let _ = send.try_send(news);
     });
     logins
 }

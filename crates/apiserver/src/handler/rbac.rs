@@ -34,21 +34,12 @@ pub async fn allows(
     who: &Identity,
     attributes: ResourceAttributes<'_>,
 ) -> Result<bool, Failure> {
-    // Without nodes no Roles are served, so no binding can give anything.
-    if registry.kubelets.is_none() {
-        return Ok(false);
-    }
-    if is_built_in(who, attributes) {
-        return Ok(true);
-    }
-    if any_bound_role_covers(registry, who, attributes, "").await? {
-        return Ok(true);
-    }
-    Ok(!attributes.namespace.is_empty()
-        && any_bound_role_covers(registry, who, attributes, attributes.namespace).await?)
+    let held = rules_in(registry, who, attributes.namespace).await?;
+    Ok(held.iter().any(|rule| covers(rule, attributes)))
 }
 
-/// The rules that apply to somebody in a namespace: those bound in the cluster, and those bound there.
+/// The rules that apply to somebody in a namespace, or in the cluster (empty): built-in ones, those bound in the
+/// cluster, and those bound there.
 ///
 /// # Errors
 /// The store cannot be read.
@@ -62,11 +53,7 @@ pub async fn rules_in(
         return Ok(Vec::new());
     }
     let mut held: Vec<PolicyRule> = built_in(who).collect();
-    for place in ["", namespace] {
-        for role in bound_roles(registry, who, place).await? {
-            held.extend(rules(registry, &role, place).await?);
-        }
-    }
+    held.extend(bound_rules(registry, who, namespace).await?);
     Ok(held)
 }
 
@@ -75,17 +62,12 @@ pub async fn rules_in(
 /// # Errors
 /// The store cannot be read.
 pub async fn grants(registry: &Registry, who: &Identity, namespace: &str) -> Result<Grants, Failure> {
-    let places = if namespace.is_empty() { vec![""] } else { vec!["", namespace] };
     let mut grants = Grants {
         user: who.user.to_string(),
         groups: who.groups().into_iter().map(str::to_owned).collect(),
+        held: bound_rules(registry, who, namespace).await?,
         ..Grants::default()
     };
-    for place in places {
-        for role in bound_roles(registry, who, place).await? {
-            grants.held.extend(rules(registry, &role, place).await?);
-        }
-    }
     for role in all::<ClusterRole>(registry, "clusterroles", "").await? {
         let name = role.metadata.name.unwrap_or_default();
         grants.roles.insert(("ClusterRole".to_owned(), name), role.rules.unwrap_or_default());
@@ -99,30 +81,23 @@ pub async fn grants(registry: &Registry, who: &Identity, namespace: &str) -> Res
     Ok(grants)
 }
 
-/// By the bindings of a namespace, or of the cluster (empty).
-async fn any_bound_role_covers(
+/// The rules that bindings give to somebody: those of the cluster, then those of the namespace, unless it is empty.
+async fn bound_rules(
     registry: &Registry,
     who: &Identity,
-    attributes: ResourceAttributes<'_>,
     namespace: &str,
-) -> Result<bool, Failure> {
-    for role in bound_roles(registry, who, namespace).await? {
-        if rules(registry, &role, namespace).await?.iter().any(|rule| covers(rule, attributes)) {
-            return Ok(true);
+) -> Result<Vec<PolicyRule>, Failure> {
+    let mut bound = Vec::new();
+    let places = std::iter::once("").chain((!namespace.is_empty()).then_some(namespace));
+    for place in places {
+        for role in bound_roles(registry, who, place).await? {
+            bound.extend(rules(registry, &role, place).await?);
         }
     }
-    Ok(false)
+    Ok(bound)
 }
 
-fn is_built_in(who: &Identity, attributes: ResourceAttributes<'_>) -> bool {
-    let Some((_, lease)) = BUILT_IN.iter().find(|(user, _)| *user == who.user) else { return false };
-    let is_lease = (attributes.group, attributes.resource) == ("coordination.k8s.io", "leases");
-    // Whoever creates names the object in the body, which is not judged here.
-    let own = attributes.name == *lease && matches!(attributes.verb, "get" | "update");
-    is_lease && (attributes.verb == "create" || own)
-}
-
-/// The same rights as rules.
+/// The rights of a user that every API server gives. Whoever creates names the object in the body, which is not judged here.
 fn built_in(who: &Identity) -> impl Iterator<Item = PolicyRule> {
     let mine = BUILT_IN.iter().filter(|(user, _)| *user == who.user);
     mine.flat_map(|(_, lease)| {
@@ -250,7 +225,7 @@ mod tests {
             (attributes("update", "", "cloud-provider-extraction-migration"), false),
             (attributes("delete", "", "kube-controller-manager"), false),
         ] {
-            assert_eq!(is_built_in(&manager, attributes), expected, "{attributes:?}");
+            assert_eq!(built_in(&manager).any(|rule| covers(&rule, attributes)), expected, "{attributes:?}");
         }
     }
 }

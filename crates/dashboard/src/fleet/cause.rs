@@ -10,6 +10,7 @@ use super::explanation::Explanation;
 use super::judge::{Basis, Judgement, Rank};
 use super::marks::Mark;
 use super::plain_words::{first_words, spelled_out};
+use super::rollout::rest_of_name;
 use super::row::{ConditionText, Kind, Row, RowId, moment};
 use crate::fleet::Verdict;
 use capi_rules::status::conditions::wording::plural;
@@ -212,8 +213,7 @@ impl Fleet {
 
     /// The name of a part without that of what it is part of, which stands beside it.
     fn name_below<'a>(&self, id: RowId, name: &'a str) -> &'a str {
-        let short = self.row(id).and_then(|row| name.strip_prefix(row.name.as_ref())?.strip_prefix('-'));
-        short.filter(|short| !short.is_empty()).unwrap_or(name)
+        self.row(id).and_then(|row| rest_of_name(name, &row.name)).unwrap_or(name)
     }
 
     /// Everything below an object, in the order of the tree.

@@ -135,8 +135,9 @@ impl Dialer {
     /// A connection to the proxy itself.
     async fn reach(self, proxy: &Proxy) -> Result<Dialed, ProxyError> {
         let unreachable = |reason: String| ProxyError::Unreachable { proxy: proxy.clone(), reason };
-        let address: Uri =
-            format!("http://{}", proxy.authority()).parse().map_err(|_| unreachable("no address".into()))?;
+        let address: Uri = format!("http://{}", proxy.authority())
+            .parse()
+            .map_err(|_| unreachable("it is not an address".into()))?;
         let tcp = self.tcp.oneshot(address).await.map_err(|error| unreachable(chain_of(&error)))?;
         if proxy.protocol != Protocol::Https {
             return Ok(Dialed::over(tcp));

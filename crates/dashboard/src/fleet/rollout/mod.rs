@@ -145,9 +145,12 @@ impl Fleet {
 /// The part of a Machine's or MachineSet's name that its owner's name does not say: without the owner's name, and
 /// without the hash of its MachineSet.
 pub fn short_name<'a>(name: &'a str, owner: &str) -> &'a str {
-    let rest =
-        name.strip_prefix(owner).and_then(|rest| rest.strip_prefix('-')).filter(|rest| !rest.is_empty());
-    rest.map_or(name, |rest| rest.rsplit('-').next().unwrap_or(rest))
+    rest_of_name(name, owner).map_or(name, |rest| rest.rsplit('-').next().unwrap_or(rest))
+}
+
+/// What a name says after its owner's name and a hyphen.
+pub fn rest_of_name<'a>(name: &'a str, owner: &str) -> Option<&'a str> {
+    name.strip_prefix(owner)?.strip_prefix('-').filter(|rest| !rest.is_empty())
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ impl Chosen {
         let cluster = clusters.first().and_then(|named| named.cluster.clone()).unwrap_or_default();
         let server = cluster.server.as_deref().unwrap_or_default();
         let server: Uri =
-            server.parse().map_err(|error| format!("server {server:?} is no address: {error}"))?;
+            server.parse().map_err(|error| format!("server {server:?} is not an address: {error}"))?;
         // The form that plugins are told of has the authority read.
         let told = ExecAuthCluster::try_from(&cluster).map_err(|error| error.to_string())?;
         let mut config = Config::new(server);
