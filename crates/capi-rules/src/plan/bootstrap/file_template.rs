@@ -30,13 +30,13 @@ pub fn render(path: &str, text: &str, control_plane_version: &str) -> Result<Str
     } else {
         tmap! { "controlPlane" => tmap! { "version" => control_plane_version } }
     };
-    let mut rendered = Limited(String::new());
-    template.execute_fmt(&mut rendered, &data).map_err(|error| match rendered.0.len() {
-        // The writer's own error says nothing; its size shows what it was.
-        BYTES_MAX.. => failed("render", &"the file is larger than 1 MiB"),
-        _ => failed("render", &error),
+    let mut rendered = Limited::default();
+    template.execute_fmt(&mut rendered, &data).map_err(|error| match rendered.is_full {
+        // The error of the template says only that writing failed.
+        true => failed("render", &"the file is larger than 1 MiB"),
+        false => failed("render", &error),
     })?;
-    Ok(rendered.0)
+    Ok(rendered.text)
 }
 
 /// The first action that defines or calls a template.
@@ -46,14 +46,20 @@ fn nesting(text: &str) -> Option<&'static str> {
 }
 
 /// A text that does not grow beyond [`BYTES_MAX`].
-struct Limited(String);
+#[derive(Default)]
+struct Limited {
+    text: String,
+    /// Something did not fit.
+    is_full: bool,
+}
 
 impl fmt::Write for Limited {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        if self.0.len() + text.len() >= BYTES_MAX {
+        self.is_full = self.text.len() + text.len() >= BYTES_MAX;
+        if self.is_full {
             return Err(fmt::Error);
         }
-        self.0.push_str(text);
+        self.text.push_str(text);
         Ok(())
     }
 }
