@@ -203,7 +203,9 @@ const ANSWERS: &[Answer] = &[
 pub fn answer(typed: &str) -> Option<&'static str> {
     let words: Vec<String> = typed.split_whitespace().take(2).map(plain).collect();
     let find = |word: &str| ANSWERS.iter().find(|(known, _)| known.contains(&word)).map(|(_, said)| *said);
-    find(&words.concat()).or_else(|| find(words.first()?))
+    // A single letter is not a word: `pause d` is not `paused`.
+    let is_pair = words.get(1).is_some_and(|second| second.len() > 1);
+    is_pair.then(|| find(&words.concat())).flatten().or_else(|| find(words.first()?))
 }
 
 /// The letters and digits of a word, small.
@@ -252,6 +254,7 @@ mod tests {
         }
         assert!(answer("rollout undo").is_some_and(|said| said.contains("undo")));
         assert!(answer("--cloud-migration-config=x").is_none(), "a value is not part of the word");
+        assert_eq!(answer("pause d"), None, "not `paused`");
         assert_eq!(answer("zzz"), None);
         assert_eq!(answer(""), None);
     }
