@@ -69,6 +69,7 @@ mod logins;
 mod lost_connections;
 mod machine_pools;
 mod mangled;
+mod older_files;
 mod one_namespace;
 mod oneshot;
 mod other_control_planes;

@@ -15,6 +15,7 @@ mod machine_deployment;
 mod machine_health_check;
 mod machine_pool;
 mod machine_set;
+pub mod older_version;
 mod ownership;
 mod source;
 mod templates;

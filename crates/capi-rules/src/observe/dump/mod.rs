@@ -21,7 +21,7 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::observe::{Objects, Source};
+use crate::observe::{Objects, Source, older_version};
 use crate::status::contract::definition::contract_of;
 use crate::status::contract::{Contract, External, Provided};
 use capi_types::bootstrap::KubeadmConfig;
@@ -36,6 +36,7 @@ use capi_types::machine_pool::MachinePool;
 use capi_types::machine_set::MachineSet;
 use capi_types::names::{self, VERSION};
 use capi_types::reference::ContractRef;
+use capstan_base::text::counted;
 use document::{Document, Origin, key_of};
 use workload::Workload;
 
@@ -152,13 +153,15 @@ pub struct Dump {
     pub dev_machines: BTreeMap<ObjectKey, Arc<DevMachine>>,
     /// What could not be taken in.
     pub remarks: Vec<String>,
-    /// Every object, unchanged.
+    /// Every object, in the newest form.
     raw: BTreeMap<GroupKind, BTreeMap<ObjectKey, Entry>>,
     /// The contract of a kind and the version it is read in, or why there is none.
     definitions: BTreeMap<GroupKind, Result<(Contract, String), String>>,
     workloads: BTreeMap<ObjectKey, Workload>,
     /// A server listed it.
     is_listed: bool,
+    /// Objects of v1beta1 that were put into the newer form.
+    converted: usize,
 }
 
 impl Dump {
@@ -177,6 +180,11 @@ impl Dump {
                     Some(what) => dump.remarks.push(format!("{}: {what}: left out", document.origin)),
                 },
             }
+        }
+        if dump.converted > 0 {
+            let objects = counted(dump.converted, "object");
+            dump.remarks
+                .push(format!("{objects} of v1beta1 read as {VERSION}, by Cluster API's own conversion"));
         }
         let (workloads, remarks) = workload::sorted(remote);
         dump.workloads = workloads;
@@ -241,7 +249,8 @@ impl Dump {
         self.definitions.insert(key, contract);
     }
 
-    fn take(&mut self, value: Value, origin: Origin) {
+    fn take(&mut self, mut value: Value, origin: Origin) {
+        self.converted += usize::from(older_version::convert(&mut value));
         let key = key_of(&value);
         let kind = value["kind"].as_str().unwrap_or_default().to_owned();
         let (group, version) = match value["apiVersion"].as_str().unwrap_or_default().split_once('/') {
@@ -253,7 +262,11 @@ impl Dump {
                 self.decode(judged, &key, &value)
             } else {
                 // Other versions have fields of the same name with other meanings.
-                Err(format!("it is in version {version}; only {VERSION} is computed"))
+                let known = match judged {
+                    Kind::DevCluster | Kind::DevMachine | Kind::ClusterClass => format!("only {VERSION} is"),
+                    _ => format!("only {VERSION} and v1beta1 are"),
+                };
+                Err(format!("it is in version {version}; {known} computed"))
             };
             if let Err(why) = taken {
                 self.remarks.push(format!("{origin}: {kind} {key} is left out: {why}"));
