@@ -167,7 +167,7 @@ async fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
             return Ok(after(engine::run(cli, args).await?));
         }
         Command::Get(args) => get(&OneShot::open(cli).await?, args).await?,
-        Command::Describe(args) => return describe(&OneShot::open(cli).await?, args).await,
+        Command::Describe(args) => return describe(cli, args).await,
         Command::Plan(args) => plan(cli, args).await?,
         Command::Simulate(args) => simulate(cli, args).await?,
         Command::Wait(args) => return wait(cli, args).await,
@@ -334,9 +334,14 @@ async fn get(on: &OneShot, args: &GetArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn describe(on: &OneShot, args: &DescribeArgs) -> anyhow::Result<ExitCode> {
-    let now = on.clock.now();
-    let described = describe::describe(&on.connection, args, &on.namespace, now, on.style).await?;
+async fn describe(cli: &Cli, args: &DescribeArgs) -> anyhow::Result<ExitCode> {
+    let described = if args.files.is_empty() {
+        let on = OneShot::open(cli).await?;
+        describe::describe(&on.connection, args, &on.namespace, on.clock.now(), on.style).await?
+    } else {
+        let namespace = cli.connect.namespace.as_deref();
+        describe::files::from_files(args, namespace, Clock::system().now(), style(cli))?
+    };
     output::print(&described.document)?;
     described.remarks.iter().for_each(|remark| output::remark(remark));
     Ok(if args.exit_status { ExitCode::of_verdict(described.verdict) } else { ExitCode::Success })

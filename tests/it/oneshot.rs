@@ -191,7 +191,10 @@ async fn describe_shows_the_tree_and_the_verdict() {
     assert!(lines[0].starts_with("NAME ") && lines[0].ends_with("MESSAGE"), "{}", lines[0]);
     assert!(lines[1].starts_with(&format!("Cluster {namespace}/{name}")));
     assert!(tree.document.contains("├─KubeadmControlPlane ") && tree.document.contains("└─Workers"));
-    assert!(tree.remarks.is_empty(), "{:?}", tree.remarks);
+    assert_eq!(
+        tree.remarks,
+        ["support of Kubernetes 1.34 ended 2026-10-27, by upstream's table of September 2026"]
+    );
     let args = describe_args(&format!("describe cluster {name} -o json"));
     let document =
         describe::describe(&server, &args, &namespace, now(), Style::default()).await.expect("JSON");

@@ -230,6 +230,8 @@ const STRATA: &[Strata] = &[
         module: "status",
         order: &[
             "amount",
+            "outside_owners",
+            "support",
             "versions",
             "fields",
             "in_place",

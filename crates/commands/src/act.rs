@@ -1,9 +1,11 @@
 //! Actions as one-shot commands, with the preview as text and the confirmation on the terminal. Owns this
 //! conversation; must not decide what is dangerous.
 
+use std::fs::OpenOptions;
 use std::io::{BufRead, Write};
+use std::path::{Path, PathBuf};
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use clap::Args;
 
 use crate::confirmation::LinePrompt;
@@ -23,6 +25,9 @@ pub struct ConfirmArgs {
     /// Show findings and difference, write nothing
     #[arg(long)]
     pub dry_run: bool,
+    /// Write the change as a patch into this new file, for where the object is applied from, and nothing to the server
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["yes", "dry_run"])]
+    pub patch_file: Option<PathBuf>,
     /// Ask the registered extensions which Machines they can update in place; they are told what would change
     #[arg(long)]
     pub ask_extensions: bool,
@@ -46,6 +51,17 @@ pub async fn act(
         writeln!(out, "Dry run: nothing was written.")?;
         return Ok(());
     }
+    if let Some(path) = &confirm.patch_file {
+        save_patch(&preview, path)?;
+        writeln!(out, "The patch was written to {}; nothing was written to the server.", path.display())?;
+        return Ok(());
+    }
+    if preview.belongs_elsewhere() {
+        writeln!(
+            out,
+            "Instead, --patch-file FILE writes this change as a patch, for where the object comes from."
+        )?;
+    }
     if !confirm.yes {
         ask(&preview, out, answers)?;
     }
@@ -56,6 +72,17 @@ pub async fn act(
     let report = executor.perform(&preview).await?;
     writeln!(out, "{}", text::sanitize_line(&report.text))?;
     Ok(())
+}
+
+/// As a new file: one that is there may be the one that is applied.
+fn save_patch(preview: &Preview, path: &Path) -> anyhow::Result<()> {
+    let (action, target) = (preview.request.action.info().name, &preview.request.target);
+    let Some(patch) = preview.patch_file() else {
+        bail!("{action} of {target} is not a change of its fields, so there is no patch of it");
+    };
+    let file = OpenOptions::new().create_new(true).write(true).open(path);
+    let written = file.and_then(|mut file| file.write_all(patch.text.as_bytes()));
+    written.with_context(|| format!("cannot write the patch into {}: it must be a new file", path.display()))
 }
 
 async fn previewed(executor: &Executor, request: &Request, out: &mut impl Write) -> anyhow::Result<Preview> {

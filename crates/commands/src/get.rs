@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::exit_code::WrongUsage;
 use super::output::{self, Style};
 use super::target::{NamedKind, TargetError};
+use capi_rules::status::outside_owners::ScalingBounds;
 use capi_types::key::{Gvk, ObjectKey, ObjectRef};
 use capstan_dashboard::fleet::watch::redact;
 use capstan_engine::client::catalog::Catalog;
@@ -245,6 +246,7 @@ impl Query<'_> {
             }
             cells.extend(shown.iter().map(|(at, column)| match text_of(&row["cells"][*at]) {
                 name if is_among_others && column == "Name" => self.named(&name),
+                cell if column == "Desired" => scaled(cell, &row["object"]),
                 cell => cell,
             }));
             lines.push(cells);
@@ -329,6 +331,14 @@ fn text_of(cell: &Value) -> String {
     capstan_base::text::sanitize_line(&text)
 }
 
+/// The number of replicas, with its bounds where an autoscaler sets it.
+fn scaled(number: String, object: &Value) -> String {
+    match ScalingBounds::of(object) {
+        Some(bounds) if !number.is_empty() => format!("{number} ({bounds})"),
+        _ => number,
+    }
+}
+
 /// Columns as Go's tabwriter lays them out: the last cell of a line is not padded.
 fn lay_out(lines: &[Vec<String>]) -> String {
     let count = lines.iter().map(Vec::len).max().unwrap_or(0);
@@ -367,6 +377,20 @@ mod tests {
                 {"cells": ["b", null, "Pending\nmore", "2d", "v1.36.2"]},
             ],
         })
+    }
+
+    #[test]
+    fn a_number_that_an_autoscaler_sets_has_its_bounds() {
+        let pool = |most: &str| {
+            json!({"metadata": {"annotations": {
+                "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size": "2",
+                "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size": most,
+            }}})
+        };
+        assert_eq!(scaled("3".to_owned(), &pool("10")), "3 (2-10 auto)");
+        assert_eq!(scaled("3".to_owned(), &pool("many")), "3");
+        assert_eq!(scaled(String::new(), &pool("10")), "");
+        assert_eq!(scaled("3".to_owned(), &Value::Null), "3");
     }
 
     #[test]

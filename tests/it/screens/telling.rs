@@ -125,3 +125,49 @@ fn what_goes_as_usual_has_nothing_to_check() {
     keys(&mut model, "esc esc \":tree edge-7\" enter");
     assert!(text(&mut model).contains("  CHECK "), "{}", text(&mut model));
 }
+
+/// Numbers and objects of somebody else are known in the tree, in the list of clusters an end of support, and both in the details.
+#[test]
+fn who_else_sets_objects_and_what_ends_stands_beside_what_is_well() {
+    use capstan_dashboard::fleet::watch::Recording;
+    use serde_json::json;
+    let well = json!([{"type": "Available", "status": "True", "reason": "Available", "message": "",
+        "lastTransitionTime": "2026-11-19T10:00:00Z"}]);
+    let object = |kind: &str, name: &str, annotations: serde_json::Value, spec: serde_json::Value| {
+        json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": kind,
+            "metadata": {"name": name, "namespace": "prod", "uid": name, "creationTimestamp": "2026-11-01T10:00:00Z",
+                "labels": {"cluster.x-k8s.io/cluster-name": "shop"}, "annotations": annotations,
+                "ownerReferences": [{"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": "shop", "uid": "shop"}]},
+            "spec": spec,
+            "status": {"phase": "Running", "replicas": 3, "readyReplicas": 3, "availableReplicas": 3, "upToDateReplicas": 3,
+                "versions": [{"version": "v1.34.2", "replicas": 3}], "conditions": well}})
+    };
+    let tracking = || json!({"argocd.argoproj.io/tracking-id": "fleet:cluster.x-k8s.io/Cluster:prod/shop"});
+    let mut cluster = object(
+        "Cluster",
+        "shop",
+        tracking(),
+        json!({"topology": {"classRef": {"name": "k"}, "version": "v1.36.1"}}),
+    );
+    cluster["metadata"]["ownerReferences"] = json!([]);
+    cluster["status"] = json!({"phase": "Provisioned", "conditions": well,
+        "initialization": {"infrastructureProvisioned": true, "controlPlaneInitialized": true},
+        "controlPlane": {"desiredReplicas": 3, "replicas": 3, "availableReplicas": 3,
+            "versions": [{"version": "v1.34.2", "replicas": 3}],
+            "upgradePlan": [{"version": "v1.35.4"}, {"version": "v1.36.1"}]},
+        "workers": {"desiredReplicas": 6, "replicas": 6, "availableReplicas": 6, "upgradePlan": [{"version": "v1.36.1"}]}});
+    let bounds = json!({"cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size": "2",
+        "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size": "10"});
+    let spec = || json!({"clusterName": "shop", "replicas": 3, "template": {"spec": {"version": "v1.34.2"}}});
+    let scaled = object("MachineDeployment", "shop-scaled", bounds, spec());
+    let elsewhere = json!({"cluster.x-k8s.io/replicas-managed-by": "karpenter"});
+    let pool = object("MachineDeployment", "shop-elsewhere", elsewhere, spec());
+    let recording = Recording::new([cluster, scaled, pool]);
+    let deltas = recording.deltas(capstan_dashboard::fleet::SourceId(0), "demo", now());
+    let mut model = model(PLAIN, deltas);
+    golden::screen("support-ended-80x24", &text(&mut model));
+    keys(&mut model, "enter");
+    golden::screen("tree-set-elsewhere-80x24", &text(&mut model));
+    keys(&mut model, "d end");
+    golden::screen("details-upgrade-plan-80x24", &text(&mut model));
+}

@@ -90,8 +90,12 @@ fn look_at_class<'a>(
             "hasn't been successfully reconciled",
             "Please take a look at the ClusterClass status",
         ),
-        Sought::Missing | Sought::NotServed => {
+        Sought::Missing => {
             (None, "does not exist", "The ClusterClass must be created to reconcile the Cluster")
+        }
+        Sought::NotServed => {
+            out.warnings.push(not_computed(namespace, name));
+            return None;
         }
     };
     out.warnings.push(format!(
@@ -99,6 +103,15 @@ fn look_at_class<'a>(
          not been fully validated. {advice}"
     ));
     class
+}
+
+/// A server without ClusterClasses has no controller of topologies either.
+fn not_computed(namespace: &str, name: &str) -> String {
+    format!(
+        "Cluster refers to ClusterClass {namespace}/{name}, but this server has no ClusterClasses: nothing here computes \
+         spec.topology, and no control plane and no workers are made of it. Set spec.controlPlaneRef and \
+         spec.infrastructureRef, or apply it where Cluster API's topology controller runs"
+    )
 }
 
 fn is_reconciled(class: &Value) -> bool {

@@ -146,13 +146,13 @@ fn what_cannot_be_judged_keeps_its_status_and_says_why() {
     );
     assert!(!all[0].differs());
     let odd = dump(
-        "apiVersion: cluster.x-k8s.io/v1beta1\nkind: Cluster\nmetadata: {name: old}\n---\n\
+        "apiVersion: cluster.x-k8s.io/v1alpha4\nkind: Cluster\nmetadata: {name: old}\n---\n\
          apiVersion: cluster.x-k8s.io/v1beta2\nkind: Machine\nmetadata: {name: bad}\nspec: 3\n---\nkind: Odd\n---\n\
          kind: Secret\nmetadata: {name: s}\n---\nkind: Secret\nmetadata: {name: s}\n",
     );
     assert_eq!(
         odd.remarks[0],
-        ":0: Cluster default/old is left out: it is in version v1beta1; only v1beta2 is computed"
+        ":0: Cluster default/old is left out: it is in version v1alpha4; only v1beta2 and v1beta1 are computed"
     );
     assert!(odd.remarks[1].starts_with(":0: Machine default/bad is left out: "), "{}", odd.remarks[1]);
     assert_eq!(

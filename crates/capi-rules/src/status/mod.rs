@@ -10,7 +10,9 @@ pub mod in_place;
 mod kinds;
 pub mod machine_template;
 pub mod machines;
+pub mod outside_owners;
 pub mod remediation;
+pub mod support;
 pub mod versions;
 
 pub use kinds::{

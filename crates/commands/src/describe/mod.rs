@@ -7,16 +7,20 @@
 //! plane are shown, MachinePools show their counters, and a note names what could not be read.
 
 mod draw;
+pub mod files;
 mod layout;
+mod notes;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use anyhow::{anyhow, bail};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
+use super::arguments::Moment;
 use super::output::{self, Style};
 use capi_types::key::{Gvk, ObjectKey, ObjectRef};
 use capi_types::names::{CORE_GROUP, label};
@@ -31,6 +35,10 @@ use capstan_engine::client::read::{get_value, list_values};
 use capstan_engine::client::{Connection, explain};
 
 pub use layout::Options;
+
+/// What clusterctl notes of each provider that it installs.
+const PROVIDER: &str = "Provider";
+const CLUSTERCTL_GROUP: &str = "clusterctl.cluster.x-k8s.io";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum DescribeOutputArg {
@@ -48,6 +56,13 @@ pub struct DescribeArgs {
     pub name: String,
     #[arg(short, long, default_value = "tree")]
     pub output: DescribeOutputArg,
+    /// Instead of asking a server: file, folder or archive (.tar.gz, .tgz, .tar), or - for standard input
+    #[arg(short = 'f', long = "filename", value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// The moment at which the files were made, 2026-11-20T10:00:00Z, or +0s for the present; without it the last moment
+    /// that stands in them, which may be long before
+    #[arg(long, value_name = "WHEN", requires = "files")]
+    pub now: Option<Moment>,
     /// Exit 0 ok, 10 progressing, 11 degraded, 12 blocked, 13 unknown
     #[arg(long)]
     pub exit_status: bool,
@@ -60,6 +75,8 @@ pub struct Snapshot {
     pub now: Timestamp,
     /// Kinds that could not be read, in sentences.
     pub gaps: Vec<String>,
+    /// The version of Cluster API that looks after it, where that is known.
+    pub cluster_api: Option<String>,
 }
 
 /// The printed cluster and its verdict.
@@ -82,15 +99,21 @@ pub async fn describe(
     style: Style,
 ) -> anyhow::Result<Description> {
     let snapshot = Reader::new(connection, namespace).read(&args.name, now).await?;
+    answer(args, &snapshot, style)
+}
+
+fn answer(args: &DescribeArgs, snapshot: &Snapshot, style: Style) -> anyhow::Result<Description> {
     let verdict = snapshot.fleet.verdict(snapshot.cluster);
     let document = match args.output {
-        DescribeOutputArg::Tree => draw::table(&layout::tree(&snapshot, Options::default()), style.color),
-        DescribeOutputArg::Json => style.block(output::json(&as_json(&snapshot))?),
+        DescribeOutputArg::Tree => draw::table(&layout::tree(snapshot, Options::default()), style.color),
+        DescribeOutputArg::Json => style.block(output::json(&as_json(snapshot))?),
         DescribeOutputArg::Markdown => {
             style.block(report(&snapshot.fleet, snapshot.cluster, snapshot.now).unwrap_or_default())
         }
     };
-    Ok(Description { document, verdict, remarks: snapshot.gaps })
+    let mut remarks = notes::sentences(snapshot);
+    remarks.extend(snapshot.gaps.iter().cloned());
+    Ok(Description { document, verdict, remarks })
 }
 
 struct Reader<'a> {
@@ -120,9 +143,12 @@ impl<'a> Reader<'a> {
             self.list(CORE_GROUP, kind, name).await;
         }
         self.health_checks(name).await;
+        self.providers().await;
         // What the objects refer to is known only when they are decoded: two more rounds follow.
         let rows = rows_of(&self.objects, now);
-        for (group, kind, name) in single_references(&rows) {
+        let first = rows.clusters().first().copied();
+        for (group, kind, name) in first.map(|cluster| single_references(&rows, cluster)).unwrap_or_default()
+        {
             self.one(&group, &kind, &name).await;
         }
         for (group, kind) in kinds_below_machines(&rows) {
@@ -185,6 +211,16 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Which Cluster API runs there, where clusterctl installed it and that may be read; nothing is missing without it.
+    async fn providers(&mut self) {
+        let Ok(gvk) = self.resolve(CLUSTERCTL_GROUP, PROVIDER).await else { return };
+        let listed = list_values(&self.connection.client, &gvk, "", "").await;
+        self.objects.extend(listed.unwrap_or_default().into_iter().map(|mut object| {
+            object["kind"] = PROVIDER.into();
+            (gvk.clone(), object)
+        }));
+    }
+
     async fn chosen(&self, gvk: &Gvk, selector: &str) -> Result<Vec<Value>, String> {
         let listed = list_values(&self.connection.client, gvk, self.namespace, selector).await;
         listed.map_err(|error| explain(&error, &self.connection.server))
@@ -214,12 +250,19 @@ pub fn snapshot(objects: &[(Gvk, Value)], name: &str, now: Timestamp, gaps: Vec<
         .iter()
         .copied()
         .find(|id| fleet.row(*id).is_some_and(|r| r.name.as_ref() == name))?;
-    Some(Snapshot { fleet, cluster, now, gaps })
+    let cluster_api = objects.iter().find_map(|(_, object)| cluster_api_of(object));
+    Some(Snapshot { fleet, cluster, now, gaps, cluster_api })
+}
+
+/// The version of the core provider, as clusterctl notes it where it installs one.
+fn cluster_api_of(object: &Value) -> Option<String> {
+    let is_core = object["kind"] == PROVIDER && object["providerName"] == "cluster-api";
+    object["version"].as_str().filter(|_| is_core).map(str::to_owned)
 }
 
 /// Group, kind and name of the objects that the Cluster itself refers to.
-fn single_references(fleet: &Fleet) -> Vec<(String, String, String)> {
-    let cluster = fleet.clusters().first().and_then(|id| fleet.row(*id));
+fn single_references(fleet: &Fleet, cluster: RowId) -> Vec<(String, String, String)> {
+    let cluster = fleet.row(cluster);
     let Some((row, facts)) = cluster.and_then(|row| Some((row, row.cluster_facts()?))) else {
         return Vec::new();
     };
@@ -265,14 +308,16 @@ fn as_json(snapshot: &Snapshot) -> Value {
         })
         .collect();
     let tree = fleet.tree(cluster, &TreeOptions { references: true, ..TreeOptions::default() });
-    json!({
+    let mut document = json!({
         "verdict": fleet.verdict(cluster).word(),
         "summary": fleet.what_is_wrong(cluster),
         "cause": cause,
         "causes": causes_json(fleet, cluster),
         "tree": if tree.nodes.is_empty() { Value::Null } else { node_json(fleet, &tree, 0) },
         "notRead": snapshot.gaps,
-    })
+    });
+    notes::members(snapshot, &mut document);
+    document
 }
 
 /// Everything that explains the verdict, worst first, with plain words where there are any.
@@ -324,6 +369,12 @@ fn node_json(fleet: &Fleet, tree: &capstan_dashboard::fleet::Tree, at: usize) ->
         }
     }
     if let Some(row) = row_at(fleet, node.item) {
+        if let Some(bounds) = row.replica_facts().and_then(|facts| facts.scaling) {
+            value["autoscaler"] = json!({"least": bounds.least, "most": bounds.most});
+        }
+        if let Some(tool) = row.applied_by {
+            value["appliedBy"] = tool.name().into();
+        }
         if row.legacy {
             value["deprecatedConditions"] = true.into();
         }

@@ -1,19 +1,25 @@
 //! Who else sets what an action changes: an autoscaler, whoever a mark names, and the tools that apply objects from a repository or a chart.
-//! Pure rules over the object itself. Must not judge what the change breaks.
-//!
-//! Sources: cluster-api `util/annotations/helpers.go` (`ReplicasManagedByExternalAutoscaler`), v1.14.2; autoscaler
-//! `cluster-autoscaler/cloudprovider/clusterapi/clusterapi_utils.go` (`parseScalingBounds`), 1.34; argo-cd `util/argo/resource_tracking.go`,
-//! v3.1, and its field manager; fluxcd/kustomize-controller and helm-controller, v1.6 and v1.3, for their labels and field managers; helm
-//! `pkg/action/validate.go`, v3.18.
+//! Pure rules over the object itself. Owns the sentences; how they are recognised is `outside_owners`. Must not judge what the change
+//! breaks.
 
 use serde_json::Value;
 
 use super::finding;
 use crate::operations::{Finding, Severity};
-use capi_types::names::annotation;
+use capi_rules::status::outside_owners::{Marks as _, ScalingBounds, Tool, replicas_managed_by};
+use capi_types::names::label;
 use capstan_base::text::sanitize_line;
 
 use super::Action;
+
+/// Rules whose findings say that the change belongs elsewhere: there it is made with a patch. What a topology owns is not changed in the
+/// same object elsewhere, but in its Cluster.
+const ELSEWHERE: [&str; 3] = ["autoscaled", "replicas-managed-by", "applied-by"];
+
+/// Is somebody else among what speaks against it?
+pub(super) fn belongs_elsewhere(findings: &[Finding]) -> bool {
+    findings.iter().any(|finding| ELSEWHERE.contains(&finding.rule))
+}
 
 /// Who sets the fields that a merge patch changes.
 pub(super) fn findings(action: &Action, object: &Value, patch: Option<&Value>) -> Vec<Finding> {
@@ -26,15 +32,10 @@ pub(super) fn findings(action: &Action, object: &Value, patch: Option<&Value>) -
     found
 }
 
-fn annotated<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
-    object["metadata"]["annotations"][name].as_str()
-}
-
 /// Outside its bounds the autoscaler leaves a pool alone, within them it sets the number.
 fn autoscaled(object: &Value, replicas: i64) -> Option<Finding> {
-    let bound = |name| annotated(object, name).and_then(|text| text.trim().parse::<i64>().ok());
-    let (least, most) = (bound(annotation::AUTOSCALER_MIN_SIZE)?, bound(annotation::AUTOSCALER_MAX_SIZE)?);
-    let text = if (least..=most).contains(&replicas) {
+    let ScalingBounds { least, most } = ScalingBounds::of(object)?;
+    let text = if (i64::from(least)..=i64::from(most)).contains(&replicas) {
         format!("the autoscaler sets this number, from {least} to {most}: it may change it again")
     } else {
         format!(
@@ -44,9 +45,8 @@ fn autoscaled(object: &Value, replicas: i64) -> Option<Finding> {
     finding(Severity::Warning, "autoscaled", text)
 }
 
-/// Any value but `false` counts.
 fn managed_elsewhere(object: &Value) -> Option<Finding> {
-    let by = annotated(object, annotation::REPLICAS_MANAGED_BY).filter(|by| *by != "false")?;
+    let by = replicas_managed_by(object)?;
     let by = if by.is_empty() { "somebody else".to_owned() } else { sanitize_line(by) };
     finding(
         Severity::Warning,
@@ -55,29 +55,18 @@ fn managed_elsewhere(object: &Value) -> Option<Finding> {
     )
 }
 
-/// A tool that applies objects, by the name of its field manager.
-struct Tool {
-    name: &'static str,
-    manager: &'static str,
-    /// The mark, as a label or an annotation, that says from what the object is applied.
-    origin: &'static str,
-}
-
-const TOOLS: [Tool; 4] = [
-    Tool { name: "Argo CD", manager: "argocd-controller", origin: "argocd.argoproj.io/tracking-id" },
-    Tool { name: "Flux", manager: "kustomize-controller", origin: "kustomize.toolkit.fluxcd.io/name" },
-    Tool { name: "Flux", manager: "helm-controller", origin: "helm.toolkit.fluxcd.io/name" },
-    Tool { name: "Helm", manager: "helm", origin: "meta.helm.sh/release-name" },
-];
-
 /// Which tool owns the first field of a patch that one owns.
 fn applied_by(object: &Value, patch: &Value) -> Option<Finding> {
-    let field = leaves(patch, Vec::new()).into_iter().find_map(|path| Some((owner(object, &path)?, path)));
+    let paths = leaves(patch, Vec::new());
+    let field = paths.into_iter().find_map(|path| Some((Tool::of_field(object, &path)?, path)));
     let Some((tool, path)) = field else { return tracked(object) };
-    let (name, from, path) = (tool.name, from(object, tool), path.join("."));
+    let (name, from, path) = (tool.name(), from(object, tool), path.join("."));
     // Helm writes when somebody upgrades the release, the others by themselves.
-    let then =
-        if name == "Helm" { "the next upgrade of the release puts it back" } else { "it will be put back" };
+    let then = if tool == Tool::Helm {
+        "the next upgrade of the release puts it back"
+    } else {
+        "it will be put back"
+    };
     let text = format!("{name} owns {path} here{from}: {then}; change it where {name} takes it from");
     finding(Severity::Warning, "applied-by", text)
 }
@@ -87,20 +76,16 @@ fn tracked(object: &Value) -> Option<Finding> {
     if object["metadata"]["managedFields"].as_array().is_some_and(|entries| !entries.is_empty()) {
         return None;
     }
-    let tool = TOOLS.iter().find(|tool| !mark(object, tool.origin).is_empty())?;
-    let text = format!("{} applies this object{}: the change may be put back", tool.name, from(object, tool));
+    // What a topology makes has the marks of its Cluster's labels, and belongs to the topology.
+    let tool = Tool::marked_on(object).filter(|_| object.label(label::TOPOLOGY_OWNED).is_none())?;
+    let text =
+        format!("{} applies this object{}: the change may be put back", tool.name(), from(object, tool));
     finding(Severity::Note, "applied-by", text)
 }
 
-fn mark<'a>(object: &'a Value, name: &str) -> &'a str {
-    let of = |place: &str| object["metadata"][place][name].as_str();
-    of("annotations").or_else(|| of("labels")).unwrap_or_default()
-}
-
-/// Such as ` (fleet)`. The mark of Argo CD has the name of the application in front.
-fn from(object: &Value, tool: &Tool) -> String {
-    let origin = mark(object, tool.origin);
-    let origin = origin.split(':').next().unwrap_or_default();
+/// Such as ` (fleet)`.
+fn from(object: &Value, tool: Tool) -> String {
+    let origin = tool.origin(object);
     if origin.is_empty() { String::new() } else { format!(" ({})", sanitize_line(origin)) }
 }
 
@@ -117,22 +102,12 @@ fn leaves(patch: &Value, path: Vec<String>) -> Vec<Vec<String>> {
     }
 }
 
-/// The tool among the field managers of a field.
-fn owner(object: &Value, path: &[String]) -> Option<&'static Tool> {
-    let entries = object["metadata"]["managedFields"].as_array()?;
-    let has = |entry: &&Value| {
-        let field = path.iter().fold(&entry["fieldsV1"], |at, step| &at[format!("f:{step}")]);
-        !field.is_null()
-    };
-    let mut managers = entries.iter().filter(has).filter_map(|entry| entry["manager"].as_str());
-    managers.find_map(|manager| TOOLS.iter().find(|tool| tool.manager == manager))
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
+    use capi_types::names::annotation;
 
     fn said(object: &Value, replicas: i32) -> Vec<String> {
         let patch = json!({"spec": {"replicas": replicas}});

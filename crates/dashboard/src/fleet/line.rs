@@ -12,6 +12,7 @@ use super::row::{Condition, Counters, Facts, Kind, Row, RowId, VersionCount};
 use super::tree::{Group, Item, Relative};
 use super::{Fleet, moment};
 use crate::fleet::Verdict;
+use capi_rules::status::support::{Project, SupportEnd};
 use capi_types::condition::Status;
 use capi_types::names::label;
 use capstan_base::time::Timestamp;
@@ -48,6 +49,10 @@ pub enum Tag {
     Legacy,
     /// A Cluster that asks for a name before anything is done to it.
     Protected,
+    /// Of a Cluster: upstream looks after a version of it for two months at most.
+    SupportEnds,
+    /// Upstream does not look after a version of it any more.
+    SupportEnded,
 }
 
 impl Tag {
@@ -72,6 +77,8 @@ impl Tag {
             Self::Slow => "slow",
             Self::Legacy => "v1beta1",
             Self::Protected => "protected",
+            Self::SupportEnds => "support ends",
+            Self::SupportEnded => "support ended",
         }
     }
 }
@@ -206,9 +213,21 @@ impl Fleet {
         if self.index.is_flapping(id) {
             tags.push(Tag::Flapping);
         }
+        if row.kind == Kind::Cluster && !row.is_deleting() {
+            let end = self.support_end(id);
+            tags.extend(end.map(|end| if end.has_ended { Tag::SupportEnded } else { Tag::SupportEnds }));
+        }
         tags.extend(self.mark(id).map(|mark| if mark.is_shelf() { Tag::Shelved } else { Tag::Acknowledged }));
         tags.sort_unstable();
         tags
+    }
+
+    /// The first end of support among the versions that the object runs or asks for, where it has come or is near.
+    pub fn support_end(&self, id: RowId) -> Option<SupportEnd> {
+        let now = moment(self.now_s())?;
+        let versions = self.versions(id);
+        let ends = versions.iter().filter_map(|v| SupportEnd::of(Project::Kubernetes, &v.version, now));
+        ends.min_by_key(|end| end.minor)
     }
 
     /// Of a control plane those of its Machines.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use hashbrown::Equivalent;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
+use capi_rules::status::outside_owners::{ScalingBounds, Tool};
 use capi_types::condition::Status;
 use capi_types::key::{Gvk, ObjectKey, ObjectRef};
 use capstan_base::time::Timestamp;
@@ -271,6 +272,10 @@ pub struct ClusterFacts {
     pub infrastructure_ref: Option<Arc<Reference>>,
     /// Name of the ClusterClass; empty without a topology.
     pub class: Arc<str>,
+    /// Versions that a topology still takes its control plane through, in order.
+    pub control_plane_upgrade: Box<[Arc<str>]>,
+    /// The same of its workers.
+    pub worker_upgrade: Box<[Arc<str>]>,
     pub infrastructure_provisioned: bool,
     pub control_plane_initialized: bool,
 }
@@ -290,6 +295,10 @@ pub struct ReplicaFacts {
     pub on_delete: bool,
     /// Control planes: their etcd is the user's.
     pub external_etcd: bool,
+    /// Of the number of replicas, where an autoscaler sets it.
+    pub scaling: Option<ScalingBounds>,
+    /// The object says that somebody else sets its number of replicas.
+    pub scaled_elsewhere: bool,
     pub infrastructure_ref: Option<Arc<Reference>>,
     pub bootstrap_ref: Option<Arc<Reference>>,
 }
@@ -389,6 +398,8 @@ pub struct Row {
     pub legacy: bool,
     /// `spec.paused` or the pause annotation.
     pub paused: bool,
+    /// What applies it from a repository or a chart, by the marks that it left.
+    pub applied_by: Option<Tool>,
     pub misshapen: Misshapen,
     pub uid: Uid,
     pub gvk: Arc<Gvk>,

@@ -197,7 +197,7 @@ fn handle(
                 Err(why) => model.say(Tone::Error, format!("{} was not written: {why}", path.display())),
             },
             Effect::Write { path, text } => match script::write_new(&path, &text) {
-                Ok(()) => model.say(Tone::Info, format!("the report was written to {}", path.display())),
+                Ok(()) => model.say(Tone::Info, format!("written to {}", path.display())),
                 Err(why) => model.say(Tone::Error, format!("{} was not written: {why}", path.display())),
             },
             other => runner.start(other),

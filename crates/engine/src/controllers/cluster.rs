@@ -84,6 +84,7 @@ impl Reconcile for Clusters {
         let probe = probe(&context.workload.connection(&ObjectKey::of(object.as_ref())));
         let mut observed = observe::cluster(&context.caches, object, probe);
         observed.graces = context.graces;
+        observed.lacks_topology_controller = true;
         if observed.makes_kubeconfig() {
             observed.kubeconfig = self.kubeconfig(&ObjectKey::of(object.as_ref())).await;
         }

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
+use crate::status::conditions::new_condition::NewCondition;
 use crate::status::conditions::setter::{condition, paused};
 use crate::status::conditions::wording::{HOOKS_BLOCK, join_limited};
 use capi_types::cluster::Cluster;
@@ -79,6 +80,17 @@ impl Workers {
         let pending = self.pending.iter().filter(|n| !self.upgrading.contains(*n) && !deferred.contains(*n));
         Self { pending: pending.cloned().collect(), deferred, ..self.clone() }
     }
+}
+
+/// Reason of `TopologyReconciled` where no controller computes topologies.
+pub const NO_CONTROLLER: &str = "NoTopologyController";
+
+/// `TopologyReconciled` of a Cluster that waits for a controller that does not run: upstream never needs to say that.
+pub fn not_computed() -> NewCondition<'static> {
+    let message = "Nothing here computes spec.topology: no control plane and no workers are made of it. Set \
+                   spec.controlPlaneRef and spec.infrastructureRef, or move the Cluster to where Cluster API's topology \
+                   controller runs";
+    NewCondition::new("TopologyReconciled", Status::False, NO_CONTROLLER, message)
 }
 
 /// The `TopologyReconciled` condition; the first case that applies.

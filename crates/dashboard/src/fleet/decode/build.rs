@@ -11,6 +11,7 @@ use super::slim::{Condition, Counts, Ref, Requirement, Slim, VersionCount};
 use crate::fleet::conditions::{ConditionMarks, Places, is_older_version};
 use crate::fleet::intern::{Interner, Tables};
 use crate::fleet::row::{self, Facts, HEALTH_CHECK, Kind, Row, SourceId, Uid};
+use capi_rules::status::outside_owners::{ScalingBounds, Tool, replicas_managed_by};
 use capi_types::condition::Status;
 use capi_types::key::Gvk;
 use capi_types::names::{CORE_GROUP, VERSION, annotation, label};
@@ -126,6 +127,7 @@ impl Builder<'_> {
             kind,
             legacy,
             paused: self.paused(),
+            applied_by: Tool::marked_on(m.as_ref()),
             misshapen: self.o.misshapen,
             uid: uid_of(self.decoder, self.o),
             gvk: self.decoder.gvk.clone(),
@@ -261,6 +263,8 @@ impl Builder<'_> {
             control_plane_ref: self.reference(&spec.control_plane_ref),
             infrastructure_ref: self.reference(&spec.infrastructure_ref),
             class: self.line(class.map_or("", |c| c.as_str())),
+            control_plane_upgrade: self.upgrade(&status.control_plane.upgrade_plan),
+            worker_upgrade: self.upgrade(&status.workers.upgrade_plan),
             infrastructure_provisioned: status.initialization.infrastructure_provisioned.0
                 || status.infrastructure_ready.0,
             control_plane_initialized: status.initialization.control_plane_initialized == Lax(Some(true))
@@ -296,6 +300,8 @@ impl Builder<'_> {
                 .iter()
                 .any(|before| before.certificates_expiry_days.is_some()),
             on_delete: [&spec.rollout.strategy, &spec.strategy].iter().any(|s| s.r#type.0 == "OnDelete"),
+            scaling: ScalingBounds::of(self.o.metadata.as_ref()),
+            scaled_elsewhere: replicas_managed_by(self.o.metadata.as_ref()).is_some(),
             external_etcd: !spec.kubeadm_config_spec.cluster_configuration.etcd.external.endpoints.is_empty(),
             infrastructure_ref: infrastructure.and_then(|r| self.reference(r)),
             bootstrap_ref: self.reference(&spec.template.spec.bootstrap.config_ref),
@@ -430,6 +436,10 @@ impl Builder<'_> {
         list.iter()
             .map(|v| row::VersionCount { version: self.line(&v.version), replicas: v.replicas.unwrap_or(0) })
             .collect()
+    }
+
+    fn upgrade(&mut self, plan: &[VersionCount]) -> Box<[Arc<str>]> {
+        plan.iter().map(|step| self.line(&step.version)).collect()
     }
 
     fn reference(&mut self, r: &Ref) -> Option<Arc<row::Reference>> {

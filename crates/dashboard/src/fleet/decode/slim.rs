@@ -9,6 +9,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess};
 
 use super::lax::{Lax, OptionalMap, Shape, Text, Texts, fields};
 use crate::fleet::row::Misshapen;
+use capi_rules::status::outside_owners::Marks;
 
 /// One object as it is decoded; turned into a row and dropped. Its parts are boxed: they are large, and move several
 /// times on their way.
@@ -98,6 +99,7 @@ lenient! {
     Counts {
         desired_replicas: Option<u32>, replicas: Option<u32>, ready_replicas: Option<u32>,
         available_replicas: Option<u32>, up_to_date_replicas: Option<u32>, versions: Vec<VersionCount>,
+        upgrade_plan: Vec<VersionCount>,
     }
     VersionCount { version: Text, replicas: Option<u32> }
     Initialization { infrastructure_provisioned: bool, control_plane_initialized: Option<bool>, provisioned: bool }
@@ -112,6 +114,16 @@ lenient! {
     Newer {
         conditions: Vec<Condition>, ready_replicas: Option<u32>, available_replicas: Option<u32>,
         up_to_date_replicas: Option<u32>, control_plane: Counts, workers: Counts,
+    }
+}
+
+impl Marks for Metadata {
+    fn annotation(&self, name: &str) -> Option<&str> {
+        self.annotations.get(name)
+    }
+
+    fn label(&self, name: &str) -> Option<&str> {
+        self.labels.get(name)
     }
 }
 

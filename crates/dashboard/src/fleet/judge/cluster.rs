@@ -106,7 +106,9 @@ impl Rules<'_> {
     fn topology(&mut self) {
         let Some((at, c)) = self.missing("TopologyReconciled") else { return };
         match c.reason.as_ref() {
-            "ReconcileFailed" | "ClusterClassNotReconciled" => self.fault(Verdict::Blocked, at, RETRIED_S),
+            "ReconcileFailed" | "ClusterClassNotReconciled" | "NoTopologyController" => {
+                self.fault(Verdict::Blocked, at, RETRIED_S);
+            }
             "Paused" => {}
             reason if reason.ends_with("UpgradeDeferred") => {}
             _ => self.echo(at, IDLE_S),

@@ -136,6 +136,10 @@ fn clusters() {
         Verdict::Blocked,
     );
     check(
+        cluster("never computed").condition("TopologyReconciled", "False", "NoTopologyController", ""),
+        Verdict::Blocked,
+    );
+    check(
         cluster("upgrading")
             .condition("TopologyReconciled", "False", "ClusterUpgrading", "")
             .since("TopologyReconciled", NOW),

@@ -84,6 +84,14 @@ pub fn ask_extensions(model: &mut Model) -> Outcome {
     preview.ask_extensions(ticket)
 }
 
+/// The change of the open preview as a file, for where the object comes from.
+pub fn save_patch(model: &Model) -> Outcome {
+    let Some(Overlay::Preview(preview)) = model.overlays.last() else {
+        return Err("a patch is written from the preview of an action".to_owned());
+    };
+    preview.save_patch()
+}
+
 /// The confirmation of the open dialog by key, or that a notice was read.
 pub fn accept(model: &mut Model) -> Outcome {
     match model.overlays.last_mut() {

@@ -459,5 +459,11 @@ const PROGRAM: &[Command] = &[
         |m, _| act::ask_extensions(m),
         "In a preview: ask extensions which Machines they can update in place.",
     ),
+    command(
+        "save-patch",
+        Scope::Dialog,
+        |m, _| act::save_patch(m),
+        "In a preview: write the change into a new file, as a patch.",
+    ),
     command("close", Scope::Dialog, |m, _| go::close(m), "Close the dialog; nothing is done."),
 ];

@@ -4,18 +4,17 @@ use ratatui::text::{Line, Span};
 use serde_json::Value;
 
 use super::related::{Related, Way};
-use super::{spec_text, timeline_text};
+use super::{about_text, spec_text, timeline_text};
 use crate::fleet::watch::{EventLine, FieldManager, ObjectNews};
 use crate::fleet::{
-    Cell, ConditionLine, Details, Fleet, Item, Reader, Row, RowId, Severity, Target, Tone, condition_lines,
+    Cell, ConditionLine, Fleet, Item, Reader, Row, RowId, Severity, Target, Tone, condition_lines,
 };
 use crate::tui::paint::Paint;
 use crate::tui::screen::parts::{counter, counters_of};
 use crate::tui::theme::Scope;
 use crate::tui::widget::counters;
-use capi_types::columns::{Column, Type};
+use capi_types::columns::Column;
 use capstan_base::text;
-use capstan_base::time::Timestamp;
 
 /// From here on the parts of the overview stand side by side.
 const SIDE_BY_SIDE_MIN: usize = 130;
@@ -112,10 +111,11 @@ pub fn overview(
         replicas(details.row, paint, &mut second);
     }
     let mut chosen = relations(links, paint, right, &mut third);
-    if let Some(details) = details {
+    if let (Some(details), Some(Item::Row(id))) = (details, item) {
         let about = if is_wide { &mut second } else { &mut third };
-        facts(&details, &full.writers, paint, middle, about);
-        if let Some(Item::Row(id)) = item.filter(|_| is_wide) {
+        let known = about_text::about(fleet, id, details.row, full.object(), &full.writers, paint);
+        facts(known, paint, middle, about);
+        if is_wide {
             third.push(Line::default());
             third.extend(timeline_text::latest(fleet, id, paint, right));
         }
@@ -272,17 +272,6 @@ fn replicas(row: &Row, paint: &Paint<'_>, lines: &mut Vec<Line<'static>>) {
     }
 }
 
-/// Upstream's other columns that have no place above: heading and value.
-fn printed(row: &Row) -> Vec<(String, String)> {
-    let one = |column: &Column| {
-        let cell = Reader::of(column)?.read(row);
-        let elsewhere = matches!(cell, Cell::Condition(_)) || column.name == "Cluster";
-        let shown = !elsewhere && matches!(column.type_, Type::Text | Type::Boolean);
-        shown.then(|| (column.name.to_lowercase(), cell.print(Timestamp::default()).into_owned()))
-    };
-    row.kind.columns().iter().filter_map(one).collect()
-}
-
 /// Each related object under a heading. Answers the line of the chosen one.
 fn relations(
     links: Links<'_>,
@@ -323,33 +312,10 @@ fn relations(
     chosen
 }
 
-/// What else the row knows, as far as it knows it.
-fn facts(
-    details: &Details<'_>,
-    writers: &[FieldManager],
-    paint: &Paint<'_>,
-    width: usize,
-    lines: &mut Vec<Line<'static>>,
-) {
-    let row = details.row;
-    let at = |moment: Option<Timestamp>| {
-        moment
-            .map(|at| format!("{} ({} ago)", capstan_base::time::rfc3339(at), paint.age(at)))
-            .unwrap_or_default()
-    };
-    let rollout = row.replica_facts().and_then(|f| f.rollout_after_s).and_then(crate::fleet::moment);
-    let labels: Vec<String> = row.labels.0.iter().map(|(k, v)| format!("{k}={v}")).collect();
-    let ours = [
-        ("paused", if row.paused { paused(writers, paint) } else { String::new() }),
-        ("rollout after", rollout.map(capstan_base::time::rfc3339).unwrap_or_default()),
-        ("created", at(row.created())),
-        ("deleting since", at(row.deleting_since())),
-        ("read as", if row.legacy { row.gvk.api_version() } else { String::new() }),
-        ("labels", labels.join(", ")),
-    ];
-    let all = printed(row).into_iter().chain(ours.map(|(word, value)| (word.to_owned(), value)));
+/// What else is known of it, a word and a value each.
+fn facts(all: Vec<(String, String)>, paint: &Paint<'_>, width: usize, lines: &mut Vec<Line<'static>>) {
     heading("About", paint, lines);
-    for (word, value) in all.filter(|(_, value)| !value.is_empty()) {
+    for (word, value) in all {
         for (at, part) in text::wrap(&value, width.saturating_sub(16)).into_iter().enumerate() {
             let word = if at == 0 { word.as_str() } else { "" };
             lines.push(Line::from(vec![
@@ -358,17 +324,6 @@ fn facts(
             ]));
         }
     }
-}
-
-/// The fields that pause an object, as a writer has them.
-const PAUSING: [&str; 2] = ["spec.paused", "metadata.annotations.cluster.x-k8s.io/paused"];
-
-/// `yes`, and by whom and since when, where the server keeps that.
-fn paused(writers: &[FieldManager], paint: &Paint<'_>) -> String {
-    let by = writers.iter().find(|writer| PAUSING.iter().any(|field| writer.has_set(field)));
-    let Some(FieldManager { manager, at, .. }) = by else { return "yes".to_owned() };
-    let since = at.map(|at| format!(", written {} ago", paint.age(at))).unwrap_or_default();
-    format!("yes, by {manager}{since}")
 }
 
 /// Who set which fields, and when last: a line for each writer, and its fields below.

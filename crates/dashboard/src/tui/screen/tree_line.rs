@@ -180,12 +180,24 @@ fn why(fleet: &Fleet, tree: &Tree, at: usize, line: &crate::fleet::Line<'_>) -> 
         Item::Reference { .. } | Item::Group { .. } => String::new(),
     };
     if own.is_empty() {
-        let tags = line.tags.iter().filter(|tag| !is_stage(**tag));
-        tags.map(|tag| tag.word()).collect::<Vec<_>>().join(", ")
+        let tags = line.tags.iter().filter(|tag| !is_stage(**tag)).map(|tag| tag.word().to_owned());
+        let row = if let Item::Row(id) = tree.nodes[at].item { fleet.row(id) } else { None };
+        let others = row.map(|row| set_elsewhere(row)).unwrap_or_default();
+        tags.chain(others).collect::<Vec<_>>().join(", ")
     } else {
         let quiet = line.tags.iter().filter(|tag| is_mark(**tag)).map(|tag| tag.word());
         quiet.chain(own.split_whitespace()).collect::<Vec<_>>().join(" ")
     }
+}
+
+/// Who else sets the number of replicas, or all of the object.
+fn set_elsewhere(row: &Row) -> Vec<String> {
+    let facts = row.replica_facts();
+    let scaling = facts.and_then(|facts| facts.scaling).map(|bounds| bounds.to_string());
+    let is_elsewhere = scaling.is_none() && facts.is_some_and(|facts| facts.scaled_elsewhere);
+    let elsewhere = is_elsewhere.then(|| "replicas set elsewhere".to_owned());
+    let tool = row.applied_by.map(|tool| tool.name().to_owned());
+    scaling.into_iter().chain(elsewhere).chain(tool).collect()
 }
 
 /// What a MachineHealthCheck may do; empty for other objects.

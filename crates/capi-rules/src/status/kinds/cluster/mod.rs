@@ -19,6 +19,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 pub use complete::is_complete;
 
 use super::machine::{Graces, Probe};
+use super::topology;
 use crate::status::conditions::new_condition::NewCondition;
 use crate::status::conditions::setter::{Draft, not_paused};
 use crate::status::conditions::wording::{LAST_SUCCESS, PROBE_FAILED};
@@ -74,6 +75,8 @@ pub struct Observed {
     pub descendants_failed: bool,
     /// Gates of the Cluster's class; the Cluster's own come instead of them.
     pub class_gates: Vec<ReadinessGate>,
+    /// No controller computes topologies where this runs.
+    pub lacks_topology_controller: bool,
     /// Runtime extensions are asked before a topology Cluster goes (feature gates `RuntimeSDK` and
     /// `ClusterTopology`).
     pub asks_hooks: bool,
@@ -218,7 +221,7 @@ pub fn has_endpoint(cluster: &Cluster) -> bool {
 
 /// The status of a Cluster that is not paused.
 pub fn status(o: &Observed, now: Timestamp) -> ClusterStatus {
-    let o = o.as_looked_at();
+    let (waits, o) = (!o.looks(), o.as_looked_at());
     let o = o.as_ref();
     let mut status = o.cluster.status.clone().unwrap_or_default();
     learn(&mut status, o);
@@ -238,10 +241,23 @@ pub fn status(o: &Observed, now: Timestamp) -> ClusterStatus {
         draft.set(initialized);
     }
     descendants::judge(&mut draft, o, census.as_ref(), now);
+    if o.lacks_topology_controller {
+        topology_without_controller(&mut draft, waits);
+    }
     draft.set(deletion::condition(o));
     draft.set(summary::available(o, draft.list()));
     status.conditions = draft.finish();
     status
+}
+
+/// Says it while the Cluster waits, and takes it back once its references are there: whoever set them.
+fn topology_without_controller(draft: &mut Draft, waits: bool) {
+    let is_said = draft.find("TopologyReconciled").is_some_and(|c| c.reason == topology::NO_CONTROLLER);
+    if waits {
+        draft.set(topology::not_computed());
+    } else if is_said {
+        draft.remove("TopologyReconciled");
+    }
 }
 
 /// What infrastructure and control plane report, copied. Flags only ever turn true.

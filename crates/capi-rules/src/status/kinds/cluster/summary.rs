@@ -5,6 +5,7 @@ use std::borrow::Cow;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
+use super::super::topology::NO_CONTROLLER;
 use super::Observed;
 use crate::status::conditions::merge::{Priority, Reasons, Summary};
 use crate::status::conditions::new_condition::NewCondition;
@@ -39,7 +40,7 @@ fn excused(c: &Condition, deleting: bool) -> Option<Priority> {
             (deleting && gone).then_some(Priority::Info)
         }
         "TopologyReconciled" if c.status == "False" => match c.reason.as_str() {
-            "ReconcileFailed" | "ClusterClassNotReconciled" => Some(Priority::Issue),
+            "ReconcileFailed" | "ClusterClassNotReconciled" | NO_CONTROLLER => Some(Priority::Issue),
             // A topology that upgrades or waits is not a Cluster in trouble.
             _ => Some(Priority::Info),
         },

@@ -14,7 +14,7 @@ use tui_input::backend::crossterm::EventHandler as _;
 
 use self::lines::{QuestionLine, body, styled};
 use super::{Answer, frame};
-use crate::actions::{Order, Outlook, Proposal, Request};
+use crate::actions::{Order, Outlook, PatchFile, Proposal, Request};
 use crate::fleet::SourceId;
 use crate::operations::Confirmation;
 use crate::tui::cursor::{Motion, Scroll};
@@ -127,6 +127,7 @@ impl PreviewBox {
         let is_right = self.typed.value() == self.word()?;
         match (event.code, event.modifiers) {
             (KeyCode::Esc, _) | (KeyCode::Char('c' | 'g'), KeyModifiers::CONTROL) => Some(Answer::Close),
+            (KeyCode::Char('s'), KeyModifiers::CONTROL) => None,
             (KeyCode::Enter, _) if is_right => Some(Answer::Effects(self.perform())),
             (KeyCode::Up | KeyCode::Down | KeyCode::PageUp | KeyCode::PageDown | KeyCode::Tab, _) => None,
             _ => {
@@ -161,6 +162,29 @@ impl PreviewBox {
             Outlook::Known(change) => change.updates.as_ref().is_some_and(|updates| !updates.asked),
             Outlook::NotPlanned | Outlook::Unknown(_) => false,
         }
+    }
+
+    /// The change as a patch, where there is one.
+    fn patch_file(&self) -> Option<PatchFile> {
+        let Stage::Ready(Proposal::Action(preview)) = &self.stage else { return None };
+        preview.patch_file()
+    }
+
+    /// Somebody else sets what is changed, so that a patch is the better way.
+    fn belongs_elsewhere(&self) -> bool {
+        let Stage::Ready(Proposal::Action(preview)) = &self.stage else { return false };
+        preview.belongs_elsewhere() && self.patch_file().is_some()
+    }
+
+    /// Writes the change as a patch into a new file of the folder that the program runs in.
+    ///
+    /// # Errors
+    /// It is not known yet, or is not a patch.
+    pub fn save_patch(&self) -> Result<Vec<Effect>, String> {
+        let PatchFile { name, text } = self.patch_file().ok_or_else(|| {
+            "there is no patch to write: it is not known yet, or is not a change of fields".to_owned()
+        })?;
+        Ok(vec![Effect::Write { path: name.into(), text }])
     }
 
     /// The same preview once more, after the extensions were asked.
@@ -304,6 +328,10 @@ impl PreviewBox {
         if self.can_ask() {
             keys.push(paint.span(Scope::Key, " tab "));
             keys.push(paint.span(Scope::KeyText, "ask extensions ".to_owned()));
+        }
+        if self.belongs_elsewhere() {
+            keys.push(paint.span(Scope::Key, " ctrl-s "));
+            keys.push(paint.span(Scope::KeyText, "write it as a patch file instead ".to_owned()));
         }
         Line::from(keys)
     }

@@ -115,6 +115,30 @@ fn extensions_are_asked_by_key_and_only_where_there_are_any() {
     assert!(picture(&mut open, 100, 40).contains("asking the server"));
 }
 
+#[test]
+fn a_change_that_belongs_elsewhere_is_offered_as_a_patch_file() {
+    let mut open = ready(Risk::Medium, Severity::Warning);
+    assert!(open.save_patch().is_err(), "a deletion is not a patch");
+    let Stage::Ready(Proposal::Action(preview)) = &mut open.stage else { panic!("it is ready") };
+    preview.edit =
+        Edit::Patch(serde_json::json!({"spec": {"replicas": 5}, "metadata": {"annotations": {"a": null}}}));
+    assert!(!picture(&mut open, 80, 30).contains("ctrl-s"), "nobody else is named");
+    let Stage::Ready(Proposal::Action(preview)) = &mut open.stage else { panic!("it is ready") };
+    let text = "Argo CD owns spec.replicas here".to_owned();
+    preview.findings.push(Finding { severity: Severity::Warning, rule: "applied-by", text });
+    let shown = picture(&mut open, 80, 30);
+    assert!(shown.contains("ctrl-s write it as a patch file instead"), "{shown}");
+    let key = parse_chord("ctrl-s").expect("a key")[0].event();
+    assert!(open.on_key(key).is_none(), "the keymap says what it does");
+    let effects = open.save_patch().expect("there is one");
+    let [Effect::Write { path, text }] = effects.as_slice() else { panic!("{effects:?}") };
+    assert_eq!(path.to_str(), Some("scale-md-0.patch.yaml"));
+    let patch: serde_json::Value = serde_saphyr::from_str(text).expect("YAML");
+    let expected = serde_json::json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineDeployment",
+        "metadata": {"name": "md-0", "namespace": "prod", "annotations": {"a": null}}, "spec": {"replicas": 5}});
+    assert_eq!(patch, expected);
+}
+
 fn type_in(open: &mut PreviewBox, text: &str) -> Vec<Answer> {
     let keys = text.chars().map(|c| c.to_string()).collect::<Vec<_>>().join(" ");
     parse_chord(&keys).expect("keys").into_iter().filter_map(|k| open.on_key(k.event())).collect()

@@ -468,6 +468,30 @@ fn an_upgrade_is_information_and_a_failure_is_not() {
 }
 
 #[test]
+fn a_topology_that_nothing_computes_is_said_until_references_are_set() {
+    let mut o = Observed { lacks_topology_controller: true, ..healthy() };
+    let references = o.cluster.spec.clone();
+    topology(&mut o);
+    let waiting = status(&o, now());
+    let said = |status: &ClusterStatus, type_: &str| {
+        let found = status.conditions.iter().find(|c| c.type_ == type_);
+        found.map(|c| (c.status.clone(), c.reason.clone()))
+    };
+    let no = |reason: &str| Some(("False".to_owned(), reason.to_owned()));
+    assert_eq!(said(&waiting, "TopologyReconciled"), no("NoTopologyController"));
+    assert_eq!(said(&waiting, "Available"), no("NotAvailable"));
+    o.cluster.status = Some(waiting);
+    o.cluster.spec.infrastructure_ref = references.infrastructure_ref;
+    o.cluster.spec.control_plane_ref = references.control_plane_ref;
+    assert_eq!(said(&status(&o, now()), "TopologyReconciled"), None);
+    // Where a controller may run, its silence is no answer.
+    o.lacks_topology_controller = false;
+    o.cluster.spec.control_plane_ref = None;
+    o.cluster.status = None;
+    assert_eq!(said(&status(&o, now()), "TopologyReconciled"), None);
+}
+
+#[test]
 fn counters_of_a_control_plane_that_cannot_be_read_are_gone_and_missing_fields_are_kept() {
     let mut o = healthy();
     o.cluster.status = Some(status(&o, now()));
