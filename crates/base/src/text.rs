@@ -49,6 +49,11 @@ pub fn sanitize_line(text: &str) -> String {
         .collect()
 }
 
+/// Text of any shape on one line: one blank wherever there is any, none at its ends.
+pub fn flat(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// Several lines: newlines stay, tabs become two spaces, every other hostile character a placeholder.
 pub fn sanitize_block(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

@@ -27,10 +27,19 @@ pub struct Hop {
     pub verdict: Verdict,
     /// Type of the condition that is the evidence, if it is a condition.
     pub condition: Option<Box<str>>,
-    /// The evidence in a few words, one line.
+    /// The evidence as the object says it; one line.
     pub words: String,
+    /// The same in plain words.
+    pub plain: String,
     /// Since when the evidence holds, where the object says so.
     pub since: Option<Timestamp>,
+}
+
+impl Hop {
+    /// What the object itself says, where the plain words leave out more of it than names of condition types.
+    pub fn said(&self) -> Option<&str> {
+        (!self.words.ends_with(&self.plain)).then_some(self.words.as_str())
+    }
 }
 
 /// One explanation of a verdict: every object that has the same trouble.
@@ -240,6 +249,7 @@ impl Fleet {
             verdict: self.verdict(id),
             condition: condition.map(|c| c.type_.as_ref().into()),
             words: self.words_of(id),
+            plain: self.short_words_of(id),
             since: moment(evidence_since_s(row, judgement)),
         })
     }

@@ -116,7 +116,7 @@ fn timeline(fleet: &Fleet, cluster: RowId, out: &mut String) {
 /// One line in which nothing is markup.
 fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for c in text.split_whitespace().collect::<Vec<_>>().join(" ").chars() {
+    for c in capstan_base::text::flat(text).chars() {
         if matches!(c, '\\' | '`' | '*' | '_' | '|' | '<' | '>' | '[' | ']' | '#' | '&') {
             out.push('\\');
         }

@@ -10,7 +10,7 @@ use crate::fleet::{Condition, Kind, Row, RowId, Tone};
 use crate::tui::model::Model;
 use crate::tui::paint::Paint;
 use capi_types::condition::Status;
-use capstan_base::text::{counted, did_you_mean};
+use capstan_base::text::{counted, did_you_mean, flat};
 
 /// Machines that are named; the rest is counted.
 const NAMED_MAX: usize = 200;
@@ -90,7 +90,7 @@ fn overview(model: &Model, type_: &str) -> String {
         let age = condition.since().map(|at| format!(" for {}", paint.age(at))).unwrap_or_default();
         lines.push(String::new());
         lines.push(format!("{}/{}: {}{age}", row.namespace, row.name, condition.status.as_str()));
-        let message = condition.message.split_whitespace().collect::<Vec<_>>().join(" ");
+        let message = flat(&condition.message);
         let said = [condition.reason.as_ref(), &message].into_iter().filter(|words| !words.is_empty());
         lines.push(format!("  {}", said.collect::<Vec<_>>().join(": ")));
     }

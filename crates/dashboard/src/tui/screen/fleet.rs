@@ -416,8 +416,7 @@ struct Shown {
 /// What is going on in a cluster.
 fn reason(fleet: &Fleet, id: RowId, paint: &Paint<'_>) -> String {
     let Some(line) = fleet.line(Item::Row(id)) else { return String::new() };
-    let wrong = fleet.what_is_wrong(id);
-    let wrong = wrong.split_whitespace().collect::<Vec<_>>().join(" ");
+    let wrong = text::flat(&fleet.what_is_wrong(id));
     // What is wrong explains the others; a pause stands beside it.
     let tags = line.tags.iter().filter(|tag| wrong.is_empty() || **tag == Tag::Paused);
     let quiet = fleet.mark(id).map(|mark| mark_words(mark, paint));

@@ -157,7 +157,9 @@ fn sentence(
 fn why(item: Item, fleet: &Fleet, paint: &Paint<'_>, width: usize, verdict: Verdict) -> Line<'static> {
     let Item::Row(id) = item else {
         let status = fleet.line(item).and_then(|l| l.status.map(|c| format!("{} {}", c.reason, c.message)));
-        return Line::from(paint.span(Scope::Text, paint.cut(&flat(&status.unwrap_or_default()), width)));
+        return Line::from(
+            paint.span(Scope::Text, paint.cut(&text::flat(&status.unwrap_or_default()), width)),
+        );
     };
     let chain = fleet.cause(id);
     let (Some(leaf), false) = (chain.last(), verdict == Verdict::Ok) else { return Line::default() };
@@ -166,7 +168,7 @@ fn why(item: Item, fleet: &Fleet, paint: &Paint<'_>, width: usize, verdict: Verd
     let crumb = format!(" {} ", paint.glyphs().crumb);
     let path = if names.is_empty() { String::new() } else { format!("{}: ", names.join(&crumb)) };
     // The evidence matters more than the way to it.
-    let words = flat(&leaf.words);
+    let words = text::flat(&leaf.words);
     let room = width.saturating_sub(text::width(&words)).max(width / 3);
     let path = if text::width(&path) <= room { path } else { short_path(&names, room, paint) };
     let left = width.saturating_sub(text::width(&path));
@@ -177,8 +179,4 @@ fn why(item: Item, fleet: &Fleet, paint: &Paint<'_>, width: usize, verdict: Verd
 fn short_path(names: &[String], room: usize, paint: &Paint<'_>) -> String {
     let last = names.last().map(String::as_str).unwrap_or_default();
     format!("{}: ", paint.cut_name(last, room.saturating_sub(2)))
-}
-
-fn flat(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

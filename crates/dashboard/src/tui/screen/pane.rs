@@ -70,6 +70,10 @@ impl Page<'_, '_> {
                 self.advice(&chain);
                 self.plan(id);
             }
+            // What to check matters more where there is little room.
+            if let Some(said) = chain.last().and_then(Hop::said) {
+                self.limited("SAYS", said, Scope::Muted, EVIDENCE_LINES_MAX);
+            }
             self.keys();
             self.last(id);
         } else if let Some(status) = line.status {
@@ -118,13 +122,13 @@ impl Page<'_, '_> {
             let short = row.name.strip_prefix(above.as_str()).map(|rest| rest.trim_start_matches('-'));
             let short = short.filter(|rest| !rest.is_empty()).unwrap_or(&row.name).to_owned();
             above = row.name.to_string();
-            let words = hop.words.split_whitespace().collect::<Vec<_>>().join(" ");
+            let words = text::flat(&hop.plain);
             let is_last = at == last;
             // The object itself stands in the title, and what is above the cause mostly repeats it.
             if words.is_empty() || (at == 0 && !is_last) {
                 continue;
             }
-            let words = if at == 0 { words } else { format!("{short}: {words}") };
+            let words = if at == 0 { words } else { format!("{words} ({short})") };
             if is_last {
                 self.limited("WHY", &words, Scope::Text, EVIDENCE_LINES_MAX);
             } else {
@@ -230,6 +234,6 @@ impl Page<'_, '_> {
 }
 
 fn words_of(condition: &Condition) -> String {
-    let message = condition.message.split_whitespace().collect::<Vec<_>>().join(" ");
+    let message = text::flat(&condition.message);
     if message.is_empty() { condition.reason.to_string() } else { message }
 }

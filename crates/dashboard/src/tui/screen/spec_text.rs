@@ -81,7 +81,7 @@ pub fn spec_beside_status(object: &Value, paint: &Paint<'_>, width: usize) -> Ve
 
 fn value(object: &Value, places: &[&str]) -> String {
     match places.iter().find_map(|place| object.pointer(place)) {
-        Some(Value::String(text)) => text.split_whitespace().collect::<Vec<_>>().join(" "),
+        Some(Value::String(text)) => capstan_base::text::flat(text),
         Some(Value::Number(number)) => number.to_string(),
         Some(Value::Bool(flag)) => if *flag { "yes" } else { "no" }.to_owned(),
         _ => String::new(),

@@ -163,7 +163,7 @@ fn is_taken(fleet: &Fleet, item: Item, name: &str) -> bool {
 
 /// What is wrong below an object that is well itself.
 fn below(fleet: &Fleet, id: RowId) -> String {
-    fleet.what_is_wrong(id).split_whitespace().collect::<Vec<_>>().join(" ")
+    capstan_base::text::flat(&fleet.what_is_wrong(id))
 }
 
 /// What is wrong with the object itself, or what goes on with it.
@@ -217,7 +217,7 @@ fn of_all(fleet: &Fleet, tree: &Tree, at: usize, alike: Alike) -> String {
     if alike.verdict != Verdict::Ok
         && let Some(Item::Row(id)) = tree.children(at).next().and_then(item)
     {
-        return fleet.own_short_words(id).split_whitespace().collect::<Vec<_>>().join(" ");
+        return capstan_base::text::flat(&fleet.own_short_words(id));
     }
     let name = |at: usize| {
         let line = fleet.line(item(at)?)?;

@@ -10,6 +10,10 @@ use capstan_base::text;
 
 /// Cells before the words of an explanation.
 const LABEL_CELLS: usize = 8;
+/// An age with the blanks before it.
+const AGE_CELLS: usize = 6;
+/// Before evidence that stands below its object.
+const BELOW: &str = "    ";
 
 /// The chain from `explains`, the object whose state the shown one explains, or from the shown one itself, and what
 /// its end means. Empty when it is well.
@@ -33,8 +37,11 @@ pub fn lines(
     let end = chain.last().map_or("", |hop| hop.words.as_str());
     for (at, hop) in chain.iter().enumerate() {
         // An object that only repeats the end of the chain is a name on the way to it.
-        let words = if at + 1 < chain.len() && hop.words == end { "" } else { &hop.words };
-        lines.extend(hop_line(fleet, hop, words, paint, width));
+        let words = if at + 1 < chain.len() && hop.words == end { "" } else { &hop.plain };
+        lines.extend(hop_lines(fleet, hop, words, paint, width));
+    }
+    if let Some(said) = chain.last().and_then(Hop::said) {
+        lines.extend(labelled("says", said, paint, width));
     }
     if cause.count > 1 {
         lines.push(Line::from(paint.span(Scope::Text, paint.cut(&format!("  {}", cause.words), width))));
@@ -45,40 +52,48 @@ pub fn lines(
     lines
 }
 
-/// One object of the chain: its verdict, name, evidence and the age of that.
-fn hop_line(fleet: &Fleet, hop: &Hop, words: &str, paint: &Paint<'_>, width: usize) -> Option<Line<'static>> {
-    let row = fleet.row(hop.id)?;
+/// One object of the chain: its verdict, name, evidence and the age of that. Evidence without room beside the name stands
+/// below it.
+fn hop_lines(fleet: &Fleet, hop: &Hop, words: &str, paint: &Paint<'_>, width: usize) -> Vec<Line<'static>> {
+    let Some(row) = fleet.row(hop.id) else { return Vec::new() };
     let age = hop.since.filter(|_| !words.is_empty()).map(|at| paint.age(at)).unwrap_or_default();
-    let words: String = words.split_whitespace().collect::<Vec<_>>().join(" ");
+    let words = text::flat(words);
     let (kind, name) = (format!("{} ", row.gvk.kind), row.name.to_string());
-    let taken = 2 + text::width(&kind) + text::width(&name) + 2 + 6;
-    let words = paint.cut(&words, width.saturating_sub(taken).max(width / 3));
-    Some(Line::from(vec![
+    let room = width.saturating_sub(2 + text::width(&kind) + text::width(&name) + 2 + AGE_CELLS);
+    let (beside, below) = if text::width(&words) <= room {
+        (words, Vec::new())
+    } else {
+        (String::new(), text::wrap(&words, width.saturating_sub(BELOW.len()).max(1)))
+    };
+    let mut spans = vec![
         paint.span(verdict_scope(hop.verdict), format!("{} ", paint.verdict_glyph(hop.verdict))),
         paint.span(Scope::Muted, kind),
         paint.span(Scope::Strong, name),
-        paint.span(Scope::Text, format!("  {words}")),
-        paint.span(Scope::Muted, format!("  {age}")),
-    ]))
+    ];
+    for (scope, part) in [(Scope::Text, beside), (Scope::Muted, age)] {
+        spans.extend((!part.is_empty()).then(|| paint.span(scope, format!("  {part}"))));
+    }
+    let below = below.into_iter().map(|part| Line::from(paint.span(Scope::Text, format!("{BELOW}{part}"))));
+    std::iter::once(Line::from(spans)).chain(below).collect()
 }
 
 /// What the evidence means, what is usual and what to check, each wrapped behind its word. Of what goes as usual there is
 /// nothing to check.
 fn explanation(words: &Explanation, is_usual: bool, paint: &Paint<'_>, width: usize) -> Vec<Line<'static>> {
-    let mut lines = Vec::new();
-    for (label, sentence) in [("means", &words.means), ("usual", &words.usual), ("check", &words.check)] {
-        let parts = if sentence.is_empty() || (label == "check" && is_usual) {
-            Vec::new()
-        } else {
-            text::wrap(sentence, width.saturating_sub(LABEL_CELLS).max(1))
-        };
-        for (at, part) in parts.into_iter().enumerate() {
-            let label = if at == 0 { label } else { "" };
-            lines.push(Line::from(vec![
-                paint.span(Scope::Muted, format!("{label:<LABEL_CELLS$}")),
-                paint.span(Scope::Text, part),
-            ]));
-        }
-    }
-    lines
+    let all = [("means", &words.means), ("usual", &words.usual), ("check", &words.check)];
+    let wanted = all.into_iter().filter(|(label, _)| *label != "check" || !is_usual);
+    wanted.flat_map(|(label, sentence)| labelled(label, sentence, paint, width)).collect()
+}
+
+/// Wrapped behind its word; nothing of what is empty.
+fn labelled(label: &str, sentence: &str, paint: &Paint<'_>, width: usize) -> Vec<Line<'static>> {
+    let parts = text::wrap(sentence, width.saturating_sub(LABEL_CELLS).max(1));
+    let lines = parts.into_iter().filter(|_| !sentence.is_empty()).enumerate().map(|(at, part)| {
+        let label = if at == 0 { label } else { "" };
+        Line::from(vec![
+            paint.span(Scope::Muted, format!("{label:<LABEL_CELLS$}")),
+            paint.span(Scope::Text, part),
+        ])
+    });
+    lines.collect()
 }
