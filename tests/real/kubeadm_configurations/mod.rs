@@ -47,9 +47,10 @@ fn is_on_purpose(finding: &DocumentFinding, minor: u64) -> bool {
         || (finding.path.starts_with("etcd.external.") && minor < STRICT_COLONS_SINCE)
 }
 
-/// Whether the file of a discovery is there, kubeadm looks up on its host.
-fn is_known_to_the_host_alone(why: &str) -> bool {
-    why.contains("not a valid HTTPS URL or a file on disk")
+/// Whether the file of a discovery is there, kubeadm looks up on its host. A field that it does not have is a warning here:
+/// its commands ignore it, and only `config validate` refuses it.
+fn is_no_error_here(why: &str) -> bool {
+    ["not a valid HTTPS URL or a file on disk", "unknown field"].iter().any(|known| why.contains(known))
 }
 
 /// What is an error here. A document that cannot be read at all is one.
@@ -98,7 +99,7 @@ fn compare(kubeadm: &Kubeadm, drawn: &Drawn, compared: &mut Compared) {
     match &said {
         Some(why) => {
             compared.refused += 1;
-            if errors.is_empty() && !is_known_to_the_host_alone(why) {
+            if errors.is_empty() && !is_no_error_here(why) {
                 compared.wrong.push(format!("passes here: {}\n  kubeadm: {why}", drawn.text));
             }
         }
@@ -115,8 +116,7 @@ fn compare(kubeadm: &Kubeadm, drawn: &Drawn, compared: &mut Compared) {
         && let Some(stored) = stored_by_plan(drawn, &kubeadm.version)
     {
         compared.ready += 1;
-        // A field of another version is a warning: kubeadm ignores it in what is stored, and refuses it only here.
-        if let Some(why) = kubeadm.refuses(&stored, false).filter(|why| !why.contains("unknown field")) {
+        if let Some(why) = kubeadm.refuses(&stored, false).filter(|why| !is_no_error_here(why)) {
             compared.wrong.push(format!("is ready: {}\n  stores {stored}\n  kubeadm: {why}", drawn.text));
         }
     }
