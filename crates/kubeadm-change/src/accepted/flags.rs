@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use super::super::render::ETCD;
 use super::value::FlagType;
-use super::{NotAccepted, Releases, covered, gates, limits, span, version};
+use super::{NotAccepted, Releases, gates, limits, span, version};
 use capstan_base::text::nearest;
 
 const TABLE: &str = include_str!("flags.txt");
@@ -68,16 +68,18 @@ pub(super) fn is_list(component: &str, name: &str) -> bool {
     known.is_some_and(|flag| flag.adds_up)
 }
 
-/// Why the component of this release does not start with the flag. `None`: it does, or nothing is known of the release.
+/// Why the component of this release does not start with the flag. `None`: it does, or that is not known. Values of a release
+/// before those of the table are judged as its first one does, as flags seldom change their type; which flags it had is not known.
 pub(super) fn refused(component: &str, minor: u64, name: &str, value: &str) -> Option<NotAccepted> {
     let program = PROGRAMS.get(component)?;
-    let minor = covered(minor, &span(program.values().map(|flag| &flag.releases)))?;
+    let known = span(program.values().map(|flag| &flag.releases));
+    let (is_older, judged) = (minor < *known.start(), minor.clamp(*known.start(), *known.end()));
     // Kubernetes components read `_` in names of flags as `-`; etcd does not.
     let read = if component == ETCD { name.to_owned() } else { name.replace('_', "-") };
     let Some(flag) = program.get(read.as_str()) else {
-        return Some(unknown(component, minor, &read, program));
+        return (!is_older).then(|| unknown(component, judged, &read, program));
     };
-    if !flag.releases.has(minor) {
+    if !flag.releases.has(judged) {
         return Some(of_another_release(component, minor, &read, &flag.releases));
     }
     let said = |problem: String| NotAccepted {
@@ -90,7 +92,7 @@ pub(super) fn refused(component: &str, minor: u64, name: &str, value: &str) -> O
     }
     flag.type_
         .problem(value)
-        .or_else(|| limits::problem(component, minor, &read, flag.type_, value))
+        .or_else(|| limits::problem(component, judged, &read, flag.type_, value))
         .map(said)
 }
 

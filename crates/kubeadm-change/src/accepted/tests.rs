@@ -69,6 +69,8 @@ fn flags_of_each_release() {
         (ETCD, 7, "experimental-initial-corrupt-check=true", "etcd 3.7 does not have the flag"),
         (ETCD, 5, "feature-gates=InitialCorruptCheck=true", "it begins with 3.6"),
         (API_SERVER, 28, "no-such-flag=1", ""),
+        (API_SERVER, 28, "audit-log-maxage=thirty", "it wants a whole number"),
+        (SCHEDULER, 21, "kube-api-qps=abc", "it wants a number"),
         (API_SERVER, 99, "no-such-flag=1", "does not have a flag"),
     ];
     for (component, minor, flag, expected) in table {
