@@ -131,3 +131,64 @@ async fn the_patch_is_offered_before_the_question_where_somebody_else_owns_the_f
         assert_eq!(said.contains(offer), is_offered, "{action}: {said}");
     }
 }
+
+fn classy() -> [Value; 2] {
+    let cluster = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
+        "metadata": {"name": "classy", "namespace": "default", "uid": "7f4f7d0e-53c7-4c8c-9d5e-1f0d4c2a9b44"},
+        "spec": {"topology": {"classRef": {"name": "k"}, "version": "v1.36.0", "workers": {"machineDeployments": [
+            {"name": "pool", "class": "w", "replicas": 3}, {"name": "free", "class": "w"}]}}}});
+    let mut owned = pool();
+    owned["metadata"] = json!({"name": "classy-pool-x7k2p", "namespace": "default", "uid": "7f4f7d0e-53c7-4c8c-9d5e-1f0d4c2a9b55",
+        "labels": {"cluster.x-k8s.io/cluster-name": "classy", "topology.cluster.x-k8s.io/owned": "",
+            "topology.cluster.x-k8s.io/deployment-name": "pool"}});
+    owned["spec"]["clusterName"] = json!("classy");
+    owned["spec"]["template"]["spec"]["clusterName"] = json!("classy");
+    [cluster, owned]
+}
+
+/// The number was changed in the object that its topology puts back.
+#[tokio::test]
+async fn what_a_topology_owns_is_changed_in_the_cluster() {
+    let [cluster, owned] = classy();
+    let place = place().await.with(cluster).await.with(owned).await;
+    let target = |action| {
+        let key = ObjectKey::new("default", "classy-pool-x7k2p");
+        Request::new(ObjectRef { gvk: Gvk::of::<MachineDeployment>(), key, uid: String::new() }, action)
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let executor = place.executor(false);
+    let version = Action::SetVersion { version: "v1.36.1".to_owned() };
+    let groups = json!([{"name": "pool", "class": "w", "replicas": 5}, {"name": "free", "class": "w"}]);
+    for (action, file, path, topology) in [
+        (
+            Action::Scale { replicas: 5 },
+            "scale",
+            "spec.topology.workers.machineDeployments[pool].replicas",
+            json!({"workers": {"machineDeployments": groups}}),
+        ),
+        (version, "version", "spec.topology.version", json!({"version": "v1.36.1"})),
+    ] {
+        let path_of_file = folder.path().join(file);
+        let confirm = ConfirmArgs {
+            yes: false,
+            dry_run: false,
+            patch_file: Some(path_of_file.clone()),
+            ask_extensions: false,
+        };
+        let (mut out, mut answers) = (Vec::new(), "".as_bytes());
+        let ended = act::act(&executor, target(action), &confirm, None, &mut out, &mut answers).await;
+        let said = String::from_utf8(out).expect("text");
+        ended.unwrap_or_else(|error| panic!("{error}: {said}"));
+        let note = format!(
+            "the topology of Cluster classy sets this field and puts it back; change {path} of the Cluster instead"
+        );
+        assert!(said.contains(&note), "{said}");
+        let text = std::fs::read_to_string(path_of_file).expect("a file");
+        let written: Value = serde_saphyr::from_str(&text).expect("YAML");
+        let expected = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
+            "metadata": {"name": "classy", "namespace": "default"}, "spec": {"topology": topology}});
+        assert_eq!(written, expected);
+        assert!(text.contains(&format!("\n# {path} of Cluster default/classy")), "{text}");
+    }
+    assert_eq!(place.journal(), Vec::<Value>::new(), "nothing was done");
+}

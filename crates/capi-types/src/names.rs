@@ -42,6 +42,10 @@ pub mod label {
     pub const PROTECTED: &str = "capstan.dev/protected";
     /// On what a Cluster's topology keeps; an empty value.
     pub const TOPOLOGY_OWNED: &str = "topology.cluster.x-k8s.io/owned";
+    /// On a MachineDeployment that a topology keeps: its name there.
+    pub const TOPOLOGY_DEPLOYMENT: &str = "topology.cluster.x-k8s.io/deployment-name";
+    /// On a MachinePool that a topology keeps: its name there.
+    pub const TOPOLOGY_POOL: &str = "topology.cluster.x-k8s.io/pool-name";
     /// On a CustomResourceDefinition: the versions that fulfil the v1beta2 contract, joined by `_`.
     pub const CONTRACT: &str = "cluster.x-k8s.io/v1beta2";
     /// On definitions: the provider whose component they are.

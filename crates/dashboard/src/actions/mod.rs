@@ -24,6 +24,7 @@ pub mod rights;
 pub mod risk;
 mod rules;
 mod sent;
+mod topology;
 pub mod tried;
 
 pub use action::{ACTIONS, Action, ActionInfo};
@@ -83,6 +84,8 @@ pub struct Preview {
     pub(crate) resource_version: String,
     /// What must not have changed until the write: see `sent::shown`.
     pub(crate) shown: serde_json::Value,
+    /// Where the Cluster's topology has what is changed, if one owns the object.
+    pub(crate) topology: Option<topology::TopologyPlace>,
 }
 
 impl Preview {

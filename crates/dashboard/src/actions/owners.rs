@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use super::finding;
+use super::{finding, topology};
 use crate::operations::{Finding, Severity};
 use capi_rules::status::outside_owners::{Marks as _, ScalingBounds, Tool, replicas_managed_by};
 use capi_types::names::label;
@@ -12,9 +12,8 @@ use capstan_base::text::sanitize_line;
 
 use super::Action;
 
-/// Rules whose findings say that the change belongs elsewhere: there it is made with a patch. What a topology owns is not changed in the
-/// same object elsewhere, but in its Cluster.
-const ELSEWHERE: [&str; 3] = ["autoscaled", "replicas-managed-by", "applied-by"];
+/// Rules whose findings say that the change belongs elsewhere: there it is made with a patch.
+const ELSEWHERE: [&str; 4] = ["autoscaled", "replicas-managed-by", "applied-by", topology::OWNED];
 
 /// Is somebody else among what speaks against it?
 pub(super) fn belongs_elsewhere(findings: &[Finding]) -> bool {

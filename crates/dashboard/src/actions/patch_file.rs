@@ -4,7 +4,9 @@
 use serde_json::{Value, json};
 
 use super::edit::Edit;
+use super::topology::TopologyPlace;
 use super::{Preview, owners};
+use capstan_base::text::sanitize_line;
 
 /// A file that is not written yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +23,8 @@ impl Preview {
         owners::belongs_elsewhere(&self.findings)
     }
 
-    /// The change as a patch; `None` for what is not one: a deletion, or objects that are made first.
+    /// The change as a patch of the object, or of its Cluster where the topology there sets the field. `None` for what is not one: a deletion, or
+    /// objects that are made first.
     pub fn patch_file(&self) -> Option<PatchFile> {
         let Edit::Patch(patch) = &self.edit else { return None };
         let target = &self.request.target;
@@ -29,8 +32,15 @@ impl Preview {
         // A name of a server that is not one of Kubernetes' must not lead out of the folder.
         let is_plain = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
         let object: String = target.key.name.chars().filter(is_plain).collect();
-        let text = serde_saphyr::to_string(&named(self, patch)).ok()?;
-        let head = format!("# {} of {} {}\n", self.request.action, target.gvk.kind, target.key);
+        let mut head = format!("# {} of {} {}\n", self.request.action, target.gvk.kind, target.key);
+        let document = match &self.topology {
+            Some(TopologyPlace::There(change)) => {
+                head += &format!("# {}\n", sanitize_line(&change.remark()));
+                change.document()
+            }
+            _ => named(self, patch),
+        };
+        let text = serde_saphyr::to_string(&document).ok()?;
         Some(PatchFile { name: format!("{action}-{object}.patch.yaml"), text: head + &text })
     }
 }

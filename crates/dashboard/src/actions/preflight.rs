@@ -6,7 +6,7 @@
 //! unhealthy control plane that holds a rollout have no rule here. These rules remain, because nothing else knows
 //! them:
 //!
-//! - `being-deleted`, `topology-owned`: the write is accepted and has no lasting effect.
+//! - `being-deleted`: the write is accepted and has no lasting effect.
 //! - `cluster-paused`, `paused`, `rollout-running`, `already-scheduled`, `moment-in-the-past`: what the change means
 //!   beside what is stored in the object already. The plan shows the same state without the advice, and there is
 //!   no plan of MachinePools.
@@ -42,7 +42,6 @@ pub fn findings(action: &Action, related: &Related, now: Timestamp) -> Vec<Findi
         rollout_scheduled(action, related, now),
         rollout_moment_in_the_past(action, related, now),
         rollout_by_others(action, now),
-        replicas_managed_by_topology(action, related),
         carried_out_by_topology(action, related),
         version_goes_back(action, related),
         replacement_of_machine(action, related),
@@ -199,18 +198,6 @@ fn rollout_by_others(action: &Action, now: Timestamp) -> Option<Finding> {
         "begins-with-an-event",
         "capstan's engine begins at that moment; Cluster API's own controllers begin with the next change of something that they look at, \
          which may be their resync up to 10 minutes later",
-    )
-}
-
-fn replicas_managed_by_topology(action: &Action, related: &Related) -> Option<Finding> {
-    let owned = !related.object["metadata"]["labels"][label::TOPOLOGY_OWNED].is_null();
-    if !owned || !matches!(action, Action::Scale { .. } | Action::SetVersion { .. }) {
-        return None;
-    }
-    finding(
-        Severity::Warning,
-        "topology-owned",
-        "it is managed by the Cluster's topology, which may set this field back; change spec.topology of the Cluster instead",
     )
 }
 

@@ -15,6 +15,7 @@ use super::quorum::takes_member;
 use super::related::Related;
 use super::risk::risk;
 use super::sent::{read, server, shown, text_at};
+use super::topology::{self, TopologyPlace};
 use super::{Action, ActionError, Executor, Outlook, Preview, Request, owners, preflight, rules};
 use crate::operations::Finding;
 use crate::operations::diff::{DiffLine, diff};
@@ -71,6 +72,9 @@ impl Proposed for ProposedAction<'_> {
         let mut findings = rules::findings(&executor.connection, &request.target.gvk, object, &change).await;
         findings.extend(preflight::findings(&meant, &related, executor.guard.clock.now()));
         findings.extend(owners::findings(&meant, object, change.patch()));
+        let topology = TopologyPlace::of(&related, change.patch());
+        findings.extend(topology.as_ref().and_then(TopologyPlace::finding));
+        findings.extend(topology::unnamed(&related, change.patch()));
         if matches!(&change, Edit::Patch(patch) if preflight::ends_pause(patch)) {
             findings.retain(|finding| finding.rule != preflight::PAUSED);
         }
@@ -86,6 +90,7 @@ impl Proposed for ProposedAction<'_> {
             outlook: Outlook::NotPlanned,
             back: change.patch().map(|patch| inverse(patch, object)),
             edit: change,
+            topology,
         };
         self.seen = Some(Seen { preview, object: related.object, lists });
         Ok(findings)

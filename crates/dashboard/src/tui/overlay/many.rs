@@ -353,6 +353,7 @@ mod tests {
             uid: name.to_owned(),
             resource_version: "1".to_owned(),
             shown: serde_json::Value::Null,
+            topology: None,
         })))
     }
 

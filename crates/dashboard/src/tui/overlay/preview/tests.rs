@@ -58,6 +58,7 @@ fn ready(risk: Risk, severity: Severity) -> PreviewBox {
         uid: String::new(),
         resource_version: String::new(),
         shown: serde_json::Value::Null,
+        topology: None,
     })));
     open
 }
