@@ -12,6 +12,7 @@ pub mod document;
 mod health_check;
 mod machine;
 mod pool;
+mod selector;
 pub mod text;
 mod workload;
 
@@ -254,11 +255,12 @@ impl Dump {
         let key = key_of(&value);
         let kind = value["kind"].as_str().unwrap_or_default().to_owned();
         let (group, version) = match value["apiVersion"].as_str().unwrap_or_default().split_once('/') {
-            Some((group, version)) => (group.to_owned(), version),
-            None => (String::new(), ""),
+            Some((group, version)) => (group.to_owned(), version.to_owned()),
+            None => (String::new(), String::new()),
         };
         if let Some(judged) = Kind::of(&value) {
             let taken = if version == VERSION {
+                selector::complete(judged, &mut value);
                 self.decode(judged, &key, &value)
             } else {
                 // Other versions have fields of the same name with other meanings.
