@@ -71,6 +71,7 @@ mod lost_connections;
 mod machine_pools;
 mod mangled;
 mod older_files;
+mod older_server;
 mod one_namespace;
 mod oneshot;
 mod other_control_planes;

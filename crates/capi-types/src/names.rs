@@ -17,6 +17,8 @@ pub const RUNTIME_GROUP: &str = "runtime.cluster.x-k8s.io";
 pub const IPAM_GROUP: &str = "ipam.cluster.x-k8s.io";
 /// The version of the API that is written; providers are read by their contract.
 pub const VERSION: &str = "v1beta2";
+/// Served beside it, or alone by releases before 1.11.
+pub const OLDER_VERSION: &str = "v1beta1";
 
 /// Type of secrets that Cluster API makes.
 pub const SECRET_TYPE: &str = "cluster.x-k8s.io/secret";

@@ -9,8 +9,10 @@ use serde_json::Value;
 use super::catalog::{Catalog, Missing};
 use super::read::{get_value, list_values};
 use super::{Connection, explain};
-use capi_types::key::{Gvk, ObjectKey, ObjectRef};
-use capi_types::names::{BOOTSTRAP_GROUP, CONTROL_PLANE_GROUP, CORE_GROUP, RUNTIME_GROUP, VERSION, label};
+use capi_types::key::{Gvk, ObjectKey, ObjectRef, group_of};
+use capi_types::names::{
+    BOOTSTRAP_GROUP, CONTROL_PLANE_GROUP, CORE_GROUP, OLDER_VERSION, RUNTIME_GROUP, VERSION, label,
+};
 
 /// Lists for one cluster at most.
 const LISTS_MAX: usize = 14;
@@ -32,11 +34,14 @@ const AROUND: [&str; 4] = ["Cluster", "KubeadmControlPlane", "Machine", "Machine
 
 const EXTENSION_CONFIG: &str = "ExtensionConfig";
 
+/// Why objects of another version are not read.
+const NEEDED: &str = "plans need v1beta2 or v1beta1";
+
 /// What was read.
 #[derive(Clone, Debug, Default)]
 pub struct Lists {
     /// Every kind that was read whole, also when there are no objects of it. Each object has its `apiVersion`
-    /// and `kind`.
+    /// and `kind`, and the form of the version that is served: `v1beta2`, or `v1beta1` where there is nothing newer.
     pub kinds: Vec<(Gvk, Vec<Value>)>,
     /// What could not be read, in sentences.
     pub gaps: Vec<String>,
@@ -73,7 +78,7 @@ pub async fn list_clusters(
     if let Ok(gvk) = reader.catalog.resolve(CORE_GROUP, "Cluster").await
         && reader.is_too_old(&gvk)
     {
-        let why = format!("the server offers Clusters only as {}; plans need {VERSION}", gvk.version);
+        let why = format!("the server offers Clusters only as {}; {NEEDED}", gvk.version);
         return Err(ListsError::Clusters(why));
     }
     for (group, kind, labelled) in ALWAYS {
@@ -174,7 +179,7 @@ impl<'a> Reader<'a> {
     async fn list(&mut self, group: &str, kind: &str, labelled: bool) {
         let gvk = match self.catalog.resolve(group, kind).await {
             Ok(gvk) if self.is_too_old(&gvk) => {
-                let why = format!("the server offers them only as {}; plans need {VERSION}", gvk.version);
+                let why = format!("the server offers them only as {}; {NEEDED}", gvk.version);
                 return self.failed(kind, &why);
             }
             Ok(gvk) => gvk,
@@ -192,7 +197,8 @@ impl<'a> Reader<'a> {
     /// ExtensionConfigs have no namespace. A server without the kind has no extensions.
     async fn list_extensions(&mut self) {
         match self.catalog.resolve(RUNTIME_GROUP, EXTENSION_CONFIG).await {
-            Ok(gvk) if self.is_too_old(&gvk) => {}
+            // Their releases have none that answers for updates in place.
+            Ok(gvk) if gvk.version != VERSION => {}
             Ok(gvk) => self.take(gvk, "", "").await,
             Err(Missing::NotServed(_)) => {}
             Err(Missing::Unreachable(error)) => {
@@ -219,8 +225,8 @@ impl<'a> Reader<'a> {
     /// Provider kinds are read through their contract, in whatever version.
     fn is_too_old(&self, gvk: &Gvk) -> bool {
         let is_ours = ALWAYS.iter().any(|(group, kind, _)| *group == gvk.group && *kind == gvk.kind);
-        let is_old = gvk.version != VERSION && (is_ours || gvk.kind == EXTENSION_CONFIG);
-        is_old && !self.takes_any_version
+        let is_known = [VERSION, OLDER_VERSION].contains(&gvk.version.as_str());
+        is_ours && !is_known && !self.takes_any_version
     }
 
     fn failed(&mut self, kind: &str, why: &str) {
@@ -233,11 +239,13 @@ impl<'a> Reader<'a> {
 /// its own objects count: kinds of other Clusters would use up the limit.
 fn referred(lists: &Lists, cluster: Option<&str>) -> Vec<((String, String), bool)> {
     const CONTROL_PLANE: &str = "/spec/controlPlaneRef";
-    const REFERENCES: [(&str, bool); 6] = [
+    const REFERENCES: [(&str, bool); 7] = [
         ("/spec/infrastructureRef", true),
         ("/spec/bootstrap/configRef", true),
         (CONTROL_PLANE, false),
         ("/spec/machineTemplate/spec/infrastructureRef", false),
+        // Where v1beta1 has it.
+        ("/spec/machineTemplate/infrastructureRef", false),
         ("/spec/template/spec/infrastructureRef", false),
         ("/spec/template/spec/bootstrap/configRef", false),
     ];
@@ -246,8 +254,7 @@ fn referred(lists: &Lists, cluster: Option<&str>) -> Vec<((String, String), bool
     for object in lists.kinds.iter().flat_map(|(_, objects)| objects).filter(is_its) {
         for (path, labelled) in REFERENCES {
             let Some(reference) = object.pointer(path) else { continue };
-            let text = |field: &str| reference[field].as_str().unwrap_or_default().to_owned();
-            let (group, kind) = (text("apiGroup"), text("kind"));
+            let (group, kind) = group_and_kind(reference);
             let known = ALWAYS.iter().any(|(g, k, _)| *g == group && *k == kind);
             if !known && !kind.is_empty() {
                 if path == CONTROL_PLANE {
@@ -264,6 +271,13 @@ fn referred(lists: &Lists, cluster: Option<&str>) -> Vec<((String, String), bool
     let mut found: Vec<_> = found.into_iter().collect();
     found.sort_by_key(|(kind, _)| !control_planes.contains(kind));
     found
+}
+
+/// By `apiGroup` (v1beta2) or by `apiVersion` (v1beta1).
+fn group_and_kind(reference: &Value) -> (String, String) {
+    let text = |field: &str| reference[field].as_str().unwrap_or_default();
+    let group = reference["apiGroup"].as_str().unwrap_or_else(|| group_of(text("apiVersion")));
+    (group.to_owned(), text("kind").to_owned())
 }
 
 #[cfg(test)]
@@ -296,6 +310,23 @@ mod tests {
             referred(&lists, None).into_iter().map(|((_, kind), labelled)| (kind, labelled)).collect();
         let expected = [("ZControlPlane", false), ("A", true), ("B", true)];
         assert_eq!(found, expected.map(|(kind, labelled)| (kind.to_owned(), labelled)));
+    }
+
+    /// Objects of v1beta1 name the version, too, and a control plane has its template elsewhere.
+    #[test]
+    fn kinds_are_read_that_objects_of_the_older_version_refer_to() {
+        let gvk = Gvk {
+            group: CONTROL_PLANE_GROUP.to_owned(),
+            version: OLDER_VERSION.to_owned(),
+            kind: "KubeadmControlPlane".to_owned(),
+            plural: String::new(),
+            namespaced: true,
+        };
+        let reference = json!({"apiVersion": "a.io/v1beta1", "kind": "ATemplate", "name": "x"});
+        let plane = json!({"kind": "KubeadmControlPlane", "spec": {"machineTemplate": {"infrastructureRef": reference}}});
+        let lists = Lists { kinds: vec![(gvk, vec![plane])], gaps: Vec::new() };
+        let expected = (("a.io".to_owned(), "ATemplate".to_owned()), false);
+        assert_eq!(referred(&lists, None), [expected]);
     }
 
     /// Three providers share a namespace: the kinds of the others used up the lists of the Cluster that was asked for.

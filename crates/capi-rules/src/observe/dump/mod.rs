@@ -251,7 +251,10 @@ impl Dump {
     }
 
     fn take(&mut self, mut value: Value, origin: Origin) {
-        self.converted += usize::from(older_version::convert(&mut value));
+        if older_version::convert(&mut value) {
+            older_version::take_over(&mut value);
+            self.converted += 1;
+        }
         let key = key_of(&value);
         let kind = value["kind"].as_str().unwrap_or_default().to_owned();
         let (group, version) = match value["apiVersion"].as_str().unwrap_or_default().split_once('/') {

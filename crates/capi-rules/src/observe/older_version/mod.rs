@@ -5,20 +5,23 @@
 //! `api/controlplane/kubeadm/v1beta1/conversion.go`, and `webhooks/conversion` of each, v1.14.2.
 //!
 //! Intended difference: of what an object in v1beta1 keeps of its newer form in an annotation only the fields are taken back that
-//! v1beta1 has no place for; that a flag was set to false on purpose is not.
+//! v1beta1 has no place for; that a flag was set to false on purpose is not. Releases before 1.9 write the older conditions alone:
+//! those that mean the same as a newer one are read as that one (`take_over`), because their controllers decide by them.
 
+mod conditions;
 mod kinds;
 mod kubeadm;
 mod moves;
 #[cfg(test)]
 mod tests;
 
+pub use conditions::take_over;
+
 use serde_json::Value;
 
 use capi_types::key::group_of;
-use capi_types::names::{BOOTSTRAP_GROUP, CONTROL_PLANE_GROUP, CORE_GROUP, VERSION};
+use capi_types::names::{BOOTSTRAP_GROUP, CONTROL_PLANE_GROUP, CORE_GROUP, OLDER_VERSION, VERSION};
 
-const OLDER: &str = "v1beta1";
 /// What a server that stores the newer form hands along with the older one.
 const NEWER_FORM: &str = "cluster.x-k8s.io/conversion-data";
 
@@ -26,7 +29,7 @@ const NEWER_FORM: &str = "cluster.x-k8s.io/conversion-data";
 pub fn convert(object: &mut Value) -> bool {
     let api_version = object["apiVersion"].as_str().unwrap_or_default().to_owned();
     let (group, version) = (group_of(&api_version), api_version.rsplit('/').next().unwrap_or_default());
-    if version != OLDER || !object.is_object() {
+    if version != OLDER_VERSION || !object.is_object() {
         return false;
     }
     let convert: fn(&mut Value) = match (group, object["kind"].as_str().unwrap_or_default()) {
