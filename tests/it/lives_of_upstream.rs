@@ -19,22 +19,34 @@ const CORE: [&str; 5] = ["Cluster", "MachineDeployment", "MachineSet", "Machine"
 const CONTROL_PLANE: &str = "KubeadmControlPlane";
 
 /// One file: what came in by when, and from when on something was broken.
-struct Life {
-    recording: Recording,
+pub struct Life {
+    pub recording: Recording,
     breaks: Option<Timestamp>,
 }
+
+/// In which version recorded objects are shown, and what becomes of them on the way.
+#[derive(Clone, Copy)]
+pub struct Form {
+    pub version: &'static str,
+    /// Of an object with its conditions as a list, beside all others by `KIND/NAME`, whose conditions are by type.
+    pub shape: fn(&mut Value, &str, &BTreeMap<String, Value>),
+    /// The kind that repeats what one of another kind says, and is shown anew with it.
+    pub repeated_by: fn(&str) -> Option<&'static str>,
+}
+
+const AS_RECORDED: Form = Form { version: "v1beta2", shape: |_, _, _| {}, repeated_by: |_| None };
 
 /// Seconds of a recording, rounded up to the moment at which a model is shown what came in.
 fn whole(seconds: &Value) -> chrono::TimeDelta {
     chrono::TimeDelta::milliseconds((seconds.as_f64().expect("seconds") * 1000.0) as i64 + 999)
 }
 
-fn gvk(kind: &str) -> Gvk {
+fn gvk(kind: &str, version: &str) -> Gvk {
     let group = if kind == CONTROL_PLANE { "controlplane.cluster.x-k8s.io" } else { "cluster.x-k8s.io" };
     let plural = format!("{}s", kind.to_lowercase());
     Gvk {
         group: group.to_owned(),
-        version: "v1beta2".to_owned(),
+        version: version.to_owned(),
         kind: kind.to_owned(),
         plural,
         namespaced: true,
@@ -43,27 +55,47 @@ fn gvk(kind: &str) -> Gvk {
 
 /// Turns what the lines of a file say into deltas.
 struct Reader {
+    form: Form,
     interner: Arc<Interner>,
     objects: BTreeMap<String, Value>,
 }
 
 impl Reader {
     /// A line is the change of one object, as a merge patch (`null`: it is gone); conditions are named by their type.
-    fn delta(&mut self, name: &str, change: &Value) -> Delta {
-        let kind = name.split('/').next().expect("KIND/NAME");
-        let decoder = Decoder::for_kind(SourceId(0), gvk(kind), self.interner.clone());
-        let object = self.objects.entry(name.to_owned()).or_insert_with(|| json!({}));
+    fn deltas(&mut self, name: &str, change: &Value) -> Vec<Delta> {
+        let kind = kind_of(name);
         if change.is_null() {
-            let gone = slim(object);
+            let gone = self.slim(name);
             self.objects.remove(name);
-            return Delta::Remove { source: SourceId(0), uid: decoder.uid(&gone) };
+            return vec![Delta::Remove { source: SourceId(0), uid: self.decoder(kind).uid(&gone) }];
         }
-        merge(object, change);
-        Delta::Upsert(Arc::new(decoder.row(&slim(object))))
+        merge(self.objects.entry(name.to_owned()).or_insert_with(|| json!({})), change);
+        let again = (self.form.repeated_by)(kind);
+        let again = self.objects.keys().filter(|other| again == Some(kind_of(other)));
+        [name].into_iter().chain(again.map(String::as_str)).map(|name| self.shown(name)).collect()
+    }
+
+    fn shown(&self, name: &str) -> Delta {
+        Delta::Upsert(Arc::new(self.decoder(kind_of(name)).row(&self.slim(name))))
+    }
+
+    fn decoder(&self, kind: &str) -> Decoder {
+        Decoder::for_kind(SourceId(0), gvk(kind, self.form.version), self.interner.clone())
+    }
+
+    fn slim(&self, name: &str) -> Slim {
+        let mut object = listed(&self.objects[name]);
+        (self.form.shape)(&mut object, kind_of(name), &self.objects);
+        serde_json::from_value(object).expect("an object")
     }
 }
 
-fn slim(object: &Value) -> Slim {
+fn kind_of(name: &str) -> &str {
+    name.split('/').next().expect("KIND/NAME")
+}
+
+/// Conditions as a list.
+fn listed(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(conditions) = object.pointer_mut("/status/conditions") {
         let by_type = conditions.as_object().expect("conditions by type").clone();
@@ -75,13 +107,13 @@ fn slim(object: &Value) -> Slim {
             })
             .collect();
     }
-    serde_json::from_value(object).expect("an object")
+    object
 }
 
 /// Every kind is listed when a life is first looked at.
 fn feeds(at: Timestamp) -> Vec<Delta> {
     let live = |kind: &&str| {
-        let feed = FeedKey { source: SourceId(0), group: gvk(kind).group.into(), kind: (*kind).into() };
+        let feed = FeedKey { source: SourceId(0), group: gvk(kind, "").group.into(), kind: (*kind).into() };
         Delta::Feed { feed, state: FeedState::Live, at }
     };
     let name = Delta::Source { source: SourceId(0), name: "upstream".into() };
@@ -89,6 +121,10 @@ fn feeds(at: Timestamp) -> Vec<Delta> {
 }
 
 fn life(name: &str) -> Life {
+    life_as(AS_RECORDED, name)
+}
+
+pub fn life_as(form: Form, name: &str) -> Life {
     let path = folder().join(format!("{name}.jsonl.gz"));
     let file = std::fs::File::open(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let text = std::io::read_to_string(flate2::read::GzDecoder::new(file)).expect("text");
@@ -99,10 +135,10 @@ fn life(name: &str) -> Life {
         let exact = from + whole(seconds);
         Timestamp::from_timestamp(exact.timestamp(), 0).expect("in range")
     };
-    let mut reader = Reader { interner: Arc::default(), objects: Default::default() };
+    let mut reader = Reader { form, interner: Arc::default(), objects: Default::default() };
     let mut batches = vec![(from, feeds(from))];
     for line in lines {
-        batches.push((at(&line[0]), vec![reader.delta(line[1].as_str().expect("a name"), &line[2])]));
+        batches.push((at(&line[0]), reader.deltas(line[1].as_str().expect("a name"), &line[2])));
     }
     let recording = Recording { batches, begins: at(&head["begins_s"]), ends: at(&head["ends_s"]) };
     Life { recording, breaks: head.get("breaks_s").map(at) }
@@ -111,11 +147,11 @@ fn life(name: &str) -> Life {
 /// What a life is expected to show, in `expected.toml` beside the recordings.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Expected {
+pub struct Expected {
     /// A word over O (ok), P (progressing), U (unknown), D (degraded) and B (blocked).
-    shows: String,
+    pub shows: String,
     /// Where something breaks: within how many seconds it turns for good.
-    within_s: Option<i64>,
+    pub within_s: Option<i64>,
     /// What the sentence about it names then.
     names: Option<String>,
 }
@@ -124,7 +160,7 @@ fn folder() -> std::path::PathBuf {
     std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recorded/lives")
 }
 
-fn expected() -> BTreeMap<String, Expected> {
+pub fn expected() -> BTreeMap<String, Expected> {
     let path = folder().join("expected.toml");
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     toml::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))

@@ -64,6 +64,7 @@ mod links;
 mod lives;
 mod lives_of_faults;
 mod lives_of_upstream;
+mod lives_older;
 mod lives_replayed;
 mod lock_screens;
 mod logins;

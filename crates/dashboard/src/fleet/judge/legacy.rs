@@ -1,6 +1,6 @@
 //! Rules for conditions of the older kind (v1beta1). Must not know those of the newer one.
 
-use super::{Basis, Judgement, PROGRESS_MAX_S, Rank, Rules};
+use super::{Basis, HARD_S, Judgement, PROGRESS_MAX_S, RETRIED_S, Rank, Rules, SOFT_S};
 use crate::fleet::Verdict;
 use crate::fleet::row::{Kind, Severity};
 use capi_types::condition::Status;
@@ -56,6 +56,17 @@ impl Rules<'_> {
             _ if is_summary => Rank::Overdue,
             _ => Rank::Broken,
         };
-        self.claim(Judgement { verdict, why, rank, since_s, ..Judgement::WELL });
+        let delay_s = self.older_delay_s(at, verdict);
+        self.claim(Judgement { verdict, why, rank, since_s, delay_s, ..Judgement::WELL });
+    }
+
+    /// As for newer ones: what cannot be looked at is tried again, and what warns may pass.
+    fn older_delay_s(&self, at: usize, verdict: Verdict) -> u32 {
+        match (verdict, self.row.conditions[at].severity) {
+            (Verdict::Unknown, _) => RETRIED_S,
+            (Verdict::Degraded, Severity::Error) => HARD_S,
+            (Verdict::Degraded, _) => SOFT_S,
+            _ => 0,
+        }
     }
 }
