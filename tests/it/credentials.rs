@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -215,6 +216,30 @@ async fn a_kubeconfig_is_read_again_when_its_token_is_refused() {
     assert_eq!(who(&client).await.as_deref(), Ok("kubernetes-admin"));
     admin_is(&site, "third");
     assert!(who(&client).await.expect_err("refused").contains("(401)"));
+}
+
+/// A login of somebody else, and an authority that signs anew: nothing is refused before the file is looked at again.
+#[tokio::test]
+async fn a_kubeconfig_that_changes_is_read_again_before_anything_is_refused() {
+    let ca = authority("ours");
+    let (site, listening) = server(&ca).await;
+    let home = Home::new();
+    let config = |token: &str| kubeconfig(listening.address(), &ca.certificate, &json!({ "token": token }));
+    let client = home.connect(&config(ADMIN)).await.expect("connected").client;
+    assert_eq!(who(&client).await.as_deref(), Ok("kubernetes-admin"));
+    // Both tokens are good: only the file says which one counts.
+    home.write("config", &config(VIEWER).to_string());
+    assert_eq!(
+        who(&client).await.as_deref(),
+        Ok("kubernetes-admin"),
+        "it is not looked at with each request"
+    );
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(10)).await;
+    tokio::time::resume();
+    until("the other user", async || who(&client).await.as_deref() != Ok("kubernetes-admin")).await;
+    who(&client).await.expect("nothing was refused");
+    drop(site);
 }
 
 #[tokio::test]
