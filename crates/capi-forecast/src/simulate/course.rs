@@ -33,6 +33,8 @@ use capstan_physics::boot::BootStage;
 
 /// A look that changes nothing so many times in a row is not waited for again.
 const FRUITLESS_MAX: u32 = 3;
+/// A moment for which nobody looks again meanwhile, where looks were in vain.
+const FAR: TimeDelta = TimeDelta::days(1);
 /// The same counters so many times, with Machines made in between, are a circle.
 const CIRCLES: u32 = 6;
 
@@ -538,8 +540,10 @@ impl Course {
         }
         let end = self.changed_at + TimeDelta::from_std(self.way.horizon).unwrap_or(TimeDelta::days(36_500));
         let counts = |actor: &Actor| self.fruitless.get(actor).is_none_or(|times| *times < FRUITLESS_MAX);
-        let is_worth = self.agenda.looking().any(|(actor, at)| at <= end && counts(actor));
-        is_worth.then_some(at)
+        let worth = self.agenda.looking().filter(|(actor, at)| *at <= end && counts(actor));
+        let first = worth.map(|(_, at)| at).min()?;
+        // What was looked at in vain is not looked at every few seconds until a schedule that is years away.
+        Some(if first - self.world.now > FAR { first } else { at })
     }
 
     /// Nothing moves: is everything as it should be?
