@@ -37,7 +37,7 @@ pub struct Hop {
 
 impl Hop {
     /// What the object itself says, where the plain words leave out more of it than names of condition types.
-    pub fn said(&self) -> Option<&str> {
+    pub fn own_words(&self) -> Option<&str> {
         (!self.words.ends_with(&self.plain)).then_some(self.words.as_str())
     }
 }

@@ -71,7 +71,7 @@ impl Page<'_, '_> {
                 self.plan(id);
             }
             // What to check matters more where there is little room.
-            if let Some(said) = chain.last().and_then(Hop::said) {
+            if let Some(said) = chain.last().and_then(Hop::own_words) {
                 self.limited("SAYS", said, Scope::Muted, EVIDENCE_LINES_MAX);
             }
             self.keys();

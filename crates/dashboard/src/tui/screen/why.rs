@@ -40,7 +40,7 @@ pub fn lines(
         let words = if at + 1 < chain.len() && hop.words == end { "" } else { &hop.plain };
         lines.extend(hop_lines(fleet, hop, words, paint, width));
     }
-    if let Some(said) = chain.last().and_then(Hop::said) {
+    if let Some(said) = chain.last().and_then(Hop::own_words) {
         lines.extend(labelled("says", said, paint, width));
     }
     if cause.count > 1 {
