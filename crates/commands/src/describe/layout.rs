@@ -203,12 +203,7 @@ impl Builder<'_> {
         let mut rows: Vec<&Row> =
             ids.iter().filter_map(|id| self.fleet.row(*id)).map(AsRef::as_ref).collect();
         rows.sort_by(|a, b| a.name.cmp(&b.name));
-        let count = |type_: &str| {
-            rows.iter()
-                .filter(|r| r.condition(type_).is_some_and(|c| c.status == Status::True))
-                .count()
-                .to_string()
-        };
+        let count = |type_: &str| true_of(&rows, type_);
         let oldest = rows.iter().filter_map(|r| r.condition("Ready")).min_by_key(|c| c.since_s);
         let names: Vec<&str> = rows.iter().take(2).map(|r| r.name.as_ref()).collect();
         let more = if rows.len() > 2 { ", ..." } else { "" };
@@ -286,9 +281,7 @@ impl Builder<'_> {
     }
 
     fn machine_cells(&self, row: &Row, condition: Option<&Condition>) -> Cells {
-        let one = |type_: &str| {
-            u8::from(row.condition(type_).is_some_and(|c| c.status == Status::True)).to_string()
-        };
+        let one = |type_: &str| true_of(&[row], type_);
         Cells {
             available: one("Available"),
             ready: one("Ready"),
@@ -331,6 +324,14 @@ fn sum(a: Counters, b: Counters) -> Counters {
         available: add(a.available, b.available),
         up_to_date: add(a.up_to_date, b.up_to_date),
     }
+}
+
+/// Of how many Machines the condition is true. Nothing where it is not known: those with conditions of the older kind alone have
+/// none of availability and of being up to date.
+fn true_of(rows: &[&Row], type_: &str) -> String {
+    let is_known = rows.iter().any(|row| !row.legacy || row.condition(type_).is_some());
+    let is_true = |row: &&&Row| row.condition(type_).is_some_and(|c| c.status == Status::True);
+    if is_known { rows.iter().filter(is_true).count().to_string() } else { String::new() }
 }
 
 /// Same status and reason of the three conditions that count; both missing is the same.

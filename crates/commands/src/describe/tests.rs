@@ -137,6 +137,13 @@ fn what_older_conditions_say_is_marked() {
         let title = format!("Machine ns/{name}, v1.34.1{}", if marked { " *" } else { "" });
         assert!(firsts.iter().any(|first| first.ends_with(&title)), "{title}\n{seen}");
     }
+    // Older conditions know nothing of availability and of being up to date.
+    for (name, cells) in [("old", "1 0 False"), ("left", "1 0 False"), ("new", "1 0 1 0 True")] {
+        let line = seen.lines().find(|line| line.contains(&format!("ns/{name},"))).expect("its line");
+        let (_, rest) = line.split_once("v1.34.1").expect("a version");
+        let words: Vec<&str> = rest.split_whitespace().filter(|word| *word != "*").collect();
+        assert!(words.join(" ").starts_with(cells), "{name}: {line}");
+    }
     assert_eq!(seen.lines().last(), Some("* by deprecated v1beta1 conditions"));
     let grouped = draw::table(&layout::tree(&snapshot, Options::default()), false);
     assert!(grouped.contains("2 Machines... *"), "{grouped}");
