@@ -47,6 +47,15 @@ impl DocumentKind {
         }
     }
 
+    /// The program that the document is for.
+    pub fn reader(self) -> &'static str {
+        match self {
+            Self::Kubelet => "kubelet",
+            Self::Proxy => "kube-proxy",
+            _ => "kubeadm",
+        }
+    }
+
     /// The kind of that name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)

@@ -209,7 +209,7 @@ impl Walk<'_> {
             let at = path.field(&key);
             match fields.get(&key) {
                 Some(field) => {
-                    self.version(&at, &entry.key, field);
+                    self.version(&at, entry, field);
                     self.value(&at, &entry.value, &field.type_);
                 }
                 None => {
@@ -221,16 +221,19 @@ impl Walk<'_> {
         }
     }
 
-    fn version(&mut self, path: &FieldPath, at: &Located, field: &FieldType) {
-        let version = &self.document.version;
+    fn version(&mut self, path: &FieldPath, entry: &MapEntry, field: &FieldType) {
+        let (version, at) = (&self.document.version, &entry.key);
         if let Some(only) = field.only_in.as_ref().filter(|_| !field.is_in(version)) {
             let message = format!("{path} is not a field of {version}, only of {only}: kubeadm ignores it");
             self.add(FindingSeverity::Warning, path, at, message);
         }
-        if let Some((since, minor)) = field.since_minor.zip(self.minor).filter(|(since, minor)| minor < since)
-        {
+        let too_new = field.since_minor.zip(self.minor).filter(|(since, minor)| minor < since);
+        // A newer kubeadm writes the fields that it knows, empty ones too.
+        let too_new = too_new.filter(|_| !is_zero(&entry.value));
+        if let Some((since, minor)) = too_new {
+            let reader = self.document.kind.reader();
             let message =
-                format!("{path} is read by kubeadm 1.{since} and later, not by 1.{minor}, which ignores it");
+                format!("{path} is read by {reader} 1.{since} and later, not by 1.{minor}, which ignores it");
             self.add(FindingSeverity::Warning, path, at, message);
         }
     }
@@ -342,6 +345,16 @@ pub fn stated_minor(documents: &[Document]) -> Option<u64> {
 pub fn minor_of(version: &str) -> Option<u64> {
     let rest = version.strip_prefix('v').unwrap_or(version).strip_prefix("1.")?;
     rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+}
+
+/// What Go leaves out of a document, or writes for a field that nobody set.
+fn is_zero(value: &Located) -> bool {
+    match &value.shape {
+        YamlShape::Scalar(Value::String(text)) => ["", "0s"].contains(&text.as_str()),
+        YamlShape::Scalar(value) => *value == Value::Null || *value == false || *value == 0,
+        YamlShape::List(items) => items.is_empty(),
+        YamlShape::Map(entries) => entries.iter().all(|entry| is_zero(&entry.value)),
+    }
 }
 
 #[cfg(test)]

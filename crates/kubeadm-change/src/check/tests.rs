@@ -237,6 +237,28 @@ fn kubelet_and_kube_proxy_documents_are_checked_too() {
     assert!(found.len() == 1 && found[0].contains("conntrack.mini is not a field"), "{found:#?}");
 }
 
+/// A kubelet of 1.28 ran on with such a file, and a change waited for what it never shows.
+#[test]
+fn a_field_of_a_later_release_is_named_unless_it_is_empty() {
+    let head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n";
+    for (minor, body, expected) in [
+        (
+            28,
+            "containerLogMaxWorkers: 2\n",
+            "containerLogMaxWorkers is read by kubelet 1.30 and later, not by 1.28",
+        ),
+        (30, "containerLogMaxWorkers: 2\n", ""),
+        (28, "imageMaximumGCAge: 0s\ncrashLoopBackOff: {}\nfailCgroupV1: false\n", ""),
+        (29, "podLogsDir: /var/log/a\n", "podLogsDir is read by kubelet 1.30"),
+    ] {
+        let inputs = read_inputs(&[("f".to_owned(), format!("{head}{body}"))]).expect("a document");
+        let found = check(&inputs.documents[0], Some(minor));
+        let messages: Vec<&str> = found.iter().map(|finding| finding.message.as_str()).collect();
+        assert!(messages.len() == usize::from(!expected.is_empty()), "{minor} {body}: {messages:?}");
+        assert!(messages.iter().all(|message| message.starts_with(expected)), "{minor} {body}: {messages:?}");
+    }
+}
+
 #[test]
 fn an_algorithm_has_a_first_release() {
     for (version, findings) in [("v1.33.13", 1), ("v1.34.0", 0), ("v1.36.3", 0)] {
