@@ -26,7 +26,7 @@ const CORE: &str = "cluster.x-k8s.io";
 const CONTROL_PLANE: &str = "controlplane.cluster.x-k8s.io";
 const PLANE_UID: &str = "7f4f7d0e-53c7-4c8c-9d5e-1f0d4c2a9b11";
 
-fn anything() -> Value {
+pub fn anything() -> Value {
     json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
 }
 
@@ -35,8 +35,13 @@ fn of(properties: Value) -> Value {
 }
 
 fn definition(group: &str, kind: &str, spec: Value) -> CustomResourceDefinition {
+    only_older(group, kind, &of(spec))
+}
+
+/// A kind that is served as v1beta1 alone; `spec` is a schema.
+pub fn only_older(group: &str, kind: &str, spec: &Value) -> CustomResourceDefinition {
     let plural = format!("{}s", kind.to_lowercase());
-    let schema = of(json!({"spec": of(spec), "status": anything()}));
+    let schema = of(json!({"spec": spec, "status": anything()}));
     let definition = json!({
         "metadata": {"name": format!("{plural}.{group}")},
         "spec": {

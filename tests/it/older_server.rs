@@ -16,6 +16,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use serde_json::{Value, json};
 
 use crate::actions::Place;
+use crate::actions_older_version::{anything, only_older};
 
 const CORE: &str = "cluster.x-k8s.io";
 const CONTROL_PLANE: &str = "controlplane.cluster.x-k8s.io";
@@ -24,28 +25,12 @@ const PROVIDER: &str = "infrastructure.cluster.x-k8s.io";
 
 const NOTE: &str = "objects of v1beta1 read as v1beta2, by Cluster API's own conversion";
 
-fn definition(group: &str, kind: &str) -> CustomResourceDefinition {
-    let plural = format!("{}s", kind.to_lowercase());
-    let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    let schema = json!({"type": "object", "properties": {"spec": anything, "status": anything}});
-    let definition = json!({
-        "metadata": {"name": format!("{plural}.{group}")},
-        "spec": {
-            "group": group, "scope": "Namespaced",
-            "names": {"kind": kind, "listKind": format!("{kind}List"), "plural": plural, "singular": kind.to_lowercase()},
-            "versions": [{"name": "v1beta1", "served": true, "storage": true, "subresources": {"status": {}},
-                "schema": {"openAPIV3Schema": schema}}]
-        }
-    });
-    serde_json::from_value(definition).expect("a definition")
-}
-
 fn definitions() -> Vec<CustomResourceDefinition> {
     let core = ["Cluster", "MachineDeployment", "MachineSet", "MachinePool", "Machine", "MachineHealthCheck"];
     let bootstrap = ["KubeadmConfig", "KubeadmConfigTemplate"];
     let provider = ["YardCluster", "YardMachine", "YardMachineTemplate"];
     let of = |group: &'static str, kinds: &[&str]| {
-        kinds.iter().map(|kind| definition(group, kind)).collect::<Vec<_>>()
+        kinds.iter().map(|kind| only_older(group, kind, &anything())).collect::<Vec<_>>()
     };
     [
         of(CORE, &core),

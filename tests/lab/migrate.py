@@ -52,7 +52,8 @@ def paste(host, edit):
         there = next(one for one in pod["spec"]["containers"] if one["name"] == container["name"])
         there.update({key: container[key] for key in ("command", "volumeMounts") if key in container})
     pod["spec"].update({key: value for key, value in wanted.items() if key == "volumes"})
-    on(host, f"cat >{MANIFEST}.new && mv {MANIFEST}.new /etc/kubernetes/kcm.new && mv /etc/kubernetes/kcm.new {MANIFEST}", json.dumps(pod))
+    # The kubelet reads every file of the folder, so that the new one is made outside.
+    on(host, f"cat >/etc/kubernetes/kcm.new && mv /etc/kubernetes/kcm.new {MANIFEST}", json.dumps(pod))
 
 
 def make(edit):

@@ -4,6 +4,7 @@ use std::fmt;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource, ResourceExt as _};
+use serde_json::Value;
 
 use super::names;
 
@@ -65,6 +66,15 @@ impl Gvk {
             plural: K::plural(&()).into_owned(),
             namespaced: true,
         }
+    }
+
+    /// Of an object in a file, where only a server knows the plural: the usual one. Taken as namespaced.
+    pub fn of_document(object: &Value) -> Self {
+        let api_version = object["apiVersion"].as_str().unwrap_or_default();
+        let version = api_version.rsplit('/').next().unwrap_or_default().to_owned();
+        let kind = object["kind"].as_str().unwrap_or_default().to_owned();
+        let plural = format!("{}s", kind.to_lowercase());
+        Self { group: group_of(api_version).to_owned(), version, kind, plural, namespaced: true }
     }
 
     /// `cluster.x-k8s.io/v1beta2`, or `v1` for the core group.

@@ -14,7 +14,7 @@ use k8s_machinery::version::parse;
 /// When the table was last compared with those pages.
 pub const TABLE_OF: &str = "September 2026";
 
-/// So long before an end it is worth a word.
+/// An end that comes within so many days is said.
 const NEAR_DAYS: i64 = 60;
 
 /// What has releases with an end.

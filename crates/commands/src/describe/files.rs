@@ -43,7 +43,7 @@ pub fn from_files(
     let objects: Vec<(Gvk, Value)> = values
         .into_iter()
         .filter(|value| counts(value, &namespace))
-        .map(|value| (gvk_of(&value), value))
+        .map(|value| (Gvk::of_document(&value), value))
         .collect();
     let Some(mut snapshot) = snapshot(&objects, &args.name, now, remarks) else {
         bail!("Cluster {} cannot be shown", args.name)
@@ -89,14 +89,6 @@ fn namespace_in(value: &Value) -> &str {
 fn counts(value: &Value, namespace: &str) -> bool {
     let kind = value["kind"].as_str().unwrap_or_default();
     kind == super::PROVIDER || (namespace_in(value) == namespace && !BESIDE.contains(&kind))
-}
-
-fn gvk_of(value: &Value) -> Gvk {
-    let api_version = value["apiVersion"].as_str().unwrap_or_default();
-    let version = api_version.rsplit('/').next().unwrap_or_default().to_owned();
-    let kind = value["kind"].as_str().unwrap_or_default().to_owned();
-    let plural = format!("{}s", kind.to_lowercase());
-    Gvk { group: group_of(api_version).to_owned(), version, kind, plural, namespaced: true }
 }
 
 /// What the Cluster refers to and the files do not have.

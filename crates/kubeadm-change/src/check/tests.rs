@@ -237,6 +237,15 @@ fn kubelet_and_kube_proxy_documents_are_checked_too() {
     assert!(found.len() == 1 && found[0].contains("conntrack.mini is not a field"), "{found:#?}");
 }
 
+#[test]
+fn a_field_of_kubeadm_that_is_false_on_purpose_is_named() {
+    let upgrade =
+        "apiVersion: kubeadm.k8s.io/v1beta4\nkind: UpgradeConfiguration\nplan: {etcdUpgrade: false}\n";
+    let inputs = read_inputs(&[("f".to_owned(), upgrade.to_owned())]).expect("a document");
+    let found = check(&inputs.documents[0], Some(32));
+    assert!(found.iter().any(|f| f.message.contains("is read by kubeadm 1.33 and later")), "{found:?}");
+}
+
 /// A kubelet of 1.28 ran on with such a file, and a change waited for what it never shows.
 #[test]
 fn a_field_of_a_later_release_is_named_unless_it_is_empty() {

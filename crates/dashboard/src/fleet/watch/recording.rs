@@ -81,7 +81,7 @@ impl Recording {
         }
         let control_planes = ControlPlaneKinds::named_by(self.objects.values().flatten());
         for object in self.objects.values().flatten() {
-            let decoder = control_planes.decoder(source, gvk_of(object), interner.clone());
+            let decoder = control_planes.decoder(source, Gvk::of_document(object), interner.clone());
             let Ok(slim) = serde_json::from_value::<Slim>(object.clone()) else { continue };
             let row = decoder.row(&slim);
             if row.kind != Kind::Other || row.health_check().is_some() {
@@ -104,7 +104,7 @@ impl Recording {
         let object = of_name.filter(|object| group(object) == target.group).find_map(|object| {
             let dynamic: DynamicObject = serde_json::from_value(object.clone()).ok()?;
             let writers = writers(dynamic.metadata.managed_fields.as_deref().unwrap_or_default());
-            Some((ObjectNews::Object(Box::new(presentable(dynamic, &gvk_of(object)))), writers))
+            Some((ObjectNews::Object(Box::new(presentable(dynamic, &Gvk::of_document(object)))), writers))
         });
         let (object, writers) = object.unzip();
         let missing = || ObjectNews::Failed("the files do not have this object".to_owned());
@@ -131,14 +131,6 @@ fn name_of(object: &Value) -> Name {
     let metadata = &object["metadata"];
     let namespace = metadata["namespace"].as_str().filter(|n| !n.is_empty()).unwrap_or("default");
     (text(&object["kind"]), namespace.to_owned(), text(&metadata["name"]))
-}
-
-fn gvk_of(object: &Value) -> Gvk {
-    let api_version = object["apiVersion"].as_str().unwrap_or_default();
-    let version = api_version.rsplit('/').next().unwrap_or_default().to_owned();
-    let kind = object["kind"].as_str().unwrap_or_default().to_owned();
-    let plural = format!("{}s", kind.to_lowercase());
-    Gvk { group: group_of(api_version).to_owned(), version, kind, plural, namespaced: true }
 }
 
 fn latest(value: &Value) -> Option<Timestamp> {

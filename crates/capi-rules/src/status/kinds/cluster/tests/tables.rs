@@ -484,7 +484,7 @@ fn a_topology_that_nothing_computes_is_said_until_references_are_set() {
     o.cluster.spec.infrastructure_ref = references.infrastructure_ref;
     o.cluster.spec.control_plane_ref = references.control_plane_ref;
     assert_eq!(said(&status(&o, now()), "TopologyReconciled"), None);
-    // Where a controller may run, its silence is no answer.
+    // Where a controller may run, a Cluster without the condition is not judged.
     o.lacks_topology_controller = false;
     o.cluster.spec.control_plane_ref = None;
     o.cluster.status = None;
