@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use capstan_base::time::parse_rfc3339;
 use serde_json::Value;
 
+use super::check::minor_of;
 use super::live::{self, LiveNode};
 use super::network::parse_ip;
 use super::render::{API_SERVER, CONTROLLER_MANAGER, ETCD, SCHEDULER};
@@ -58,6 +59,8 @@ pub struct RunningNode {
     pub api_server: Sighting<()>,
     /// Its member of etcd, by the metrics of that member.
     pub member: Sighting<EtcdProgress>,
+    /// The minor version of its kubelet.
+    pub kubelet_minor: Option<u64>,
     /// When its kubelet last renewed its Lease, by the clock of its host.
     pub heartbeat: Option<String>,
 }
@@ -259,6 +262,7 @@ fn node(object: &Value) -> RunningNode {
         drained_by: object["metadata"]["annotations"][DRAINED].as_str().map(str::to_owned),
         address: addresses.first().cloned(),
         addresses,
+        kubelet_minor: object["status"]["nodeInfo"]["kubeletVersion"].as_str().and_then(minor_of),
         ..RunningNode::default()
     }
 }
@@ -354,7 +358,7 @@ mod tests {
     fn nodes_pods_and_add_ons_are_read() {
         let ready = |status: &str| json!([{"type": "Ready", "status": status}]);
         let objects = [
-            json!({"kind": "Node", "metadata": {"name": "cp-0"}, "status": {"conditions": ready("True"), "addresses": [
+            json!({"kind": "Node", "metadata": {"name": "cp-0"}, "status": {"conditions": ready("True"), "nodeInfo": {"kubeletVersion": "v1.36.3"}, "addresses": [
                 {"type": "Hostname", "address": "cp-0"}, {"type": "InternalIP", "address": "-oProxyCommand=x"}, {"type": "InternalIP", "address": "10.0.0.1"}]}}),
             json!({"kind": "Node", "metadata": {"name": "w-0"}, "spec": {"unschedulable": true}, "status": {"conditions": ready("Unknown")}}),
             json!({"kind": "Pod", "metadata": {"labels": {"component": "etcd"}}, "spec": {"nodeName": "cp-0"}, "status": {
@@ -367,8 +371,8 @@ mod tests {
         let running = Running::of(&objects);
         let node = &running.nodes["cp-0"];
         assert_eq!(
-            (node.ready, node.address.as_deref()),
-            (true, Some("10.0.0.1")),
+            (node.ready, node.address.as_deref(), node.kubelet_minor),
+            (true, Some("10.0.0.1"), Some(36)),
             "only addresses stand in commands"
         );
         assert_eq!(

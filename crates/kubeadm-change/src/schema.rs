@@ -113,12 +113,31 @@ impl Schema {
     /// # Errors
     /// The path up to and with the unknown step.
     pub fn type_at(&self, name: &str, path: &FieldPath) -> Result<Type, FieldPath> {
+        self.walk(name, path, |_| ())
+    }
+
+    /// Does Kubernetes 1.`minor` read what stands at `path` below the structure `name`? What it does not read, it ignores.
+    pub fn is_read(&self, name: &str, path: &FieldPath, minor: u64) -> bool {
+        let mut since = 0;
+        let type_ = self.walk(name, path, |field| since = since.max(field.since_minor.unwrap_or(0)));
+        type_.is_ok() && since <= minor
+    }
+
+    /// The type at `path`, with a look at each field on the way.
+    fn walk(
+        &self,
+        name: &str,
+        path: &FieldPath,
+        mut look: impl FnMut(&FieldType),
+    ) -> Result<Type, FieldPath> {
         let mut type_ = Type::Struct(name.to_owned());
         for (index, step) in path.0.iter().enumerate() {
             let unknown = || FieldPath(path.0[..=index].to_vec());
             type_ = match (type_, step) {
                 (Type::Struct(name), PathStep::Field(field)) => {
-                    self.fields(&name).and_then(|f| f.get(field)).ok_or_else(unknown)?.type_.clone()
+                    let known = self.fields(&name).and_then(|f| f.get(field)).ok_or_else(unknown)?;
+                    look(known);
+                    known.type_.clone()
                 }
                 (Type::Map(inner), PathStep::Field(_))
                 | (Type::List(inner, _), PathStep::Item(_) | PathStep::Index(_)) => *inner,

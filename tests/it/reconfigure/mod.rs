@@ -45,13 +45,18 @@ impl Person {
     }
 
     async fn tries(&self, words: &[&str], answers: &str) -> anyhow::Result<Said> {
+        self.tries_at(Reach::Connected(self.site.connection.clone()), words, answers).await
+    }
+
+    async fn tries_at(&self, mut reach: Reach, words: &[&str], answers: &str) -> anyhow::Result<Said> {
         let head = ["capstan", "change"];
         let parsed = Cli::try_parse_from(head.into_iter().chain(words.iter().copied())).expect("arguments");
         let Some(Command::Change(command)) = parsed.command else { panic!("not a change") };
-        let mut connection = self.site.connection.clone();
-        connection.read_only = parsed.connect.read_only;
+        if let Reach::Connected(connection) = &mut reach {
+            connection.read_only = parsed.connect.read_only;
+        }
         let session = Session {
-            reach: Reach::Connected(connection),
+            reach,
             style: Style::default(),
             guard: Guard::new(
                 Journal::at(self.folder.path().join("journal.jsonl")),

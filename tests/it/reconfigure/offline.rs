@@ -1,6 +1,7 @@
 //! The way back while no API server answers: by commands on hosts alone.
 
-use super::{FLAG, M1, Person, on};
+use super::{FLAG, M1, Person, Reach, on};
+use capstan_engine::client::ConnectOptions;
 
 #[tokio::test]
 async fn hosts_get_back_what_stood_there() {
@@ -41,4 +42,31 @@ async fn a_rollback_that_nothing_answers_names_the_way_on_hosts() {
     assert!(error.contains("`capstan change rollback --offline --node NAME=ADDRESS` puts back"), "{error}");
     let error = person.tries(&["status"], "").await.err().expect("an error").to_string();
     assert!(!error.contains("--offline"), "only a rollback has that way: {error}");
+}
+
+/// What is said where the kubeconfig leads.
+async fn refusal(person: &Person, server: &str, words: &[&str]) -> String {
+    let kubeconfig = person.folder.path().join("config");
+    let text = format!(
+        "{{apiVersion: v1, kind: Config, current-context: c,
+           clusters: [{{name: c, cluster: {{server: \"{server}\"}}}}],
+           contexts: [{{name: c, context: {{cluster: c}}}}]}}"
+    );
+    std::fs::write(&kubeconfig, text).expect("written");
+    let options = ConnectOptions { kubeconfig: Some(kubeconfig), ..ConnectOptions::default() };
+    person.tries_at(Reach::Options(options), words, "").await.err().expect("an error").to_string()
+}
+
+#[tokio::test]
+async fn a_rollback_without_a_connection_names_the_way_on_hosts() {
+    let person = Person::at(1, 0).await;
+    let closed = "http://127.0.0.1:1";
+    let error = refusal(&person, closed, &["rollback"]).await;
+    let (first, second) = error.split_once('\n').expect("two lines");
+    assert!(first.starts_with("no API server answers at http://127.0.0.1:1"), "{error}");
+    assert!(second.contains("`capstan change rollback --offline --node NAME=ADDRESS` puts back"), "{error}");
+    let error = refusal(&person, closed, &["status"]).await;
+    assert!(!error.contains("--offline"), "only a rollback has that way: {error}");
+    let error = refusal(&person, "nothing://here", &["rollback"]).await;
+    assert!(!error.contains("--offline"), "the kubeconfig is what is wrong: {error}");
 }

@@ -12,6 +12,7 @@ use capstan_base::text;
 use capstan_dashboard::operations::Confirmation;
 use capstan_dashboard::operations::change::MendedMaps;
 use capstan_dashboard::operations::change::source::{SourceError, SourceReading};
+use capstan_engine::client::ConnectError;
 use capstan_engine::reconfigure::mend::{BrokenMap, broken};
 use capstan_engine::reconfigure::read::ReadError;
 
@@ -57,10 +58,12 @@ pub(super) async fn find(
 
 /// Without an answer of a server nothing can be planned.
 fn is_unanswered(error: &anyhow::Error) -> bool {
-    matches!(
+    let of_connection = matches!(error.downcast_ref(), Some(ConnectError::Unanswered(_)));
+    let of_reading = matches!(
         error.downcast_ref(),
         Some(SourceError::Read(ReadError::Server(_)) | SourceError::Unreachable(_))
-    )
+    );
+    of_connection || of_reading
 }
 
 fn is_unreadable(error: &anyhow::Error) -> bool {

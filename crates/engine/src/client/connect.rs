@@ -12,7 +12,7 @@ use kube::{Client, Config};
 use tokio::time::{Instant, timeout};
 use tower::{BoxError, Service};
 
-use super::errors::explain;
+use super::errors::{Cause, classify, explain};
 use super::json_lines::JsonLinesLayer;
 use super::kubeconfig::{Chosen, Merged};
 use super::live::{Live, Reload, Route};
@@ -91,6 +91,9 @@ pub enum ConnectError {
     Proxy(String),
     #[error("no credentials for {server}: {source}")]
     Login { server: String, source: LoginError },
+    /// No API server answers, or none that works: a sentence.
+    #[error("{0}")]
+    Unanswered(String),
     #[error("{0}")]
     Server(String),
 }
@@ -130,7 +133,7 @@ pub async fn connect_within(limit: Duration, options: &ConnectOptions) -> Result
 /// [`connect`] without the first request: for a dashboard that shows the error and keeps trying.
 ///
 /// # Errors
-/// [`ConnectError`], never [`ConnectError::Server`] for a server that is only away.
+/// [`ConnectError`], never [`ConnectError::Unanswered`] for a server that is only away.
 pub async fn prepare(options: &ConnectOptions) -> Result<Connection, ConnectError> {
     let route = load(options)?;
     let mut again = options.clone();
@@ -223,12 +226,22 @@ async fn hello(connection: &Connection, limit: Duration) -> Result<(), ConnectEr
         Ok(Ok(_)) => Ok(()),
         // Some servers refuse /version to ordinary users; an answer is enough.
         Ok(Err(kube::Error::Api(status))) if status.code == 403 => Ok(()),
-        Ok(Err(error)) => Err(ConnectError::Server(explain(&error, &connection.server))),
-        Err(_) => Err(ConnectError::Server(format!(
+        Ok(Err(error)) => Err(unconnected(&error, &connection.server)),
+        Err(_) => Err(ConnectError::Unanswered(format!(
             "{} did not answer within {} s: check the network, proxies and firewalls between",
             connection.server,
             whole_seconds(limit)
         ))),
+    }
+}
+
+fn unconnected(error: &kube::Error, server: &str) -> ConnectError {
+    let sentence = explain(error, server);
+    match classify(error) {
+        Cause::Unreachable | Cause::UnknownHost | Cause::Proxy | Cause::TimedOut | Cause::ServerTrouble => {
+            ConnectError::Unanswered(sentence)
+        }
+        _ => ConnectError::Server(sentence),
     }
 }
 

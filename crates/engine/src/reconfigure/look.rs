@@ -186,7 +186,7 @@ pub async fn stale_kubelets(
     ask_kubelets(client, running.nodes.keys().cloned().collect(), running).await;
     let differences = running.nodes.iter().filter_map(|(name, node)| {
         let Sighting::Known(live) = &node.kubelet else { return None };
-        Some((name.clone(), kubelet_drift::find(stored, live)))
+        Some((name.clone(), kubelet_drift::find(stored, live, node.kubelet_minor)))
     });
     differences.filter(|(_, lines)| !lines.is_empty()).collect()
 }

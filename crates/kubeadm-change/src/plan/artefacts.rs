@@ -84,8 +84,9 @@ pub(super) fn reach(
     if !new.is_disabled("dns") {
         once(Component::CoreDns, image_line(&before.coredns, &after.coredns));
     }
-    once(Component::KubeProxy, changed_fields(judged, DocumentKind::Proxy));
-    once(Component::Kubelet, changed_fields(judged, DocumentKind::Kubelet));
+    for component in [Component::KubeProxy, Component::Kubelet] {
+        once(component, changed_fields(judged, component));
+    }
     // What no document shows.
     let rewritten =
         judged.iter().filter(|judged| judged.finding.steps.iter().any(|step| step == StepId::F1.name()));
@@ -147,8 +148,11 @@ fn image_line(before: &str, after: &str) -> Vec<String> {
     if before == after { Vec::new() } else { vec![format!("image {before} → {after}")] }
 }
 
-fn changed_fields(judged: &[JudgedChange], kind: DocumentKind) -> Vec<String> {
-    let changes = judged.iter().filter(|judged| judged.change.kind == kind).map(|judged| &judged.change);
+/// The fields of the component's own document that reach it.
+fn changed_fields(judged: &[JudgedChange], component: Component) -> Vec<String> {
+    let kind = if component == Component::Kubelet { DocumentKind::Kubelet } else { DocumentKind::Proxy };
+    let reaching = judged.iter().filter(|judged| judged.finding.touches.contains(&component));
+    let changes = reaching.map(|judged| &judged.change).filter(|change| change.kind == kind);
     changes.map(|change| format!("{}: {} → {}", change.path, change.old_text(), change.new_text())).collect()
 }
 

@@ -93,6 +93,40 @@ fn golden(name: &str, inputs: &Inputs, sets: &[&str]) -> ChangePlan {
     plan
 }
 
+/// A cluster of another minor version: no pods of it, since theirs would be of 1.36.
+fn cluster_of(minor: u64) -> Inputs {
+    let mut inputs = cluster(1, 1);
+    inputs.objects.retain(|object| object["kind"] == "Node");
+    let document = inputs.documents.iter_mut().find(|document| document.kind == DocumentKind::Cluster);
+    document.expect("there").value["kubernetesVersion"] = json!(format!("v1.{minor}.1"));
+    inputs
+}
+
+#[test]
+fn what_the_release_ignores_is_stored_and_restarts_nothing() {
+    let (ignored, read) = ("mergeDefaultEvictionSettings=true", "maxPods=50");
+    for (minor, sets, reached) in [
+        (32, &[ignored][..], &[][..]),
+        (33, &[ignored], &["mergeDefaultEvictionSettings: (none) → true"]),
+        (32, &[ignored, read], &["maxPods: 110 → 50"]),
+    ] {
+        let plan = planned(&cluster_of(minor), sets);
+        assert!(plan.to_acknowledge.iter().any(|name| name == "mergeDefaultEvictionSettings"));
+        let lines: Vec<&String> = plan.reach.iter().flat_map(|reach| &reach.differences).collect();
+        assert_eq!(lines, reached, "1.{minor} {sets:?}");
+    }
+    let plan = planned(&cluster_of(32), &[ignored]);
+    assert_eq!(plan.steps_of(StepId::K1).count(), 0);
+    let finding = &plan.changes[0].finding;
+    assert_eq!(
+        (finding.verdict, finding.message.as_str()),
+        (
+            Judgement::Advise,
+            "It is stored and has no effect: kubelet 1.32 ignores the field. Upgrade first if it is needed."
+        )
+    );
+}
+
 #[test]
 fn five_plans() {
     let inputs = cluster(3, 4);

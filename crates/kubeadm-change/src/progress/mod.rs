@@ -460,26 +460,28 @@ fn kubelet(situation: &Situation<'_>, id: StepId, node: &RunningNode) -> (ItemSt
         Sighting::NotAsked => return (ItemState::Manual, "/configz was not asked for".to_owned()),
     };
     let changes = situation.plan.changes.iter().map(|judged| &judged.change);
-    let ours: Vec<&FieldChange> = changes.filter(|change| change.kind == DocumentKind::Kubelet).collect();
+    let mut ours = changes.filter(|change| change.kind == DocumentKind::Kubelet);
     let Some(wanted) = situation.target.document(DocumentKind::Kubelet) else {
         return (ItemState::Manual, "KubeletConfiguration was not read".to_owned());
     };
     let against = |document: &Value| differences(DocumentKind::Kubelet, live, document);
-    let (from_new, from_old) = (against(&wanted.new), against(&wanted.old));
+    let (mut from_new, from_old) = (against(&wanted.new), against(&wanted.old));
+    // /configz never shows what this kubelet does not read.
+    from_new.retain(|change| !kubelet_drift::is_ignored(change, node.kubelet_minor));
     let has =
         |found: &[FieldChange], change: &FieldChange| found.iter().any(|other| other.path == change.path);
-    let is_left = |change: &&&FieldChange| {
+    let is_left = |change: &&FieldChange| {
         // The default of a field that is taken away, or stored as zero, is the kubelet's own: it is only seen that the old
         // value is gone.
         let is_old = !has(&from_old, change);
         has(&from_new, change) && (is_old || !kubelet_drift::becomes_default(change))
     };
     if situation.plan.as_stored.is_some()
-        && let Some(line) = kubelet_drift::find(&wanted.new, live).first()
+        && let Some(line) = kubelet_drift::find(&wanted.new, live, node.kubelet_minor).first()
     {
         return (ItemState::Pending, format!("/configz differs from what is stored: {line}"));
     }
-    match ours.iter().find(is_left) {
+    match ours.find(is_left) {
         Some(left) => (ItemState::Pending, format!("/configz still has the old {}", left.path)),
         None if id == StepId::K2 && node.drained_by_us => {
             (ItemState::InProgress, "/configz has the new values, the node does not take pods".to_owned())

@@ -381,6 +381,20 @@ fn kubelets_are_asked_for_what_they_have_in_effect() {
     assert_eq!(has(Sighting::Hidden("403".to_owned())).0, ItemState::Manual);
 }
 
+#[test]
+fn what_an_older_kubelet_ignores_is_not_waited_for() {
+    let mut case = Case::of(1, 1, &["maxPods=60", "mergeDefaultEvictionSettings=true"]);
+    let mut state = |minor: u64, live: Value| {
+        let node = case.running.nodes.get_mut("w-000").expect("a node");
+        node.kubelet_minor = Some(minor);
+        node.kubelet = Sighting::Known(live);
+        case.state(StepId::K1, "w-000").0
+    };
+    assert_eq!(state(33, json!({"maxPods": 60})), ItemState::Pending);
+    assert_eq!(state(32, json!({"maxPods": 60})), ItemState::Done);
+    assert_eq!(state(32, json!({"maxPods": 110})), ItemState::Pending);
+}
+
 /// A way back: kubeadm stores a duration that nobody set as `0s`, and the kubelet then has its own default. The zero of a
 /// number that is a pointer in Go is a value, which the kubelet has to show.
 #[test]

@@ -253,7 +253,31 @@ pub fn judge(change: &FieldChange, facts: &ClusterFacts) -> Option<RuleFinding> 
         finding.steps.extend(case.steps.iter().cloned());
         finding.linked.clone_from(&case.linked);
     }
+    // What is refused stays refused: an upgrade would give it its effect.
+    let ignored = ignored(change, facts).filter(|_| finding.verdict != Judgement::Block);
+    if let Some(message) = ignored {
+        // Nothing has to be restarted for it: what the rule says about the field is true of later releases.
+        finding = RuleFinding {
+            verdict: Judgement::Advise,
+            message,
+            alternative: None,
+            touches: Vec::new(),
+            steps: Vec::new(),
+            ..finding
+        };
+    }
     Some(finding)
+}
+
+/// What is said about a field of a component's own document that the component of this release does not read.
+fn ignored(change: &FieldChange, facts: &ClusterFacts) -> Option<String> {
+    let minor = facts.minor?;
+    let is_of_component = matches!(change.kind, DocumentKind::Kubelet | DocumentKind::Proxy);
+    let is_read = Schema::embedded().is_read(change.kind.name(), &change.path, minor);
+    (is_of_component && !is_read).then(|| {
+        let reader = change.kind.reader();
+        format!("It is stored and has no effect: {reader} 1.{minor} ignores the field. Upgrade first if it is needed.")
+    })
 }
 
 #[cfg(test)]

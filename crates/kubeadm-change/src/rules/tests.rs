@@ -198,6 +198,26 @@ fn verdicts() {
 }
 
 /// Facts of a cluster whose only node runs with these arguments of one component and this image.
+#[test]
+fn what_a_component_of_the_release_does_not_read_has_no_effect() {
+    let path = "nftables.masqueradeAll";
+    let said = |minor| {
+        let facts = ClusterFacts { minor: Some(minor), ..ClusterFacts::default() };
+        judged(DocumentKind::Proxy, path, Value::Null, json!(true), &facts)
+    };
+    let ignored =
+        "It is stored and has no effect: kube-proxy 1.28 ignores the field. Upgrade first if it is needed.";
+    assert_eq!(said(28), (Judgement::Advise, ignored.to_owned()));
+    assert_ne!(said(29).1, ignored);
+    // Dangerous as soon as the release reads it: it stays refused.
+    let refused =
+        all().iter().filter(|rule| rule.kind == "KubeletConfiguration" && rule.verdict == Judgement::Block);
+    let path = refused.flat_map(|rule| &rule.paths).find(|pattern| !pattern.text().contains('*'));
+    let path = path.expect("a refused field").text().to_owned();
+    let facts = ClusterFacts { minor: Some(0), ..ClusterFacts::default() };
+    assert_eq!(judged(DocumentKind::Kubelet, &path, Value::Null, json!("x"), &facts).0, Judgement::Block);
+}
+
 fn running(component: &'static str, command: &[&str], image: &str) -> ClusterFacts {
     let pod = StaticPod {
         command: command.iter().map(|word| (*word).to_owned()).collect(),
