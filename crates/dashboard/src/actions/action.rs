@@ -276,6 +276,7 @@ impl ActionInfo {
                 Ok(action(Box::new(change)))
             }
             Argument::Version(action) => {
+                // Cluster API's fields want the `v`, which people leave out.
                 let bare = argument.strip_prefix('v').unwrap_or(argument);
                 match semver::Version::parse(bare) {
                     Ok(_) => Ok(action(format!("v{bare}"))),

@@ -12,6 +12,8 @@ static COMPUTATIONS: Semaphore = Semaphore::const_new(1);
 /// The computation panicked, in a sentence.
 pub async fn aside<T: Send + 'static>(compute: impl FnOnce() -> T + Send + 'static) -> Result<T, String> {
     let turn = COMPUTATIONS.acquire().await.map_err(|error| error.to_string())?;
+    // The turn ends with the computation, not with the wait for it: a caller that gives up must not
+    // let the next one begin beside it.
     let computed = tokio::task::spawn_blocking(move || {
         let result = compute();
         drop(turn);

@@ -50,9 +50,13 @@ impl Confirmed for ConfirmedAction<'_> {
     async fn write(&mut self) -> Result<Report, ActionError> {
         let (preview, request) = (self.preview, &self.preview.request);
         let after = self.send(Mode::Real).await?;
+        // The write was accepted: that the object cannot be read afterwards is no failure of it.
         let fresh = get_value(&self.executor.connection.client, &request.target).await.ok().flatten();
+        // Another object under the same name shows nothing about this write.
         let fresh = fresh.filter(|fresh| fresh["metadata"]["uid"] == preview.uid.as_str());
         let field = match (preview.edit.patch(), &fresh) {
+            // The answer shows what the server took away, the later read what others set back
+            // since.
             (Some(patch), _) => after.iter().chain(&fresh).find_map(|stored| lost(patch, stored)),
             (None, Some(there)) if there["metadata"]["deletionTimestamp"].is_null() => {
                 Some("metadata.deletionTimestamp".to_owned())
@@ -82,6 +86,7 @@ impl<'a> ConfirmedAction<'a> {
         let (preview, writer) = (self.preview, &self.executor.writer);
         let target = &preview.request.target;
         let mut version = preview.resource_version.clone();
+        // The patch refers to these objects, so they have to be there before it.
         for made in preview.edit.made() {
             self.make(made, mode).await?;
         }
@@ -99,6 +104,7 @@ impl<'a> ConfirmedAction<'a> {
             match answer {
                 Err(error) if error.is_conflict() && attempt < ATTEMPTS => {
                     let fresh = read(self.executor, &preview.request).await?;
+                    // A person confirmed what was shown: a change of that is not written over.
                     if shown(&fresh) != preview.shown {
                         return Err(ActionError::Stale { target: target.to_string() });
                     }
@@ -121,6 +127,8 @@ impl<'a> ConfirmedAction<'a> {
                 let there = there
                     .map_err(|error| server(request, explain(&error, &connection.server)))?
                     .unwrap_or_default();
+                // The name follows from the content, so that a retry meets the template of the
+                // attempt before.
                 if there["spec"] == object["spec"] {
                     return Ok(());
                 }

@@ -62,6 +62,7 @@ pub(super) async fn rollout_after(connection: &Connection, gvk: &Gvk) -> Result<
 /// Does a schema have the field that a JSON pointer names?
 fn has_field(schema: &Value, pointer: &str) -> bool {
     let steps = pointer.split('/').skip(1);
+    // An OpenAPI schema has the fields of an object below `properties`, level by level.
     steps.fold(schema, |at, step| &at["properties"][step]).is_object()
 }
 

@@ -104,6 +104,8 @@ pub(super) fn rollout_after(object: &Value) -> Option<Timestamp> {
 pub fn inverse(patch: &Value, object: &Value) -> Value {
     let Value::Object(fields) = patch else { return object.clone() };
     let back = |(field, changed): (&String, &Value)| {
+        // A field that the object does not have is null here, and null in a merge patch removes it
+        // again.
         let now = &object[field];
         let both = changed.is_object() && now.is_object();
         (field.clone(), if both { inverse(changed, now) } else { now.clone() })
@@ -122,9 +124,12 @@ pub fn undo(last: Option<Done>, object: &Value) -> Result<Edit, ActionError> {
         return Err(refused(format!("the journal has nothing that was done to {kind} {name} from here")));
     };
     let what = format!("`{action}` of {kind} {name} at {at} by {user}");
+    // The journal still has the old version, but putting it back would be a downgrade.
     if action == "set-version" {
         return Err(refused(format!("{what} stays: Kubernetes does not support downgrades")));
     }
+    // The stored patch names fields as its version has them; another version may keep them
+    // elsewhere.
     if let Some(then) = api_version.filter(|then| object["apiVersion"] != then.as_str()) {
         let now = object["apiVersion"].as_str().unwrap_or_default();
         return Err(refused(format!(
@@ -132,6 +137,8 @@ pub fn undo(last: Option<Done>, object: &Value) -> Result<Edit, ActionError> {
         )));
     }
     match (patch, back) {
+        // What the last action set is not there any more: putting the old value back would undo the
+        // change of somebody else.
         (Some(patch), Some(_)) if fields::lost(&patch, object).is_some() => {
             Err(refused(format!("{what} was changed since by somebody else; look at it first")))
         }
@@ -145,6 +152,7 @@ pub fn undo(last: Option<Done>, object: &Value) -> Result<Edit, ActionError> {
 
 fn restart(kind: &str, object: &Value, fields: &Fields, now: Timestamp) -> Result<Value, ActionError> {
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    // clusterctl refuses both as well, a paused object and a rollout that is scheduled for later.
     if is_paused(kind, object) {
         return Err(refused(format!(
             "cannot restart the rollout of {kind} {name}: it is paused; resume it first"

@@ -31,6 +31,8 @@ const PREVIEWS: u32 = 5;
 impl Executor {
     pub fn new(connection: Connection, guard: &Guard) -> Self {
         let guard = guard.over(connection.read_only);
+        // A server that is not strict drops fields which the version does not have, without an
+        // error.
         let writer = Writer::new(connection.client.clone(), FIELD_MANAGER).strict();
         let planner = Planner::new(connection.clone(), guard.clock.clone());
         Self { connection, writer, guard, planner, etcd: None, locks: None, configuration: None }

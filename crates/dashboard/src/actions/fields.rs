@@ -88,6 +88,7 @@ pub fn patch(pointer: &str, value: Value) -> Value {
 
 /// Puts a value into a merge patch.
 pub fn put(patch: &mut Value, pointer: &str, value: Value) {
+    // In this order (RFC 6901): `~01` stands for `~1`, not for a slash.
     let steps = pointer.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~"));
     let mut at = patch;
     for step in steps {
@@ -107,6 +108,7 @@ pub fn lost(patch: &Value, stored: &Value) -> Option<String> {
         (Value::Object(fields), _) => fields
             .iter()
             .find_map(|(field, value)| lost(value, &stored[field.as_str()]).map(|rest| below(field, rest))),
+        // Lists are compared item by item, because the server may add defaults to the items.
         (Value::Array(items), Value::Array(there)) if items.len() == there.len() => {
             let mut pairs = items.iter().zip(there).enumerate();
             pairs.find_map(|(at, (item, there))| lost(item, there).map(|rest| below(&at.to_string(), rest)))

@@ -100,6 +100,7 @@ impl InPlaceChange {
         match word {
             "no-surge" => self.without_surge = true,
             "allow-replace" => self.allows_replacement = true,
+            // Only the first `=` divides: the value may contain others.
             _ => match word.split_once('=') {
                 None => self.version = Some(version(word)?),
                 Some(("version", typed)) => self.version = Some(version(typed)?),
@@ -144,6 +145,7 @@ impl InPlaceChange {
             if edits.is_empty() && named.is_none() {
                 continue;
             }
+            // A KubeadmControlPlane refers to no bootstrap template that could be copied.
             if is_control_plane && part == TemplatePart::Bootstrap {
                 own_configuration(&mut patch, &edits, named.as_deref())?;
                 continue;
@@ -168,6 +170,7 @@ impl InPlaceChange {
             };
             put(&mut patch, reference(part, is_control_plane), json!(name));
         }
+        // Before the strategy is added: another strategy alone changes no Machine.
         if !is_changed_by(object, &patch) {
             return Err(nothing(object, "is as asked for already"));
         }
@@ -290,6 +293,8 @@ fn edited_template(template: &Value, edits: &[&FieldEdit]) -> Result<Value, Acti
     let old = metadata["name"].as_str().unwrap_or_default();
     let mut spec = template["spec"].clone();
     spec["template"] = content;
+    // Templates are immutable, so that a change is a new object. Its name follows from its content:
+    // a second attempt finds the first one's template instead of making another.
     let name = format!("{}-{:08x}", stem(old), hash(&spec.to_string()));
     let mut kept = Map::new();
     for field in ["namespace", "labels", "ownerReferences"] {
@@ -310,6 +315,7 @@ fn stem(name: &str) -> &str {
         Some((stem, tail)) if is_hash(tail) => stem,
         _ => name,
     };
+    // A dash and the eight digits of the hash follow.
     let end = stem.char_indices().map(|(at, _)| at).nth(NAME_CHARS_MAX - 9).unwrap_or(stem.len());
     &stem[..end]
 }
@@ -326,6 +332,8 @@ fn no_surge(patch: &mut Value, object: &Value, is_control_plane: bool) {
     put(patch, "/spec/rollout/strategy/type", json!("RollingUpdate"));
     let unavailable = &object["spec"]["rollout"]["strategy"]["rollingUpdate"]["maxUnavailable"];
     let is_none = unavailable.is_null() || *unavailable == 0 || *unavailable == "0%";
+    // Without surge a Machine has to go first, which a maxUnavailable of 0 forbids. A
+    // KubeadmControlPlane has no such field.
     if !is_control_plane && is_none {
         put(patch, &format!("{rolling}/maxUnavailable"), json!(1));
     }

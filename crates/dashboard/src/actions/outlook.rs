@@ -129,6 +129,7 @@ impl Planner {
         let learnt = simulate::learn_with(&dump, remembered);
         let scenario = Scenario { timings: learnt.timings, ..Scenario::default() };
         let go = |dump: &Dump, failing: &[String]| {
+            // What is tried may change what is announced for later, so that both runs read it anew.
             let announced = simulate::announced(dump, cluster, now);
             let mut scenario = scenario.clone().waiting_for(&announced, now);
             scenario.faults.failing = failing.to_vec();
@@ -170,6 +171,8 @@ impl Planner {
         let as_it_is = object.clone();
         let begun = move || {
             let mut dump = Dump::of_lists(lists.kinds);
+            // The lists may hold a newer one: both plans begin from the object that the write is
+            // guarded by.
             dump.replace(as_it_is);
             let before = forecast(&dump, now);
             dump.replace(change.after);
@@ -242,8 +245,10 @@ fn compared(
 ) -> PlanChange {
     let target = Target::of(object);
     let is_deleted = !after["metadata"]["deletionTimestamp"].is_null();
+    // A Machine that had the mark before is in the plan before as well.
     let is_asked_for = [object, after].map(is_to_be_remediated) == [false, true];
     let later = forecast_knowing(&dump, known, now);
+    // Before `in_the_end`, which takes steps on the dump itself.
     let course = target.course(&dump, known, now);
     let end = target.in_the_end(&mut dump, known, (is_deleted, is_asked_for), now);
     let around = end.as_ref().unwrap_or(&later);

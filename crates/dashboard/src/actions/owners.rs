@@ -79,6 +79,7 @@ fn tracked(object: &Value) -> Option<Finding> {
     let tool = Tool::marked_on(object).filter(|_| object.label(label::TOPOLOGY_OWNED).is_none())?;
     let text =
         format!("{} applies this object{}: the change may be put back", tool.name(), from(object, tool));
+    // The mark does not say which fields the tool owns, so that the change may well stay.
     finding(Severity::Note, "applied-by", text)
 }
 

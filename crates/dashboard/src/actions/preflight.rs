@@ -92,6 +92,7 @@ fn cluster_is_protected(related: &Related) -> Option<Finding> {
 
 fn cluster_is_paused(action: &Action, related: &Related) -> Option<Finding> {
     let cluster = related.cluster.as_ref()?;
+    // Of a Cluster itself the rule about paused objects speaks.
     if *action == Action::Resume || related.kind() == "Cluster" || !is_paused("Cluster", cluster) {
         return None;
     }
@@ -110,6 +111,8 @@ fn object_is_paused(action: &Action, related: &Related) -> Option<Finding> {
     if matches!(action, Action::Resume | Action::Pause) || !is_paused(kind, &related.object) {
         return None;
     }
+    // `spec.paused` of a MachineDeployment stops rollouts only; the annotation stops its
+    // controller.
     if kind == "MachineDeployment"
         && !is_annotated_paused(&related.object)
         && matches!(action, Action::Scale { .. })
@@ -175,6 +178,7 @@ fn rollout_moment_in_the_past(action: &Action, related: &Related, now: Timestamp
     }
     let created =
         |machine: &&Value| machine["metadata"]["creationTimestamp"].as_str().and_then(time::parse_rfc3339);
+    // Upstream compares creation times with the moment, so that none older means no rollout.
     let older = related.own_machines().map(|own| own.iter().filter_map(created).filter(|c| c < at).count());
     let (severity, what) = match older {
         Some(0) => (Severity::Note, "none of its Machines is older, so none is replaced".to_owned()),
@@ -219,6 +223,8 @@ fn version_goes_back(action: &Action, related: &Related) -> Option<Finding> {
     if related.kind() == "Cluster" || to.cmp_precedence(&from).is_ge() {
         return None;
     }
+    // Workers may be older than their control plane, so that they can go back; a control plane
+    // cannot.
     let severity = if related.kind() == "MachineDeployment" { Severity::Warning } else { Severity::Blocker };
     finding(
         severity,

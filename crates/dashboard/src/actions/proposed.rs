@@ -52,6 +52,8 @@ impl Proposed for ProposedAction<'_> {
 
     async fn rights(&mut self) -> Result<Vec<Finding>, ActionError> {
         let gvk = &self.request.target.gvk;
+        // A kind that does not take the action is refused before a request is sent. Of a kind
+        // without types only the object shows whether it is a control plane: `fields` checks it.
         if is_typed(gvk) {
             self.request.action.info().check_kind(&gvk.kind, false)?;
         }
@@ -75,6 +77,7 @@ impl Proposed for ProposedAction<'_> {
         let topology = TopologyPlace::of(&related, change.patch());
         findings.extend(topology.as_ref().and_then(TopologyPlace::finding));
         findings.extend(topology::unnamed(&related, change.patch()));
+        // To undo a pause is to resume, and what is resumed needs no warning that it is paused.
         if matches!(&change, Edit::Patch(patch) if preflight::ends_pause(patch)) {
             findings.retain(|finding| finding.rule != preflight::PAUSED);
         }
@@ -111,6 +114,7 @@ impl Proposed for ProposedAction<'_> {
             made: preview.edit.made().to_vec(),
             asks_extensions: asks,
         };
+        // Given away and not copied: a Cluster may have many objects.
         let lists = std::mem::replace(lists, Err(String::new()));
         preview.outlook = executor.planner().outlook(lists, object, change).await;
         let findings = match &preview.request.action {
@@ -167,6 +171,7 @@ impl<'a> ProposedAction<'a> {
         let is_control_plane = is_control_plane(connection, object).await;
         let is_control_plane = is_control_plane.map_err(|why| server(&self.request, why))?;
         action.info().check_kind(&gvk.kind, is_control_plane)?;
+        // The schema is a request of its own, and only these actions have to know the field.
         let begins_rollout =
             matches!(action, Action::Restart | Action::RolloutAfter { .. } | Action::ClearSchedule);
         let moment = if begins_rollout { rollout_after(connection, gvk).await } else { Err(String::new()) };
@@ -235,6 +240,7 @@ impl<'a> ProposedAction<'a> {
     async fn look_at_etcd(&self, meant: &Action, related: &Related) -> Option<Result<Etcd, String>> {
         let reader = self.executor.etcd().filter(|_| takes_member(meant, related))?;
         let cluster = cluster_of(&related.object)?;
+        // The reader takes the objects of the Cluster as types of this version.
         if self.request.target.gvk.version != VERSION {
             return Some(Err(format!("members are asked only where the server offers {VERSION}")));
         }

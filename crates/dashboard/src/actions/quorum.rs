@@ -64,12 +64,16 @@ fn etcd_of(related: &Related) -> Etcd {
     if related.is_control_plane() {
         let has_none = machines.is_some_and(|machines| machines.is_empty());
         return match (is_said, has_none) {
+            // Only a member on a Machine can have this condition.
             (true, _) => Etcd::Stacked,
+            // Without Machines there is no member on one that the action could take.
             (false, true) => Etcd::External,
             (false, false) => Etcd::NotKnown(related.kind().to_owned()),
         };
     }
     match related.owner() {
+        // A Machine whose KubeadmControlPlane was not read is judged below as if it had a member:
+        // the graver case counts.
         Some((kind, _)) if kind != CONTROL_PLANE && !is_said => Etcd::NotKnown(kind.to_owned()),
         _ => Etcd::Stacked,
     }
@@ -89,12 +93,14 @@ fn api_server(machine: &Value) -> ApiServer {
     if !machine["metadata"]["deletionTimestamp"].is_null() {
         return ApiServer::NoAnswer("in deletion".to_owned());
     }
+    // A Machine that boots is not counted as one whose API server was lost, but it answers nothing.
     if machine["status"]["nodeRef"]["name"].as_str().is_none() {
         return ApiServer::NoAnswer("no Node yet".to_owned());
     }
     let pod = condition(machine, "APIServerPodHealthy").and_then(|c| c["status"].as_str());
     match (node_reach(machine), pod) {
         (Reach::Unreachable, _) => ApiServer::Unreachable,
+        // Not every control plane sets the condition: without it, a Node that reports has to do.
         (_, Some("True")) | (Reach::Reachable, None) => ApiServer::Answers,
         (_, Some(status)) => ApiServer::NoAnswer(format!("APIServerPodHealthy is {status}")),
         (Reach::NotKnown, None) => ApiServer::NoAnswer("its Node is not known".to_owned()),
@@ -102,6 +108,7 @@ fn api_server(machine: &Value) -> ApiServer {
 }
 
 fn node_reach(machine: &Value) -> Reach {
+    // Releases before v1beta2 have only NodeHealthy.
     let found = condition(machine, "NodeReady").or_else(|| condition(machine, "NodeHealthy"));
     Reach::of(
         found.map(|c| (c["status"].as_str().unwrap_or_default(), c["reason"].as_str().unwrap_or_default())),
@@ -189,6 +196,7 @@ fn last_api_server(action: &Action, related: &Related) -> Option<Finding> {
             "last-api-server",
             format!("{silence}: {last} is the last API server that answers, and stays"),
         ),
+        // In a control plane of two Machines the last one is what was asked for.
         [one, other] if servers.0.len() > 2 && (*one == own || *other == own) => {
             let last = if *one == own { other } else { one };
             let text = format!("{silence}: {last} is then the last API server that answers");
@@ -209,6 +217,7 @@ fn nodes_unreachable(action: &Action, related: &Related, now: Timestamp) -> Opti
     }
     let silence = servers.silence();
     let is_later = matches!(action, Action::RolloutAfter { at } if *at > now);
+    // The Nodes may be back by then.
     let gravest = if is_later { Severity::Warning } else { Severity::Blocker };
     match servers.answering().as_slice() {
         [] => finding(gravest, "last-api-server", format!("{silence}: no API server is known to answer")),
@@ -234,6 +243,7 @@ fn concerns_every_host(action: &Action, related: &Related) -> bool {
 /// Replicas now and afterwards, of a scale down.
 fn lowered(action: &Action, related: &Related) -> Option<(i64, i64)> {
     let Action::Scale { replicas } = action else { return None };
+    // Unset replicas default to 1. A target of 0 leaves no etcd whose quorum could be judged.
     let (current, target) = (related.object["spec"]["replicas"].as_i64().unwrap_or(1), i64::from(*replicas));
     (target < current && target >= 1).then_some((current, target))
 }
@@ -276,6 +286,8 @@ fn quorum_after_removal(action: &Action, related: &Related) -> Option<Finding> {
     if !after.is_safe() {
         return finding(Severity::Blocker, "quorum-lost", format!("{text}: etcd would lose quorum"));
     }
+    // Conditions lag behind: what the members answer themselves can only make the judgement
+    // stricter.
     match removal_of_member(related) {
         Some((removal, now)) if removal.is_safe => {
             finding(Severity::Note, "quorum-kept", format!("etcd has {now}; {}", removal.words()))
@@ -318,6 +330,7 @@ fn quorum_after_scaling_down(action: &Action, related: &Related) -> Option<Findi
     let now = report(related).map(|report| format!("; etcd has {}", report.summary)).unwrap_or_default();
     let count = |n: i64| usize::try_from(n).unwrap_or(0);
     if let Some((members, healthy)) = members(related) {
+        // The worst choice: every Machine that goes has a healthy member.
         let left = healthy.saturating_sub(members.saturating_sub(count(target)));
         let needed = quorum(count(target));
         if left < needed {

@@ -40,6 +40,8 @@ impl Related {
         let all = |kind| of_kind(lists, kind).map(<[Value]>::to_vec);
         let (machines, health_checks) = (all("Machine"), all("MachineHealthCheck"));
         let alone = Self::alone(object);
+        // A Cluster is its own: the copy that the write is guarded by counts, not the one of the
+        // lists.
         Self { cluster: alone.cluster.or(cluster), machines, control_plane, health_checks, ..alone }
     }
 
@@ -88,11 +90,13 @@ impl Related {
 pub(super) fn is_control_plane_of(cluster: Option<&Value>, object: &Value) -> bool {
     let group = |api_version: &Value| group_of(api_version.as_str().unwrap_or_default()).to_owned();
     let (kind, own_group) = (object["kind"].as_str().unwrap_or_default(), group(&object["apiVersion"]));
+    // The group has the templates of control planes, too.
     let is_of_group = own_group == CONTROL_PLANE_GROUP && !kind.ends_with("Template");
     is_of_group
         || kind == "KubeadmControlPlane"
         || cluster.is_some_and(|cluster| {
             let named = &cluster["spec"]["controlPlaneRef"];
+            // References of v1beta2 have a group, those of v1beta1 an apiVersion.
             let named_group = named["apiGroup"].as_str().map(str::to_owned);
             named["kind"] == kind
                 && named["name"] == object["metadata"]["name"]

@@ -45,6 +45,7 @@ pub(super) fn who_acts(action: &Action, related: &Related) -> Option<Finding> {
     let outside = check.spec.remediation.as_ref().and_then(|remediation| remediation.template_ref.as_ref());
     let text = match outside {
         Some(template) => {
+            // Upstream names the kind of what it makes from a template so.
             let kind = template.kind.strip_suffix("Template").unwrap_or(&template.kind);
             format!(
                 "MachineHealthCheck {name} makes a {kind} for it; whoever serves that kind acts, not its owner"

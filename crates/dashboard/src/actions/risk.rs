@@ -30,8 +30,10 @@ pub fn risk(action: &Action, related: &Related) -> Risk {
     }
     let control_plane =
         related.kind() == "Cluster" || related.is_control_plane() || related.is_control_plane_machine();
+    // Unset replicas default to 1.
     let current = related.object["spec"]["replicas"].as_i64().unwrap_or(1);
     match action {
+        // The pause of a Cluster holds everything that belongs to it.
         Action::Pause | Action::Resume if related.kind() == "Cluster" => Risk::Medium,
         Action::Pause | Action::Resume | Action::ClearSchedule => Risk::Low,
         Action::Scale { replicas } if control_plane && i64::from(*replicas) < current => Risk::High,

@@ -52,6 +52,7 @@ fn patched(gvk: &Gvk, object: &Value, patch: &Value) -> Result<Value, Refusal> {
 fn needs(gvk: &Gvk, object: &Value, edit: &Edit) -> Vec<Need> {
     match edit {
         Edit::Patch(patch) | Edit::PatchAfter { patch, .. } => patched(gvk, object, patch)
+            // What is refused as it stands needs no other object: `judge` meets the same refusal.
             .map_or_else(|_| Vec::new(), |new| Webhooks.needs(&request(gvk, object), &new)),
         Edit::Delete => Webhooks.needs_for_delete(&gvk.group, &gvk.kind),
     }

@@ -13,6 +13,7 @@ use capstan_engine::client::read::get_value;
 pub(super) async fn read(executor: &Executor, request: &Request) -> Result<Value, ActionError> {
     let target = &request.target;
     let gone = || match target.uid.as_str() {
+        // Without a uid the name was typed, and the object may never have been there.
         "" => ActionError::NotFound { target: target.to_string() },
         _ => ActionError::Gone { target: target.to_string() },
     };

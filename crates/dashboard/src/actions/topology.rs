@@ -145,9 +145,11 @@ fn replicas(related: &Related, cluster: &Value, count: &Value) -> Option<Topolog
     let mut groups = cluster.pointer(&format!("/spec/topology/workers/{list}"))?.as_array()?.clone();
     let group = groups.iter_mut().find(|group| group["name"] == name)?;
     let path = format!("spec.topology.workers.{list}[{name}].replicas");
+    // A number that the topology does not set is nobody's to put back.
     if !group["replicas"].is_number() {
         return Some(left_free(cluster, &path));
     }
+    // The whole list is sent: a merge patch replaces lists.
     group["replicas"] = count.clone();
     Some(there(cluster, &path, json!({"spec": {"topology": {"workers": {list: groups}}}})))
 }

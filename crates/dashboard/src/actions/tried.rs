@@ -70,6 +70,7 @@ pub fn short_edit(kind: &str, word: &str, value: &Value) -> Option<TriedEdit> {
         return None;
     }
     let rolling = |field: &str| {
+        // `rollingUpdate` counts only with this type.
         let strategy = json!({"type": "RollingUpdate", "rollingUpdate": {field: value}});
         json!({"rollout": {"strategy": strategy}})
     };
@@ -115,6 +116,7 @@ fn put_on(dump: &mut Dump, change: &TriedChange) -> Result<(), TriedError> {
     Webhooks.mutate(&request, &mut new).map_err(refused)?;
     let known = known(dump, Webhooks.needs(&request, &new));
     Webhooks.check(&request, &new, &known).map_err(refused)?;
+    // A server does the same: the change has to look as one that no controller has observed yet.
     if new["spec"] != old["spec"] {
         let generation = old["metadata"]["generation"].as_i64().unwrap_or(1);
         new["metadata"]["generation"] = (generation + 1).into();
@@ -153,6 +155,7 @@ fn set(target: &mut Value, path: &[String], value: Value) -> Result<(), String> 
     }
     let next = match target {
         Value::Object(map) if rest.is_empty() && value.is_null() => {
+            // As in a merge patch.
             map.remove(first);
             return Ok(());
         }
@@ -176,6 +179,7 @@ fn check_fields(
 ) -> Result<(), TriedError> {
     let core = Machine::group(&());
     let is_core = new["apiVersion"].as_str().is_some_and(|version| group_of(version) == core);
+    // Types drop what they do not know: a field that the round trip loses is none of the kind.
     let seen = match kind {
         "Cluster" if is_core => as_typed::<Cluster>(new),
         "MachineDeployment" => as_typed::<MachineDeployment>(new),
@@ -215,6 +219,7 @@ fn lost(patch: &Value, seen: &Value, path: &str) -> Option<String> {
         let here = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
         match seen.get(name) {
             None if below.is_null() => None,
+            // Types leave out empty objects when they are written.
             None if below.as_object().is_some_and(serde_json::Map::is_empty) => None,
             None => Some(here),
             Some(found) => lost(below, found, &here),

@@ -69,6 +69,7 @@ fn yaml(object: &Value) -> String {
             metadata.remove(noise);
         }
         if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
+            // kubectl's copy of the object would show every change a second time, in one long line.
             annotations.remove(capi_types::names::annotation::LAST_APPLIED);
         }
     }

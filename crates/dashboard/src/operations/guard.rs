@@ -108,6 +108,7 @@ impl Guard {
 
     /// The same over a connection that may forbid it.
     pub fn over(&self, connection_is_read_only: bool) -> Self {
+        // Neither side can lift what the other forbids.
         Self { read_only: self.read_only || connection_is_read_only, ..self.clone() }
     }
 
@@ -125,6 +126,7 @@ impl Guard {
             looked.findings.extend(findings);
             looked.diff = diff;
         }
+        // The sort is stable: within a severity the order of the steps stays.
         looked.findings.sort_by_key(|finding| Reverse(finding.severity));
         Ok(looked)
     }

@@ -41,6 +41,7 @@ impl LockReader for ServerLocks {
         scope: MigrationScope,
     ) -> BoxStream<'static, Result<LockLook, String>> {
         let (connection, clock, rng) = (self.connection.clone(), self.clock.clone(), self.rng.clone());
+        // The connection is made when the stream is polled, because this call must not wait.
         let looks = async move {
             let client = match place {
                 LockPlace::Server => Ok(connection.client),

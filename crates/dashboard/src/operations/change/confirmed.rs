@@ -112,7 +112,11 @@ impl Confirmed for ConfirmedChange<'_> {
             ChangeWrite::Begin { record, reading, plan } => {
                 let mut application = application(live, carrying, writer.clone(), record.clone());
                 let prepared =
+                    // Before the record is stored: what a host lacks must not leave an open change
+                    // behind.
                     application.prepare(plan, &reading.running).await.map_err(ChangeError::Prepare)?;
+                // The record comes first, so that a change that stops in the middle can go on or be
+                // taken back.
                 write::begin(&writer, reading, record).await?;
                 (application.tell)(&ApplyEvent::Begun(changed_maps(record)));
                 application.carry_out(&prepared).await?

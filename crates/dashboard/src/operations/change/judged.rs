@@ -186,6 +186,8 @@ pub async fn planned(
     let mut first = plan(inputs, target, &options)?;
     let mut notes = Vec::new();
     let Some(live) = &found.live else { return Ok(first) };
+    // Mirror pods show neither certificates nor the configuration of kubelets: both are looked at,
+    // and the plan is made again with what was seen.
     if options.as_stored.is_some() {
         let seen = Seen::of(found, live).await?;
         let etcd = first.drift.iter().any(|drift| drift.component == ETCD);

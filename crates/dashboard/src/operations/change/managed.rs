@@ -43,6 +43,8 @@ pub(super) async fn tried(managed: &ManagedCluster, patch: &Value) -> Result<Val
 /// Why not, in a sentence.
 pub(super) async fn patch(managed: &ManagedCluster, patch: &Value) -> Result<String, String> {
     let version = managed.object["metadata"]["resourceVersion"].as_str().map(str::to_owned);
+    // An object that was made anew under the name has another version, so that the uid is not
+    // needed.
     let unchanged = Precondition { uid: None, resource_version: version };
     match send(managed, patch, &unchanged, Mode::Real).await {
         Ok(_) => Ok(format!(

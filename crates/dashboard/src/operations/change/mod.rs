@@ -48,6 +48,8 @@ impl ConfigurationReader for ClusterConfigurations {
         let open = reading.record.clone().filter(ChangeRecord::is_open);
         let mut underway = None;
         if let (Some(live), Some(open)) = (&live, &open) {
+            // With every consent, because nothing is written here: what is under way is only looked
+            // at.
             let judged = judge(&live.client, &mut reading, open, Consent::ALL).await;
             match judged.and_then(|judged| permitted(&judged.plan).map(|()| judged)) {
                 Ok(judge::Judged { plan, items, .. }) => {
@@ -118,6 +120,7 @@ impl ClusterConfigurations {
     }
 
     async fn judged(&self, cluster: &ObjectKey, order: &ChangeOrder) -> Result<Judged, String> {
+        // A refusal needs no reading of the cluster.
         self.guard.check_writable().map_err(|refusal| refusal.to_string())?;
         Judged::of(self.find(cluster).await?, order).await
     }

@@ -143,6 +143,7 @@ fn findings(judged: &Judged) -> Vec<Finding> {
             format!("takes back what runs otherwise than stored: {}", drift.collect::<Vec<_>>().join(", "));
         found.push(finding(Severity::Warning, "drift", text));
     }
+    // This was shown before the change was begun.
     if !is_begun {
         found.extend(plan.disruption.iter().map(|text| finding(Severity::Note, "disruption", text.clone())));
     }

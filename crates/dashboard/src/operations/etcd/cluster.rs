@@ -43,6 +43,8 @@ impl ClusterEtcd {
         let object: Cluster =
             self.get(cluster).await?.ok_or_else(|| format!("there is no Cluster {cluster}"))?;
         let machines: Vec<Machine> = self.list(cluster).await?;
+        // A simulated etcd has no members that could be asked: its state is noted on the
+        // DevMachines.
         if self.is_simulated(cluster, &object).await? {
             let dev_machines: Vec<DevMachine> = self.list(cluster).await?;
             let facts = simulated_members(&dev_machines, &machines);
@@ -89,6 +91,7 @@ impl ClusterEtcd {
         let listed =
             list_values(&self.connection.client, &Gvk::of::<K>(), &cluster.namespace, &selector).await;
         let listed = listed.map_err(|error| explain(&error, &self.connection.server))?;
+        // An object that is left out would make the control plane look smaller than it is.
         let typed = listed.into_iter().map(serde_json::from_value::<K>).collect::<Result<_, _>>();
         typed.map_err(|error| format!("a {} of Cluster {cluster} cannot be read: {error}", K::kind(&())))
     }
