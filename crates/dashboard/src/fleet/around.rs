@@ -24,6 +24,8 @@ impl Index {
     /// Judges everything that changed since the last time. Returns the clusters in which what is shown turned.
     pub(super) fn settle(&mut self) -> Vec<RowId> {
         let mut clusters = BTreeSet::new();
+        // The bound ends rows that mark each other without end. What is left is judged with the
+        // next change.
         for _ in 0..ROUNDS_MAX {
             if self.dirty.is_empty() {
                 break;
@@ -101,6 +103,7 @@ impl Index {
         let effect = if judgement.rank <= Rank::Echo { Verdict::Ok } else { judgement.verdict };
         let was = std::mem::replace(&mut slot.effect, effect);
         let due_s = [judgement.due_s, shown_due_s].into_iter().filter(|s| *s != 0).min().unwrap_or(0);
+        // `due` is ordered by moment first, so that the entry is found only by its old moment.
         let old_due_s = std::mem::replace(&mut slot.due_s, due_s);
         let row = slot.row.clone();
         self.due.remove(&(old_due_s, id));
@@ -232,6 +235,7 @@ impl Index {
     fn lacks_control_plane(&self, row: &Row) -> bool {
         let named = row.cluster_facts().and_then(|facts| facts.control_plane_ref.as_ref());
         let Some(named) = named else { return false };
+        // A reference keeps no name where it is that of the object that refers.
         let name = named.name.as_deref().unwrap_or(&row.name);
         let is_it =
             |plane: &Arc<Row>| *plane.name == *name && plane.is_of(&named.kind.group, &named.kind.kind);
@@ -279,6 +283,7 @@ impl Index {
             return cover;
         }
         let is_evaluated = self.is_health_evaluated(row);
+        // Made with the first check that is met: without one a Machine costs nothing here.
         let mut labels = None;
         for check in self.members(row, Kind::Other).iter().filter_map(|id| self.row(*id)) {
             let Some(facts) = check.health_check() else { continue };
@@ -289,6 +294,7 @@ impl Index {
             }
         }
         if row.machine().is_some_and(|machine| machine.node.is_some()) {
+            // Upstream looks at the startup time only while there is no Node.
             cover.startup_s = 0;
         }
         cover
@@ -307,6 +313,7 @@ impl Index {
     /// Limits of the steps of a Machine, from the first group with enough samples: its owner's, its cluster's.
     pub(super) fn limits(&self, row: &Row, cover: Cover) -> [Option<Limits>; 4] {
         let Some(machine) = row.machine() else { return [None; 4] };
+        // A Machine that is up has no step under way.
         if row.condition("Available").is_some_and(|c| c.status == Status::True) {
             return [None; 4];
         }
@@ -321,6 +328,7 @@ impl Index {
             let known = groups.into_iter().flatten().map(|group| &group[step as usize]);
             // Siblings before the cluster, but only with enough samples to judge by.
             let known = known.clone().find(|s| s.count() >= 3).or_else(|| known.clone().next());
+            // A time without samples is assumed for the whole way only, not for its steps.
             match (known, step) {
                 (Some(samples), _) if samples.count() >= 3 => Some(samples.limits(prior_s)),
                 (Some(samples), Step::Total) => Some(samples.limits(prior_s)),
@@ -344,6 +352,7 @@ impl Index {
         if let Some(slot) = self.slot_mut(id) {
             slot.is_sampled = true;
         }
+        // The first Machine brings the control plane up: it did not wait for that.
         let is_first = machine.control_plane && row.created_s <= context.initialized_s;
         let starts =
             Starts::of(row, context.infrastructure_s, if is_first { 0 } else { context.initialized_s });

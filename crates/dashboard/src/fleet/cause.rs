@@ -142,6 +142,7 @@ impl Fleet {
         if target == Verdict::Ok {
             return Vec::new();
         }
+        // From Unknown on everything is a fault, and every fault is named beside the worst one.
         let least = target.min(Verdict::Unknown);
         let mut groups: Vec<Group<'_>> = Vec::new();
         for candidate in std::iter::once(id).chain(self.below(id)) {
@@ -231,6 +232,7 @@ impl Fleet {
             [Kind::ControlPlane, Kind::MachineDeployment, Kind::MachinePool, Kind::MachineSet, Kind::Machine];
         match self.row(id).map(|row| row.kind) {
             Some(Kind::Cluster) => {
+                // By membership, not by owners: a member whose owner was not read counts as well.
                 Box::new(kinds.into_iter().flat_map(move |kind| self.members(id, kind).iter().copied()))
             }
             _ => Box::new(self.index.children(id).flat_map(|child| {

@@ -29,6 +29,7 @@ pub enum Tone {
 
 impl Tone {
     pub fn of(type_: &str, status: Status) -> Self {
+        // A type that is in no table counts as positive, which a failure is not.
         if type_ == FAILURE && status == Status::True {
             return Self::Bad;
         }
@@ -241,6 +242,7 @@ impl Fleet {
     ) -> impl Iterator<Item = RowId> + 'a {
         let members = self.members(cluster, kind);
         let name_of = |at: &RowId| self.row(*at).map_or("", |row| &row.name);
+        // Members of one kind and cluster are kept in the order of their names.
         let first = members.partition_point(|at| name_of(at) < name);
         members[first..].iter().copied().take_while(move |at| name_of(at) == name)
     }

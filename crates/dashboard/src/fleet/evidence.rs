@@ -60,6 +60,7 @@ pub(super) fn type_and_reason(row: &Row, why: Basis) -> (&str, &str) {
     match why {
         Basis::Nothing => ("", ""),
         Basis::Condition(at) => match row.conditions.get(at) {
+            // Explained as the phase `Failed`, which says the same.
             Some(c) if c.type_.as_ref() == FAILURE => ("Status", "Failed"),
             Some(c) => (&c.type_, &c.reason),
             None => ("", ""),

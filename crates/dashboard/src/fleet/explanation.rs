@@ -75,6 +75,7 @@ impl Explanations {
         let library = Library::new("explanation", EMBEDDED, config_dir);
         let mut table = FxHashMap::default();
         read(&library.open("default", true)?, &mut table)?;
+        // Second, so that the person's file changes single sentences of the table that is built in.
         if config_dir.is_some() {
             read(&library.open("default", false)?, &mut table)?;
         }
@@ -99,6 +100,8 @@ impl Explanations {
     pub fn find_in(&self, message: &str) -> Option<&Explanation> {
         let parts = self.0.get(MESSAGE)?.iter();
         let found = parts.filter(|(part, _)| message.contains(part.as_str()));
+        // The longest part says most. The text decides between equal ones, because a map has no
+        // order.
         found.max_by_key(|(part, _)| (part.len(), part.as_str())).map(|(_, words)| words)
     }
 

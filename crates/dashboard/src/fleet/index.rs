@@ -145,6 +145,7 @@ impl Index {
         let stays = before.as_ref().is_some_and(|old| place_of(old) == place_of(&row));
         let id = self.place(known, stays, row.clone());
         let is_new = self.slot(id).is_some_and(|slot| slot.due_s == 0 && slot.shown.is_new());
+        // For what is above, an object that comes in is a move, after which its wait counts anew.
         if is_new {
             self.touch(&row);
         }
@@ -228,6 +229,7 @@ impl Index {
         if row.kind != Kind::Other
             && let Some(members) = self.members_of.get_mut(&cluster_key(row))
         {
+            // The row was counted when it was linked, so that this count is not zero.
             members.tally[was as usize] -= 1;
             members.tally[now as usize] += 1;
         }
@@ -235,6 +237,8 @@ impl Index {
 
     /// How a row counts for what is above it turned.
     pub(super) fn count_effect(&mut self, row: &Row, was: Verdict, now: Verdict, now_s: u32) {
+        // While the first lists are read, verdicts turn because of the reading. The dates of the
+        // objects count then.
         let at_s = if self.is_live { now_s } else { 0 };
         if let Some(owned) = row.owner.as_ref().and_then(|o| self.owned.get_mut(&(row.source, o.uid))) {
             owned.effects[was as usize] -= 1;
@@ -300,6 +304,7 @@ impl Index {
             if let Some(mut owned) = self.owned.remove(&key) {
                 self.remove_sorted(&mut owned.ids, id);
                 owned.effects[effect as usize] -= 1;
+                // An owner without objects is forgotten, or the map would only grow.
                 if !owned.ids.is_empty() {
                     self.owned.insert(key, owned);
                 }
@@ -348,6 +353,8 @@ impl Index {
 
     fn compare(&self, a: RowId, b: RowId) -> Ordering {
         let key = |id: RowId| {
+            // Two objects have one name while one replaces the other. The uid gives each its own
+            // place.
             self.row(id).map(|row| (row.source, row.kind, row.namespace.as_ref(), row.name.as_ref(), row.uid))
         };
         key(a).cmp(&key(b))

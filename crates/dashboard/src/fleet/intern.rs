@@ -119,6 +119,7 @@ impl<T: ?Sized + Hash + Eq> Table<T> {
 
     fn add(&mut self, value: Arc<T>) -> Arc<T> {
         if self.set.len() >= self.sweep_at {
+            // A count of one is that of the table itself: no row uses the value any more.
             self.set.retain(|held| Arc::strong_count(held) > 1);
             // Twice what is left: the cost of sweeps stays in proportion to what is added.
             self.sweep_at = (self.set.len() * 2).max(SWEEP_MIN);

@@ -110,6 +110,7 @@ fn mark_of(source: &Source, entry: &MarkEntry) -> Result<Mark, FileError> {
     let until_s = until.ok_or_else(|| {
         source.error(&entry.until.span(), "`until` must be a moment like 2026-11-20T10:00:00Z")
     })?;
+    // A person may have edited the file, and its text comes to the screen.
     let line = |text: &str| sanitize_line(text).into();
     Ok(Mark {
         uid: Uid::parse(&entry.uid),
@@ -128,6 +129,7 @@ pub fn marks_text(marks: &[Mark]) -> String {
         object: mark.object.to_string(),
         cause: mark.cause.to_string(),
         verdict: mark.verdict,
+        // The span is of use only for errors in what was read.
         until: Spanned::new(0..0, rfc3339(moment(mark.until_s).unwrap_or_default())),
         reason: mark.reason.as_deref().map(str::to_owned),
     };

@@ -194,6 +194,7 @@ impl Fleet {
     /// What owns the object, from the nearest on, and its cluster.
     fn above(&self, id: RowId) -> Vec<RowId> {
         let owners = std::iter::successors(self.owner_of(id), |above| self.owner_of(*above));
+        // Owner references may run in circles.
         owners.take(Kind::ALL.len()).chain(self.cluster_of(id)).filter(|above| *above != id).collect()
     }
 
@@ -207,6 +208,7 @@ impl Fleet {
         }
         // An object that is not here may belong to another management cluster.
         let Some(id) = self.find_anywhere(mark.uid) else { return false };
+        // Without contact nothing proves that the object is well, or worse.
         if self.index.is_lost(id) {
             return false;
         }

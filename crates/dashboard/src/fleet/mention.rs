@@ -20,6 +20,8 @@ pub struct Mention<'a> {
 impl Mention<'_> {
     /// Does the line speak of objects of this kind?
     pub fn is_of(&self, kind: &str) -> bool {
+        // The beginning is compared first: a plural is a new text, and most kinds differ before
+        // that.
         self.kind == kind || (self.kind.starts_with(kind.trim_end_matches('y')) && self.kind == plural(kind))
     }
 }
@@ -38,6 +40,7 @@ pub fn mentions(message: &str) -> Vec<Mention<'_>> {
     let mut found = Vec::new();
     for ((start, parsed), end) in entries.into_iter().zip(ends) {
         let Some((mut mention, used)) = parsed else { continue };
+        // 2: the bullet and the blank after it.
         mention.text = message.get(start + 2 + used..end).unwrap_or_default().trim();
         found.push(mention);
     }

@@ -217,6 +217,7 @@ impl Fleet {
         let is_cluster = row.kind == Kind::Cluster;
         touched.cluster_rows |= is_cluster;
         touched.overview |= is_cluster && known.is_none();
+        // A row that moves to another cluster may turn both.
         touched.verdicts |= known.is_some_and(|old| old.cluster != row.cluster);
         if is_cluster && known.is_none() {
             self.timeline.welcome(&row);
@@ -240,6 +241,7 @@ impl Fleet {
     fn remove(&mut self, id: RowId, touched: &mut Touched) {
         let Some(row) = self.row(id).cloned() else { return };
         touched.overview |= row.kind == Kind::Cluster;
+        // A fault that goes with its object may turn what is above it.
         touched.verdicts |= self.own_verdict(id) != Verdict::Ok;
         touched.rows += 1;
         touched.clusters.extend(self.index.cluster_of(&row));
@@ -268,6 +270,7 @@ impl Fleet {
             self.feeds.insert(key, Feed { state, since: at, last_good: None, listed });
             return true;
         };
+        // `since` is the beginning of a state, so that the same state again does not move it.
         if feed.state == state {
             return false;
         }

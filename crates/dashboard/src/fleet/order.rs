@@ -56,6 +56,7 @@ impl Query {
     }
 
     fn filter(&self) -> Filter {
+        // Whoever shows the list says the error, by way of `trouble`.
         Filter::parse(&self.short_text()).unwrap_or_default()
     }
 }

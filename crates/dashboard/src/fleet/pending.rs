@@ -7,6 +7,8 @@ use capi_types::condition::Status;
 pub(super) fn pending(row: &Row) -> u32 {
     match &row.facts {
         Facts::Cluster(facts) => of_counters(facts.control_plane).saturating_add(of_counters(facts.workers)),
+        // A replica of another version may be counted as out of date as well: the sum would have it
+        // twice.
         Facts::Replicas(facts) => of_counters(facts.counters).max(of_versions(facts, &row.version)),
         Facts::Machine(_) => u32::from(row.condition("UpToDate").is_some_and(|c| c.status == Status::False)),
         Facts::HealthCheck(_) | Facts::Other => 0,

@@ -174,6 +174,7 @@ impl Shown {
             self.shown = Some(judgement.verdict);
             return 0;
         }
+        // It may be a fault already, so that it is not called well until the delay is over.
         self.shown = Some(Verdict::Progressing);
         self.show_at(judgement.since_s.saturating_add(judgement.delay_s), now_s)
     }

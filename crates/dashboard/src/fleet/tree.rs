@@ -309,6 +309,7 @@ impl Builder<'_> {
             self.all(&loose, other);
             self.close(other);
         }
+        // The heading is opened before it is known whether anything stands below it.
         if self.nodes.len() == at + 1 {
             self.nodes.pop();
         } else {
@@ -351,6 +352,7 @@ impl Builder<'_> {
         match self.options.order {
             SiblingOrder::Name => {}
             SiblingOrder::Worst => ids.sort_by_key(|id| std::cmp::Reverse(self.fleet.verdict(*id))),
+            // Cached, because the causes of each object are searched for its moment.
             SiblingOrder::Latest => ids.sort_by_cached_key(|id| std::cmp::Reverse(self.fleet.since(*id))),
         }
     }

@@ -108,6 +108,7 @@ impl UsualTimes {
         duration_s: u32,
     ) {
         let key = (source, control_plane, infrastructure.into());
+        // The kinds are named by the objects of clusters, so that nothing else bounds their number.
         if self.by.len() >= GROUPS_MAX && !self.by.contains_key(&key) {
             return;
         }
@@ -141,6 +142,7 @@ impl UsualTimes {
         }
         let key = (source, kept.namespace, kept.cluster, kept.pool);
         let (kind, samples) = self.pools.entry(key).or_default();
+        // What this run saw is newer than what was kept.
         if kind.is_empty() {
             *kind = kept.infrastructure;
         }

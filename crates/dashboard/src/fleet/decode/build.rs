@@ -222,6 +222,7 @@ impl Builder<'_> {
     }
 
     fn condition(&mut self, c: &Condition) -> row::Condition {
+        // Older conditions may have no reason. This is upstream's word for that.
         let reason = if c.reason.is_empty() { "NoReasonReported" } else { c.reason.as_str() };
         let status = Status::parse(&c.status).unwrap_or(Status::Unknown);
         let severity = row::Severity::parse(&c.severity);
@@ -254,6 +255,7 @@ impl Builder<'_> {
     fn cluster(&mut self) -> row::ClusterFacts {
         let (spec, status) = (&self.o.spec, &self.o.status);
         let newer = &status.v1beta2;
+        // The second one is the field of v1beta1.
         let class = [&spec.topology.class_ref.name, &spec.topology.class].into_iter().find(|c| !c.is_empty());
         row::ClusterFacts {
             control_plane: counters(&status.control_plane, &newer.control_plane),
@@ -265,8 +267,10 @@ impl Builder<'_> {
             class: self.line(class.map_or("", |c| c.as_str())),
             control_plane_upgrade: self.upgrade(&status.control_plane.upgrade_plan),
             worker_upgrade: self.upgrade(&status.workers.upgrade_plan),
+            // The second field is that of v1beta1.
             infrastructure_provisioned: status.initialization.infrastructure_provisioned.0
                 || status.infrastructure_ready.0,
+            // v1beta1 says it with the condition alone.
             control_plane_initialized: status.initialization.control_plane_initialized == Lax(Some(true))
                 || status
                     .conditions
@@ -277,6 +281,8 @@ impl Builder<'_> {
 
     fn replicas(&mut self) -> row::ReplicaFacts {
         let (spec, status) = (&self.o.spec, &self.o.status);
+        // Control planes have their template under the second name, and in v1beta1 without a `spec`
+        // in it.
         let template = [&spec.template, &spec.machine_template]
             .into_iter()
             .find(|t| !t.spec.infrastructure_ref.kind.is_empty() || !t.infrastructure_ref.kind.is_empty());
@@ -287,6 +293,7 @@ impl Builder<'_> {
                 &t.spec.infrastructure_ref
             }
         });
+        // `rolloutAfter` is the field of v1beta1.
         let after = if spec.rollout.after.is_empty() { &spec.rollout_after } else { &spec.rollout.after };
         row::ReplicaFacts {
             counters: self.counters(),
@@ -294,11 +301,13 @@ impl Builder<'_> {
             initialized: status
                 .initialization
                 .control_plane_initialized
+                // The field of v1beta1. False cannot be told from a field that is not there.
                 .or_else(|| status.initialized.0.then_some(true)),
             rollout_after_s: Some(seconds(after)).filter(|s| *s != 0),
             renews_certificates: [&spec.rollout.before, &spec.rollout_before]
                 .iter()
                 .any(|before| before.certificates_expiry_days.is_some()),
+            // v1beta1 has the strategy one level higher.
             on_delete: [&spec.rollout.strategy, &spec.strategy].iter().any(|s| s.r#type.0 == "OnDelete"),
             scaling: ScalingBounds::of(self.o.metadata.as_ref()),
             scaled_elsewhere: replicas_managed_by(self.o.metadata.as_ref()).is_some(),
@@ -344,6 +353,7 @@ impl Builder<'_> {
             host: self.host(),
             infrastructure_ref: self.reference(&spec.infrastructure_ref),
             bootstrap_ref: self.reference(&spec.bootstrap.config_ref),
+            // The label has no value: only its presence counts.
             control_plane: self.o.metadata.labels.get(label::CONTROL_PLANE).is_some(),
             certificates_end_s: seconds(&status.certificates_expiry_date),
             deletion: self.deletion(),
@@ -413,6 +423,7 @@ impl Builder<'_> {
             detach_s: seconds(&stages.wait_for_node_volume_detach_start_time),
             pre_terminate_s: seconds(&stages.wait_for_pre_terminate_hook_start_time),
         };
+        // Most Machines have none of it, and a row stays small.
         (facts != row::DeletionFacts::default()).then(|| Box::new(facts))
     }
 
@@ -446,6 +457,7 @@ impl Builder<'_> {
         if r.kind.is_empty() {
             return None;
         }
+        // References of v1beta2 have a group, those of v1beta1 an apiVersion.
         let group = if r.api_group.is_empty() { group_of(&r.api_version) } else { &r.api_group };
         let kind = self.group_kind(group, &r.kind);
         let name = (r.name.0 != self.o.metadata.name.0).then(|| own_line(&r.name));

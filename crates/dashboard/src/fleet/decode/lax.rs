@@ -22,6 +22,7 @@ pub trait Shape: Default {
     /// # Errors
     /// Only what the parser reports: the text is not JSON.
     fn of_map<'de, A: MapAccess<'de>>(mut map: A) -> Result<Option<Self>, A::Error> {
+        // Read to its end, because the parser goes on behind the value.
         while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
         Ok(None)
     }
@@ -226,6 +227,7 @@ impl Shape for Texts {
         while let Some((key, Lax(value))) = map.next_entry::<Text, Lax<Text>>()? {
             texts.push((key, value));
         }
+        // Labels are looked up by a binary search, and shared where their lists are equal.
         texts.sort();
         Ok(Some(Self(texts)))
     }

@@ -42,6 +42,8 @@ impl Rules<'_> {
         let waits = ["ControlPlaneMachinesUpToDate", "WorkerMachinesUpToDate"]
             .into_iter()
             .filter(|t| self.status(t) == Some(Status::False) && !is_held);
+        // The parts show these as well. A Cluster is at fault for them only when none of its parts
+        // acts.
         for at in moves.chain(waits).filter_map(|t| self.find(t).map(|(at, _)| at)).collect::<Vec<_>>() {
             self.echo(at, IDLE_S);
         }
@@ -91,6 +93,7 @@ impl Rules<'_> {
                 let infrastructure_s = self.find("InfrastructureReady").map_or(0, |(_, c)| c.since_s);
                 let start_s = infrastructure_s.max(row.created_s).max(self.context.below_s);
                 let why = Basis::Condition(at);
+                // What is not well below has a clock of its own, and explains more.
                 if self.context.below == Verdict::Ok {
                     self.until(start_s, IDLE_S, why, Rank::Echo, Verdict::Degraded);
                 } else {
@@ -109,6 +112,7 @@ impl Rules<'_> {
             "ReconcileFailed" | "ClusterClassNotReconciled" | "NoTopologyController" => {
                 self.fault(Verdict::Blocked, at, RETRIED_S);
             }
+            // A pause by itself is no fault; the tag says it.
             "Paused" => {}
             reason if reason.ends_with("UpgradeDeferred") => {}
             _ => self.echo(at, IDLE_S),

@@ -39,9 +39,12 @@ impl Cover {
         let lasting = examined.filter_map(|unhealthy| {
             let at = machine.conditions.iter().position(|c| c.type_ == unhealthy.type_)?;
             let c = &machine.conditions[at];
+            // Without a date nobody knows how long the condition has lasted.
             let is_it = c.since_s != 0 && c.status.as_str() == unhealthy.status.as_ref();
             is_it.then_some(Ending { at, since_s: c.since_s, timeout_s: unhealthy.timeout_s })
         });
+        // The check that ends first has the Machine replaced, however long the others bear the
+        // condition.
         let end_s = |ending: &Ending| ending.since_s.saturating_add(ending.timeout_s);
         self.ending = lasting.chain(self.ending).min_by_key(end_s);
     }

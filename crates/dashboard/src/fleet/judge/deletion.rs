@@ -19,6 +19,8 @@ impl Rules<'_> {
         let start_s = self.row.deleting_since_s;
         let reason = condition.map_or("", |(_, c)| c.reason.as_ref());
         if self.is_paused() {
+            // Controllers leave a paused object alone, so that its deletion ends only after
+            // somebody ends the pause.
             let rank = Rank::Hold;
             // A Machine that a rollout replaces waits while the rollout is paused, which is not a fault.
             let is_of_rollout = self.status("UpToDate") == Some(Status::False);
@@ -36,6 +38,8 @@ impl Rules<'_> {
         {
             return self.fault(Verdict::Degraded, at, RETRIED_S);
         }
+        // It waits for other objects, whose own deletions explain more. What a Machine waits for
+        // has no row here.
         let rank = if reason.ends_with("Deletion") && self.row.kind != Kind::Machine {
             Rank::Echo
         } else {
@@ -44,6 +48,7 @@ impl Rules<'_> {
         let stage_s = self.stage_s(reason).unwrap_or(start_s);
         let (limit_s, after) = self.patience(reason);
         self.until(stage_s, limit_s, why, rank, after);
+        // A stage with a time-out ends by itself, however long that is.
         if !self.is_forced(reason) {
             // Whatever the stage: a deletion as a whole is never calm for longer.
             self.until(start_s, DELETION_S, why, rank, Verdict::Degraded);
@@ -89,7 +94,10 @@ impl Rules<'_> {
             _ if self.is_forced(reason) => {
                 (self.timeout_s(reason).saturating_add(FORCED_S), Verdict::Degraded)
             }
+            // No controller of Cluster API makes room in a disruption budget: whoever runs the Pods
+            // has to.
             "DrainingNode" if self.is_held_by_budget() => (SLOW_S, Verdict::Blocked),
+            // Only whoever set a hook takes it away.
             "WaitingForPreDrainHook" | "WaitingForPreTerminateHook" | "WaitingForBeforeDeleteHook" => {
                 (DELETION_S, Verdict::Blocked)
             }

@@ -18,6 +18,7 @@ impl Rules<'_> {
         }
         // By contract `Ready` sums the others up: what is only information beside it explains, and asks for nothing.
         let is_ready = row.condition("Ready").is_some_and(|c| c.status == Status::True);
+        // In other phases the object is on its way, and a warning is about what is not there yet.
         let settled = matches!(row.phase.as_ref(), "" | "Provisioned" | "Running" | "Failed");
         let has_parts =
             row.conditions.iter().any(|c| c.type_.as_ref() != "Ready" && c.status != Status::True);
@@ -47,6 +48,7 @@ impl Rules<'_> {
 
     fn claim_older(&mut self, at: usize, verdict: Verdict, is_summary: bool) {
         let (why, since_s) = (Basis::Condition(at), self.row.conditions[at].since_s);
+        // While something below moves, that has the clock.
         if verdict == Verdict::Progressing && since_s != 0 && self.context.below == Verdict::Ok {
             let start_s = self.idle_since_s(at);
             return self.until(start_s, PROGRESS_MAX_S, why, Rank::Acting, Verdict::Degraded);

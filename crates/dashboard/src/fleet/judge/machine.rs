@@ -29,6 +29,8 @@ impl Starts {
     pub fn of(row: &Row, infrastructure_s: u32, initialized_s: u32) -> Self {
         let true_since = |type_| row.condition(type_).filter(|c| c.status == Status::True).map(|c| c.since_s);
         let total = row.created_s.max(infrastructure_s).max(initialized_s);
+        // A part may be ready before the Machine could begin: no step begins before the one ahead
+        // of it.
         let bootstrap = true_since("BootstrapConfigReady").map_or(0, |at| at.max(total));
         let node = if bootstrap == 0 {
             0
@@ -94,6 +96,7 @@ impl Rules<'_> {
                 self.progress(Basis::Condition(at), Rank::Queued);
             }
         }
+        // Where a person holds the rollout back, old Machines wait for nothing.
         if !self.context.is_held
             && let Some((at, _)) = self.missing("UpToDate").filter(|(_, c)| c.status == Status::False)
         {
@@ -117,6 +120,7 @@ impl Rules<'_> {
 
     /// Was it available once? By its own account: `Available` turned false long after the first report.
     fn is_established(&self) -> bool {
+        // Where `Available` is not reported, a Node is the only sign that the Machine was up.
         let Some((_, available)) = self.find("Available") else {
             return self.row.machine().is_some_and(|m| m.node.is_some());
         };
@@ -151,6 +155,8 @@ impl Rules<'_> {
     fn late(&mut self, at: usize, c: &Condition, starts: Option<Starts>) {
         let reason = c.reason.as_ref();
         if reason == "ObjectDoesNotExist" {
+            // What makes Machines makes this object before the Machine. No controller brings it
+            // later, so that a person has to.
             let since_s = c.since_s.max(self.row.created_s);
             let (verdict, why, rank) = (Verdict::Blocked, Basis::Condition(at), Rank::Hold);
             let claim = Judgement { verdict, why, rank, since_s, delay_s: APPLY_S, ..Judgement::WELL };
@@ -199,6 +205,7 @@ impl Rules<'_> {
             slow = slow.or(self.slow(start_s, limits));
         }
         self.progress(why, Rank::Acting);
+        // A fault already says that the step took too long.
         if self.found.verdict == Verdict::Progressing {
             self.found.slow = slow;
         }

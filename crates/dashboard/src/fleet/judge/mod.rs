@@ -219,6 +219,7 @@ impl<'a> Rules<'a> {
             let (verdict, why, rank) = (Verdict::Unknown, Basis::Misshapen, Rank::Broken);
             return self.claim(Judgement { verdict, why, rank, ..Judgement::WELL });
         }
+        // Parts go away in a deletion, so that the rules about missing parts do not apply.
         if row.is_deleting() {
             return self.deleting();
         }
@@ -231,6 +232,8 @@ impl<'a> Rules<'a> {
         if row.legacy {
             return self.legacy();
         }
+        // `Paused` is written before anything is looked at, so that it alone reports nothing. A
+        // MachinePool never has another condition.
         if !row.conditions.iter().any(|c| c.type_.as_ref() != "Paused") && row.kind != Kind::MachinePool {
             return self.not_reported();
         }
@@ -274,6 +277,7 @@ impl<'a> Rules<'a> {
             why,
             rank,
             since_s,
+            // A move that is over within two seconds is not shown.
             delay_s: 2,
             ..Judgement::WELL
         });
@@ -372,6 +376,7 @@ impl<'a> Rules<'a> {
     }
 
     fn not_reported(&mut self) {
+        // Where the time is unknown, nothing says that the object is young.
         if self.context.now_s == 0 || self.has_passed(self.row.created_s, FIRST_REPORT_S) {
             let (verdict, why, rank) = (Verdict::Unknown, Basis::NotReported, Rank::Broken);
             return self.claim(Judgement { verdict, why, rank, ..Judgement::WELL });
@@ -462,6 +467,7 @@ impl<'a> Rules<'a> {
             verdict: Verdict::Progressing,
             why: Basis::Behind,
             rank: Rank::Acting,
+            // Every change of a spec is behind for a moment.
             delay_s: 10,
             ..Judgement::WELL
         };

@@ -36,6 +36,8 @@ pub(super) fn of(
     let began = seen.or_else(|| oldest(fleet, id, row, machines));
     let is_of_it = |m: &&RollingMachine| {
         !m.is_old
+            // Upstream may write the condition after the first Machine is made, and moments have
+            // whole seconds.
             && began.is_some_and(|began| m.created_s.saturating_add(2) >= began)
             && m.created_s <= ended_s.saturating_add(60)
     };
@@ -47,6 +49,8 @@ pub(super) fn of(
     Some(FinishedRollout {
         began_s: began,
         began_is_guessed: seen.is_none(),
+        // A Machine that turned ready much later did so once more, which is not the end of the
+        // rollout.
         ended_s: ended_s.max(if ready_s <= ended_s.saturating_add(3600) { ready_s } else { 0 }),
         machines: u32::try_from(new.len()).unwrap_or(u32::MAX),
         slowest,

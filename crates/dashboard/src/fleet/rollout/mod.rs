@@ -76,6 +76,7 @@ impl Rollout {
         let ended = self.owners.iter().filter_map(|owner| Some(owner.finished.as_ref()?.ended_s));
         let ended =
             ended.flat_map(|ended_s| [LOOK_AGAIN_S, NEWS_S].map(|after_s| ended_s.saturating_add(after_s)));
+        // A moment that is over would wake the screen without end.
         scheduled.chain(ended).filter(|at_s| *at_s > self.at_s).min()
     }
 

@@ -244,6 +244,7 @@ impl Fleet {
         if facts.is_some_and(|facts| facts.on_delete) {
             return OwnerStage::OnDelete;
         }
+        // Between two replacements there is a moment in which nothing moves.
         self.waiting(row, owner.id).unwrap_or(OwnerStage::Rolling)
     }
 

@@ -35,6 +35,7 @@ pub(super) fn up_times(machines: &[RollingMachine], began_s: u32) -> Option<UpTi
 
 /// New Machines that were made since.
 fn since(machines: &[RollingMachine], began_s: u32) -> impl Iterator<Item = &RollingMachine> {
+    // The condition may be written after the first Machine is made, and moments have whole seconds.
     machines.iter().filter(move |m| !m.is_old && m.created_s >= began_s.saturating_sub(2))
 }
 
@@ -90,6 +91,7 @@ fn cycle_of(created: &[u32], whole_s: f64, up: Option<UpTimes>) -> (f64, f64) {
     let mean = whole_s / count;
     let squares: f64 = created.windows(2).map(|w| (f64::from(w[1] - w[0]) - mean).powi(2)).sum();
     let off = if mean > 0.0 { (squares / count).sqrt() / mean / count.sqrt() } else { 0.0 };
+    // The fewer cycles there are, the less their agreement proves.
     let floor = match created.len() {
         0..=2 => 0.3,
         3 => 0.2,

@@ -130,6 +130,7 @@ impl Listener<Slim> for Feed {
         let mut after = AfterStep::GoOn;
         let batch = match step {
             Step::Listing => {
+                // A list that broke off starts again from its first page.
                 self.listed.clear();
                 vec![self.context.feed(&self.key, FeedState::Listing)]
             }

@@ -133,6 +133,7 @@ async fn follow_events(context: Arc<Context>, target: Target, news: mpsc::Sender
     let selector = match target.kind.as_str() {
         // Infrastructure and bootstrap objects are called like their Machine.
         "Machine" => Some(format!("involvedObject.name={}", target.name)),
+        // No selector names all that is below, so that the events of the whole namespace are read.
         kind if has_below(kind) => None,
         kind => Some(format!("involvedObject.kind={kind},involvedObject.name={}", target.name)),
     };
@@ -305,6 +306,7 @@ pub(super) fn line(event: &Event) -> EventLine {
     let last = event.last_timestamp.as_ref().map(from_k8s);
     let micro = event.event_time.as_ref().map(from_k8s_micro);
     let series = event.series.as_ref();
+    // Events of `events.k8s.io` name their component in another field.
     let from =
         event.source.as_ref().and_then(|s| s.component.clone()).or_else(|| event.reporting_component.clone());
     let about = &event.involved_object;
@@ -327,7 +329,9 @@ pub(super) fn line(event: &Event) -> EventLine {
 
 /// The object as people want to read it.
 pub(super) fn presentable(mut object: DynamicObject, gvk: &Gvk) -> Value {
+    // These are told apart, as the writers of the object.
     object.metadata.managed_fields = None;
+    // The items of a list come without version and kind.
     object.types = Some(kube::core::TypeMeta { api_version: gvk.api_version(), kind: gvk.kind.clone() });
     let mut value = serde_json::to_value(&object).unwrap_or(Value::Null);
     if gvk.group.is_empty() && gvk.kind == "Secret" {

@@ -184,6 +184,7 @@ where
         if listener.step(Step::Listing).await.is_stop() {
             return End::Closed;
         }
+        // While this lives, the thread that reads does not nap.
         let _under_way = ListUnderWay::begin();
         match self.pages(listener).await {
             Ok(Pages::Listed(version)) => End::Continue(self.listed(version, began_in)),
@@ -254,6 +255,7 @@ where
         // A watch from a version of another history may succeed, and show nothing of what is there.
         let check = async {
             context.history.verify(&context.client).await;
+            // One object is enough, since only the version of the list is of interest.
             self.api.list(&ListParams::default().limit(1)).await
         };
         // Not known: the watch itself fails if it cannot go on from there.
@@ -283,6 +285,8 @@ where
         let (mut heard, mut silence_max) = (false, SILENCE_MAX);
         loop {
             let chunk = tokio::select! {
+                // Changes of a history that is gone must not be shown, so that these two are looked
+                // at first.
                 biased;
                 outage = begun(&mut self.outages) => return End::Failed(Trouble::Outage(outage), Some(version)),
                 () = another(&mut self.epochs, self.epoch) => return End::Continue(None),
@@ -306,6 +310,7 @@ where
             let (changes, end) = self.sift(chunk, &mut version);
             // A full chunk means that more is waiting already.
             let rests = !changes.is_empty() && !is_full && end.is_none();
+            // What came before an error is good, and the watch goes on behind it.
             if !changes.is_empty() && listener.step(Step::Changes(changes)).await.is_stop() {
                 return End::Closed;
             }
@@ -405,6 +410,7 @@ async fn begun(outages: &mut channel::Receiver<Option<Outage>>) -> Outage {
     let outage = outages.wait_for(Option::is_some).await.ok().and_then(|outage| outage.clone());
     match outage {
         Some(outage) => outage,
+        // Nobody watches over this connection, so that no outage is ever reported.
         None => std::future::pending().await,
     }
 }

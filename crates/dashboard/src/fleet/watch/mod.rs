@@ -193,9 +193,11 @@ async fn supervise(context: Arc<Context>, name: String, batches: mpsc::Sender<Ve
     let (wanted, mut wants) = mpsc::channel(WANTED_MAX);
     let (mut running, mut feeds) = (BTreeSet::new(), JoinSet::new());
     let reader = context.clone();
+    // Which cluster it is has to be known before a connection is lost, to compare with afterwards.
     feeds.spawn(async move { reader.history.verify(&reader.client).await });
     let mut start = |group: &str, kind: &str, role: FeedRole| {
         let key = context.key(group, kind);
+        // 2: MachineHealthChecks and the kubeadm control plane, which are started below.
         let has_room = running.len() < CORE_KINDS.len() + 2 + NAMED_KINDS_MAX;
         if has_room && running.insert(key.clone()) {
             feeds.spawn(run_feed(context.clone(), (key, role), wanted.clone(), batches.clone()));
@@ -267,6 +269,7 @@ async fn run_feed(
         }
         tokio::time::sleep(wait).await;
     };
+    // Cluster API is upgraded as a whole, so that one kind speaks for all.
     if key.kind.as_ref() == "Cluster" && gvk.version != VERSION {
         let notice = old_version_notice(&gvk.version);
         let _ = batches.send(vec![Delta::Notice { source: context.id, text: Some(notice.into()) }]).await;

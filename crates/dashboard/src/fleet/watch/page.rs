@@ -163,6 +163,7 @@ impl Splitter {
             }
             at += 1;
         }
+        // The buffer of the piece is given back, so that the beginning of the value is copied.
         if self.is_value {
             self.held.extend_from_slice(&piece[start..]);
         }
@@ -191,6 +192,7 @@ impl Splitter {
             b'}' | b']' => {
                 self.depth = self.depth.saturating_sub(1);
                 self.is_complete |= self.depth == 0;
+                // The objects of a list stand one bracket deeper than its head.
                 let outside = if self.field == Field::Items { 2 } else { 1 };
                 return self.depth == outside && std::mem::take(&mut self.is_value);
             }

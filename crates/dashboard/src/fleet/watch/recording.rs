@@ -84,6 +84,7 @@ impl Recording {
             let decoder = control_planes.decoder(source, Gvk::of_document(object), interner.clone());
             let Ok(slim) = serde_json::from_value::<Slim>(object.clone()) else { continue };
             let row = decoder.row(&slim);
+            // The model has no place for others; they are shown in full when somebody opens them.
             if row.kind != Kind::Other || row.health_check().is_some() {
                 let (group, kind) = (row.gvk.group.as_str().into(), row.gvk.kind.as_str().into());
                 feeds.entry(FeedKey { source, group, kind }).or_default().push(row.uid);
@@ -109,6 +110,8 @@ impl Recording {
         let (object, writers) = object.unzip();
         let missing = || ObjectNews::Failed("the files do not have this object".to_owned());
         let is_about = |event: &&EventLine| {
+            // As when a server is followed: infrastructure and bootstrap objects are called like
+            // their Machine.
             let is_kind = event.kind == target.kind || target.kind == "Machine";
             has_below(&target.kind) || (is_kind && event.name == target.name)
         };
