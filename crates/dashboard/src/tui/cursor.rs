@@ -24,6 +24,7 @@ impl Motion {
             Self::Down => at + 1,
             Self::PageUp => at.saturating_sub(page),
             Self::PageDown => at + page,
+            // Rounded up, so that half a page of one line moves as well.
             Self::HalfUp => at.saturating_sub(page.div_ceil(2)),
             Self::HalfDown => at + page.div_ceil(2),
             Self::Top => 0,

@@ -93,6 +93,7 @@ pub async fn run(
     let mut runner = Runner::new(handles, loading, tell_outcome);
     let mut inbox = Inbox { inputs, written, outcomes, signals, deltas, opened, logins };
     let (width, height) = Terminal::size();
+    // No signal states the size at the beginning.
     update(model, Msg::Resize { width, height });
     let mut pace = Pace::new(frame_min);
     loop {
@@ -102,6 +103,7 @@ pub async fn run(
         pace.wake(model.wakes_in_s());
         let first = tokio::select! {
             biased;
+            // Messages before the alarm, so that the next frame shows them as well.
             next = inbox.next() => next,
             () = pace.wait(model.needs_frame, screen.is_ready()) => Next::Msg(Msg::Tick),
         };
@@ -306,6 +308,7 @@ impl Pace {
     async fn wait(&self, needs_frame: bool, is_ready: bool) {
         let at = match (needs_frame, is_ready) {
             (true, true) => Some(self.next_at().unwrap_or_else(Instant::now)),
+            // The writer's report wakes the loop.
             (true, false) => None,
             (false, _) => [self.age_at, self.wake_at].into_iter().flatten().min(),
         };
@@ -373,6 +376,7 @@ fn of_input(input: Input) -> Next {
 async fn next_batch(all: &mut [mpsc::Receiver<Vec<Delta>>]) -> Vec<Delta> {
     poll_fn(|context| {
         for deltas in all.iter_mut() {
+            // One that has ended is ready with nothing, and must not end the wait for the others.
             if let Poll::Ready(Some(batch)) = deltas.poll_recv(context) {
                 return Poll::Ready(batch);
             }

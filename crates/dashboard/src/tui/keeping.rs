@@ -143,6 +143,7 @@ impl Waiting {
     pub fn write(&self) -> Result<(), String> {
         // Held first: of two writers the later one must not be overtaken by an older text.
         let _one = self.0.writing.lock();
+        // Given free before the disk is touched: the screen may put a new text meanwhile.
         let texts = std::mem::take(&mut *self.0.texts.lock());
         for (path, text) in texts {
             let written =

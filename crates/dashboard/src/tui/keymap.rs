@@ -143,6 +143,7 @@ impl FromStr for KeyPress {
     fn from_str(text: &str) -> Result<Self, String> {
         let mut modifiers = KeyModifiers::empty();
         let mut rest = text;
+        // A `-` with nothing before or behind it is the key itself, also after a modifier.
         while let Some((prefix, tail)) = rest.split_once('-').filter(|(p, t)| !p.is_empty() && !t.is_empty())
         {
             modifiers |= match prefix {
@@ -279,6 +280,7 @@ impl Keymap {
         for at in with_global(mode) {
             for binding in self.bindings(at).iter().filter(|b| b.line == line) {
                 let text = chord_text(&binding.keys);
+                // A global key that the mode binds otherwise does not lead there.
                 let hidden = at != mode && self.bindings(mode).iter().any(|b| b.keys == binding.keys);
                 if !hidden && !found.contains(&text) {
                     found.push(text);

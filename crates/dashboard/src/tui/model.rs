@@ -315,6 +315,8 @@ impl Model {
     pub fn wakes_in_s(&self) -> Option<i64> {
         let from_now = |at_s: u32| i64::from(at_s) - self.now.timestamp();
         let rows_s = self.held_s().filter(|_| self.screen().is_waiting(self.fleet.now_s()));
+        // While somebody is at the keys no row moves, so that waking earlier would show nothing
+        // new.
         let kept_s = self.screen().kept_until_s().map(from_now).map(|s| s.max(self.held_s().unwrap_or(0)));
         [self.fleet.next_due_s().map(from_now), rows_s, kept_s].into_iter().flatten().min()
     }

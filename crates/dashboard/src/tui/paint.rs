@@ -175,6 +175,7 @@ fn short_age(seconds: i64) -> (String, i64) {
     const MINUTE: i64 = 60;
     const HOUR: i64 = 60 * MINUTE;
     const DAY: i64 = 24 * HOUR;
+    // Clocks of servers differ: a moment that is ahead of this clock counts as now.
     let seconds = seconds.max(0);
     let (unit_s, letter) = match seconds {
         s if s < MINUTE => (1, 's'),
@@ -193,6 +194,7 @@ fn countdown(seconds: i64) -> (String, i64) {
     let seconds = seconds.max(0);
     match seconds {
         s if s < MINUTE => (format!("{s}s"), 1),
+        // One second more, because the full minute still reads the same.
         s if s < HOUR => (format!("{}m", s / MINUTE), s % MINUTE + 1),
         s if s < DAY => (format!("{}h{:02}m", s / HOUR, s % HOUR / MINUTE), s % MINUTE + 1),
         s => (format!("{}d{:02}h", s / DAY, s % DAY / HOUR), s % HOUR + 1),

@@ -45,6 +45,7 @@ pub struct Plans {
 impl Plans {
     /// What to read so that the plans of a cluster are known; nothing when they are, or when they are being read.
     pub fn want(&self, cluster: PlannedCluster) -> Option<Want> {
+        // Nothing is known of this one yet, so that no rest is due.
         if self.of.as_ref() != Some(&cluster) {
             return Some(Want::now(Subject::Plans(cluster)));
         }

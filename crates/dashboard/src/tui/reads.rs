@@ -59,6 +59,7 @@ impl Reads {
     /// There is an answer: what is not followed has ended.
     pub fn answered(&mut self, subject: &Subject) {
         let kind = subject.kind();
+        // A late answer about another subject must not end what was begun since.
         if !kind.is_followed() && self.begun.get(&kind).is_some_and(|(begun, _)| begun == subject) {
             self.begun.remove(&kind);
         }

@@ -117,6 +117,7 @@ fn timeline(fleet: &Fleet, cluster: RowId, out: &mut String) {
 fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in capstan_base::text::flat(text).chars() {
+        // With what begins tags and entities of HTML, which Markdown passes on.
         if matches!(c, '\\' | '`' | '*' | '_' | '|' | '<' | '>' | '[' | ']' | '#' | '&') {
             out.push('\\');
         }

@@ -143,6 +143,7 @@ fn svg_run(out: &mut String, x: f32, top: f32, cells: usize, text: &str, cell: &
     let line =
         if cell.modifier.contains(Modifier::UNDERLINED) { " text-decoration=\"underline\"" } else { "" };
     let dim = if cell.modifier.contains(Modifier::DIM) { " fill-opacity=\"0.6\"" } else { "" };
+    // The ampersand first, because the others bring one in.
     let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     let y = top + 13.5;
     let _ = writeln!(

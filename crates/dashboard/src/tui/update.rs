@@ -21,6 +21,7 @@ use capi_types::key::ObjectKey;
 
 pub fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
     let mut effects = changed(model, msg);
+    // After every message: any of them may change what is kept and what has to be read.
     effects.extend(model.keep());
     effects.extend(model.ask());
     effects
@@ -109,6 +110,7 @@ fn on_key(model: &mut Model, event: KeyEvent) -> Vec<Effect> {
         }
         Lookup::Run(line) => {
             model.typing.pending.clear();
+            // Whoever takes a toast away with escape does not mean to leave the screen.
             let only_closes_toast = had_toast && line == "back" && model.overlays.is_empty();
             if only_closes_toast { Vec::new() } else { run_line(model, &line) }
         }
@@ -126,6 +128,8 @@ pub fn run_line(model: &mut Model, line: &str) -> Vec<Effect> {
         if let Some(why) = command::refusal(model, call.command) {
             return Err(why);
         }
+        // The cursor stays on what the command is about, also when the list is put in another
+        // order.
         if matches!(scope, Scope::Go | Scope::Object) {
             model.screen_mut().choose();
         }
@@ -153,6 +157,7 @@ fn on_answer(model: &mut Model, answer: Answer) -> Vec<Effect> {
             if model.typing.history.last() != Some(&line) {
                 model.typing.history.push(line.clone());
             }
+            // The line may be about a row that went while it was typed.
             model.refresh();
             return run_line(model, &line);
         }
@@ -202,6 +207,7 @@ fn on_outcome(model: &mut Model, outcome: EffectOutcome) -> Vec<Effect> {
         EffectOutcome::Keymap(Ok(keymap)) => {
             model.say(Tone::Info, format!("keymap {}", keymap.name));
             model.look.keymap = *keymap;
+            // A chord that has begun may not be one of the new keymap.
             model.typing.pending.clear();
         }
         EffectOutcome::Theme(Err(error)) | EffectOutcome::Keymap(Err(error)) => {

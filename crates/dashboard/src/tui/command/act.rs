@@ -69,6 +69,7 @@ pub fn refusal(model: &Model, info: &ActionInfo) -> Option<String> {
         return Some(NOTHING_SELECTED.to_owned());
     }
     let takes = |row: &Row| info.check_kind(&row.gvk.kind, row.is_control_plane()).is_ok();
+    // All or none: nothing that is marked is passed over in silence.
     if let Some(row) = rows.clone().find(|row| !takes(row)) {
         return Some(format!("a {} does not take `{}`", row.gvk.kind, info.name));
     }
@@ -100,6 +101,7 @@ pub fn accept(model: &mut Model) -> Outcome {
             model.overlays.pop();
             Ok(Vec::new())
         }
+        // A key alone is no yes here: these take their keys themselves.
         Some(Overlay::Prompt(_) | Overlay::Refusal(_) | Overlay::Many(_)) | None => Ok(Vec::new()),
     }
 }

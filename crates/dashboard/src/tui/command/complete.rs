@@ -96,6 +96,7 @@ fn arguments(model: &Model, command: &Command, typed: &str) -> Vec<Completion> {
             is_refused: false,
         })
         .collect();
+    // Without a candidate the usage still says what is wanted.
     if found.is_empty() {
         return vec![Completion { line: command.usage(), note: command.help.to_owned(), is_refused: false }];
     }

@@ -32,6 +32,7 @@ fn meant<'a>(types: &'a BTreeSet<String>, begun: &str) -> Option<&'a String> {
     if let Some(whole) = types.iter().find(|known| known.eq_ignore_ascii_case(begun)) {
         return Some(whole);
     }
+    // With `get`, because the cut may fall into the middle of a character.
     let begins =
         |known: &&String| known.get(..begun.len()).is_some_and(|head| head.eq_ignore_ascii_case(begun));
     let mut all = types.iter().filter(begins);

@@ -20,6 +20,7 @@ const LETTERS_MIN: usize = 2;
 pub fn find(model: &mut Model, words: &str) -> Outcome {
     let name = words.rsplit('/').next().unwrap_or_default();
     let is_meant = |row: &Row| row.name.as_ref() == name && written(row) == words;
+    // A completion names one object, which need not be the best match for its letters.
     let exact = model.fleet.rows().find(|(_, row)| is_meant(row)).map(|(id, _)| id);
     let id = exact.or_else(|| found(model, words).into_iter().next());
     let id = id.ok_or_else(|| format!("nothing here is called `{words}`"))?;

@@ -120,6 +120,7 @@ pub fn simulate(model: &mut Model, name: &str) -> Outcome {
         return NOTHING;
     }
     let cluster = cluster_meant(model, name)?;
+    // What is selected may be of another cluster than the one that is named.
     let selected = model.selected_row().filter(|_| name.is_empty());
     let screen = SimulationScreen::of(&model.fleet, cluster, selected).ok_or("the cluster is gone")?;
     if !name.is_empty() {
@@ -327,6 +328,8 @@ pub fn sort_next(model: &mut Model) -> Outcome {
     }
     let all: Vec<_> = sorts(model.preferences.wide).map(|(_, by)| by).collect();
     with_fleet(model, |sort| {
+        // A wide column is not among them any more once the list is not wide: the first one
+        // follows.
         let next = all.iter().position(|by| *by == sort.by).map_or(0, |at| at + 1);
         sort.by = all[next % all.len()];
     })
@@ -412,6 +415,7 @@ pub fn copy(model: &mut Model) -> Outcome {
             (format!("{name} was"), name)
         }
     };
+    // Terminals do not answer whether they took it, so that only the sending can be told.
     model.say(Tone::Info, format!("{what} sent to the terminal's clipboard"));
     Ok(vec![Effect::Copy(text)])
 }

@@ -9,6 +9,7 @@ use crate::tui::turns::Turns;
 
 pub fn bell(model: &mut Model, wanted: &str) -> Outcome {
     let on = on_or_off(wanted, model.preferences.bell.is_some())?;
+    // What is at fault already is not news.
     model.preferences.bell = on.then(|| Turns::since_now(&model.fleet));
     model.say(Tone::Info, if on { "it rings when a cluster comes to be at fault" } else { "no bell" });
     Ok(Vec::new())

@@ -159,6 +159,7 @@ impl ManyBox {
                 self.sent = Some(0);
                 Some(Answer::Effects(self.send_next().into_iter().collect()))
             }
+            // The text can be read once more while the word is being typed.
             (KeyCode::Up | KeyCode::Down | KeyCode::PageUp | KeyCode::PageDown, _) => None,
             _ => {
                 self.typed.handle_event(&Event::Key(event));
@@ -168,6 +169,7 @@ impl ManyBox {
     }
 
     pub fn on_paste(&mut self, text: &str) -> Option<Answer> {
+        // Nothing is pasted ahead of what is read.
         self.word(self.is_read)?;
         self.typed = Input::new(format!("{}{}", self.typed.value(), text.trim()));
         Some(Answer::Handled)
@@ -175,6 +177,8 @@ impl ManyBox {
 
     fn send_next(&mut self) -> Option<Effect> {
         let sent = self.sent?;
+        // After the confirmation no answer changes which ones are allowed, so that a number finds
+        // the next.
         let (part, preview) = self.allowed().nth(sent)?;
         let proposal = Proposal::Action(Box::new(preview.clone()));
         let effect = Effect::Perform { ticket: part.ticket, source: part.source, proposal };

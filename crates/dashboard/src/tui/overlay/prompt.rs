@@ -65,6 +65,7 @@ impl Prompt {
 
     /// The command line as typed, when completions for it are wanted.
     pub fn wants_completions(&self) -> Option<&str> {
+        // While one steps through the completions, they stay those of what was typed.
         (self.purpose == Purpose::Command && self.chosen.is_none()).then(|| self.input.value())
     }
 
@@ -82,6 +83,7 @@ impl Prompt {
                 return if line.is_empty() { Answer::Close } else { Answer::Run(line) };
             }
             (KeyCode::Enter, _) => return Answer::Close,
+            // A filter has no history, and its rows can be moved through while one types.
             (KeyCode::Up, _) if !is_command => return Answer::Move(Motion::Up),
             (KeyCode::Down, _) if !is_command => return Answer::Move(Motion::Down),
             (KeyCode::PageUp, _) => return Answer::Move(Motion::PageUp),

@@ -125,6 +125,7 @@ impl Runner {
     }
 
     fn preview(&self, ticket: u64, source: SourceId, order: Order) {
+        // The task may outlive its dialog: the ticket of the answer then fits no other one.
         let (handle, outcomes) = (self.handles.get(&source).cloned(), self.outcomes.clone());
         tokio::spawn(async move {
             let result = match executor_of(handle.as_deref()) {

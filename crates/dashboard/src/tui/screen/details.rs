@@ -119,6 +119,7 @@ impl DetailsScreen {
         self.tab = Tab::Overview;
         self.link = Some(match self.link {
             Some(at) if forward => (at + 1) % count,
+            // The list may have become shorter since it was chosen from.
             Some(at) => (at.min(count) + count - 1) % count,
             None if forward => 0,
             None => count - 1,
@@ -149,12 +150,14 @@ impl DetailsScreen {
 
     /// Opens the next tab, or the one before.
     pub fn turn(&mut self, step: isize) {
+        // The length first, so that a step back from the first tab does not go below zero.
         let at = (self.tab as usize + Tab::ALL.len()).saturating_add_signed(step) % Tab::ALL.len();
         self.tab = Tab::ALL[at];
     }
 
     /// The object in full, and what the open tab shows besides.
     pub fn wants(&self, fleet: &Fleet, plans: &Plans) -> Vec<Want> {
+        // On every tab, so that none of its changes is missed.
         let mut wants = vec![Want::now(Subject::Object(self.target.clone()))];
         match self.tab {
             Tab::Plan => wants.extend(self.planned(fleet).and_then(|cluster| plans.want(cluster))),

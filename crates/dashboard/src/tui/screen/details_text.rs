@@ -121,6 +121,7 @@ pub fn overview(
         }
     }
     if !is_wide {
+        // Below each other, the relations stand under the two columns before them.
         let before = [&first, &second].map(|column| if column.is_empty() { 0 } else { column.len() + 1 });
         chosen = chosen.map(|line| before[0] + before[1] + line);
     }
@@ -164,6 +165,7 @@ fn side_by_side(columns: [(Vec<Line<'static>>, usize); 3], paint: &Paint<'_>) ->
                 left -= text::width(&text).min(left);
                 line.push_span(Span::styled(text, span.style));
             }
+            // Filled up, so that the rules between the columns stand below each other.
             line.push_span(" ".repeat(left));
         }
         line
@@ -358,6 +360,7 @@ fn yaml_line(line: &str, paint: &Paint<'_>) -> Line<'static> {
     let start = line.len() - line.trim_start_matches([' ', '-']).len();
     let is_key = |key: &str| !key.is_empty() && !key.contains([' ', '"', '\'']);
     match line[start..].split_once(':') {
+        // A blank or nothing stands behind a key: `nginx:1.29` in a list is a value.
         Some((key, rest)) if is_key(key) && (rest.is_empty() || rest.starts_with(' ')) => Line::from(vec![
             paint.span(Scope::Muted, line[..start].to_owned()),
             paint.span(Scope::YamlKey, key.to_owned()),

@@ -94,6 +94,7 @@ impl EtcdScreen {
     }
 
     pub fn click(&mut self, line: usize) {
+        // A click counts from the second line of the body, where other lists have their first row.
         let at = (line + 1).checked_sub(usize::from(ABOVE));
         if let Some(at) = at.filter(|at| *at < self.members().len()) {
             self.selected = at;

@@ -388,6 +388,7 @@ impl ObjectList for FleetScreen {
         let Self { cursor, order, .. } = self;
         let (here, len) = (cursor.index, order.len());
         let nth = |step: usize| if forward { (here + step) % len } else { (here + len - step) % len };
+        // A fault that a person has acknowledged or shelved is passed over.
         let is_fault =
             |at: &usize| fleet.verdict(order[*at]) > Verdict::Progressing && fleet.mark(order[*at]).is_none();
         let Some(at) = (1..=len).map(nth).find(is_fault) else { return false };

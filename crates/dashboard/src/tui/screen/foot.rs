@@ -80,6 +80,7 @@ pub fn warnings(fleet: &Fleet) -> Vec<String> {
         _ => None,
     });
     for error in lost {
+        // A server that is lost has every feed say the same.
         if !all.contains(&error) {
             all.push(error);
         }

@@ -105,6 +105,7 @@ fn connection(fleet: &Fleet, paint: &Paint<'_>) -> Span<'static> {
             FeedState::NotServed { .. } => {}
         }
     }
+    // A server that does not answer at all outweighs what single feeds report.
     if let Some(since) = silent {
         return paint.span(Scope::Stale, format!("no answer for {}", paint.age(since)));
     }

@@ -97,6 +97,7 @@ impl Change {
 
 /// `status.replicas  3 (was 2)`; what does not fit is cut.
 fn field_spans(field: &FieldDifference, paint: &Paint<'_>, room: usize) -> Vec<Span<'static>> {
+    // Items of lists were made fields by their keys, so that a dot stands before the bracket.
     let path = paint.cut_name(&field.path.replace(".[", "["), room / 2);
     let left = room.saturating_sub(capstan_base::text::width(&path) + 9);
     let (before, after) = (value(field.current.as_ref()), value(field.desired.as_ref()));

@@ -70,6 +70,7 @@ impl Page<'_, '_> {
         for (word, line) in plan.updates.iter().flat_map(Updates::lines) {
             self.paragraph(word, &line, Scope::Text);
         }
+        // Several blockers may rest on the same evidence, which is shown once.
         let mut shown: Vec<&Seen> = Vec::new();
         for held in &plan.blockers {
             self.held(plan.state, held, &shown);
@@ -132,6 +133,7 @@ impl Page<'_, '_> {
             let since = seen.since.as_deref().and_then(parse_rfc3339);
             let since = since.map(|at| format!(" for {}", self.paint.age(at))).unwrap_or_default();
             self.paragraph(" ", &format!("  {}  {what}{since}", seen.object), Scope::Muted);
+            // The sentence may repeat the message, which need not be read twice.
             let is_new = |line: &&str| !held.sentence.contains(line.trim().trim_end_matches(':'));
             for line in seen.message.lines().filter(is_new) {
                 self.paragraph(" ", &format!("    {line}"), Scope::Muted);

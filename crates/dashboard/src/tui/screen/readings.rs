@@ -49,6 +49,7 @@ impl Readings {
         if self.cluster != *of {
             return None;
         }
+        // After a failure as well, or a cluster that cannot be read would be asked without a rest.
         self.is_urgent = false;
         match read {
             Ok(read) => {

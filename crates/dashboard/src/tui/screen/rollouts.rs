@@ -149,6 +149,7 @@ impl RolloutsScreen {
     pub fn view(&self, fleet: &Fleet, paint: &Paint<'_>, layout: &Layout, buffer: &mut Buffer) {
         paint.rule(layout.rule, buffer);
         let body = layout.body;
+        // At these moments rows turn without any news.
         let next_turn_s = self.all.iter().filter_map(|s| s.next_turn_s).min();
         if let Some(turn_s) = next_turn_s {
             paint.changes_in((i64::from(turn_s) - paint.now.timestamp()).max(1));

@@ -96,6 +96,7 @@ impl Needle {
     }
 
     fn folded(c: char, is_exact: bool) -> char {
+        // One letter for each, so that places in the folded line are those of the line itself.
         if is_exact { c } else { c.to_lowercase().next().unwrap_or(c) }
     }
 

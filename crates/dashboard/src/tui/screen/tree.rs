@@ -269,12 +269,14 @@ impl TreeScreen {
     }
 
     fn is_open(&self, fleet: &Fleet, node: &Node) -> bool {
+        // What the filter lets through is shown, whatever was closed.
         let Some(key) = fleet.item_key(node.item).filter(|_| self.filter.trim().is_empty()) else {
             return true;
         };
         if let Some(open) = self.folds.is_open(key) {
             return open;
         }
+        // It stands for many lines, and would save none if it opened by itself.
         if is_alike(node.item) {
             return false;
         }
@@ -348,6 +350,7 @@ impl TreeScreen {
     }
 
     pub fn fold_all(&mut self, fleet: &Fleet, open: bool) {
+        // The root stays open, or closing everything would leave one line.
         let parents = self.tree.nodes.iter().filter(|node| node.size > 1 && (open || node.depth > 0));
         self.folds = Folds::all(parents.filter_map(|node| fleet.item_key(node.item)).collect(), open);
         self.stale = true;

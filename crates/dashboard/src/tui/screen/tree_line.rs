@@ -54,6 +54,7 @@ impl<'a> TreeLine<'a> {
             Item::Row(_) | Item::Reference { .. } => named(fleet, tree, at, line.kind, line.name),
         };
         let mut why = why(fleet, tree, at, &line);
+        // What is open shows below it what is wrong.
         if let Item::Row(id) = node.item
             && fleet.own_verdict(id) == Verdict::Ok
             && node.verdict != Verdict::Ok

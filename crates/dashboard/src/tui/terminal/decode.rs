@@ -96,6 +96,7 @@ impl Decoder {
             State::Escape => inputs.push(key(KeyCode::Esc)),
             State::Single { is_empty: true } => inputs.push(alt(b'O')),
             State::Sequence(parameters) if parameters.is_empty() => inputs.push(alt(b'[')),
+            // Only the form with ESC is what a key with alt sends: a control of one byte is no key.
             State::Text { introducer, is_empty: true, is_escaped, is_one_byte: false } => {
                 inputs.push(alt(introducer));
                 if is_escaped {
@@ -123,7 +124,10 @@ impl Decoder {
                 b'\\' if is_escaped => {}
                 // ESC and anything else: the string was broken off, and something new begins.
                 _ if is_escaped => self.after_escape(byte, inputs),
+                // xterm ends a string with BEL as with ST; CAN and SUB cancel whatever has begun.
                 BEL | CAN | SUB => {}
+                // In UTF-8 this byte is part of characters, so that it ends only what one byte
+                // began.
                 ST if is_one_byte => {}
                 ESC => self.state = State::Text { introducer, is_empty, is_escaped: true, is_one_byte },
                 _ => self.state = State::Text { introducer, is_empty: false, is_escaped: false, is_one_byte },
@@ -145,6 +149,7 @@ impl Decoder {
                 inputs.push(Input::Key(KeyEvent::new(code, modifiers)));
                 return;
             }
+            // Controls of one byte (C1): no character of UTF-8 begins so.
             0x80..=0x9f => {
                 self.state = match byte {
                     0x8f => State::Single { is_empty: true },
@@ -184,6 +189,8 @@ impl Decoder {
             self.state = State::Character { bytes, length, is_alt };
             return;
         }
+        // The lengths alone do not make a character: overlong forms and surrogates are refused
+        // here.
         let character = std::str::from_utf8(&bytes).ok().and_then(|text| text.chars().next());
         if let Some(character) = character.filter(|c| !c.is_control()) {
             let modifiers = if is_alt { KeyModifiers::ALT } else { KeyModifiers::empty() };

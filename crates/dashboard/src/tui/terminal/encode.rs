@@ -29,10 +29,12 @@ pub fn encode(
         return;
     }
     bytes.extend_from_slice(BEGIN);
+    // A cursor that is seen would jump over the cells while they are drawn.
     if cursor_before.is_some() {
         bytes.extend_from_slice(HIDE_CURSOR);
     }
     if clear {
+        // Attributes first: many terminals clear in the background colour that is set.
         bytes.extend_from_slice(CLEAR);
     }
     if drawn {
@@ -40,6 +42,7 @@ pub fn encode(
         let _ = CrosstermBackend::new(&mut *bytes).draw(changes);
     }
     if let Some(Position { x, y }) = cursor {
+        // Terminals count lines and columns from 1.
         let _ = write!(bytes, "\x1b[{};{}H", y + 1, x + 1);
         bytes.extend_from_slice(SHOW_CURSOR);
     }

@@ -99,6 +99,7 @@ impl Terminal {
             bytes.extend_from_slice(MOUSE_ON);
         }
         write_now(&bytes).map_err(|source| TerminalError::Io { what: "write to", source })?;
+        // What the alternate screen holds is not known.
         self.clear = true;
         Ok(())
     }

@@ -20,12 +20,14 @@ pub enum Input {
 pub fn typed(byte: u8) -> KeyEvent {
     let control = |letter: u8| KeyEvent::new(KeyCode::Char(char::from(letter)), KeyModifiers::CONTROL);
     match byte {
+        // In raw mode enter sends a carriage return; a line feed is ctrl-j.
         b'\r' => plain(KeyCode::Enter),
         b'\t' => plain(KeyCode::Tab),
         0x7f => plain(KeyCode::Backspace),
         0x00 => control(b' '),
         0x01..=0x1a => control(byte - 0x01 + b'a'),
         0x1b => plain(KeyCode::Esc),
+        // Ctrl-4 to ctrl-7 send these bytes since the VT220.
         0x1c..=0x1f => control(byte - 0x1c + b'4'),
         _ => character(char::from(byte), KeyModifiers::empty()),
     }
@@ -67,6 +69,7 @@ pub fn read(parameters: &[u8], last: u8) -> Option<Input> {
     let modifiers = modifiers(numbers.get(1).copied().unwrap_or(1));
     let code = match (last, numbers.as_slice()) {
         (b'Z', []) => KeyCode::BackTab,
+        // modifyOtherKeys of xterm: 27, the modifiers, the code of the character.
         (b'~', [27, _, code]) => return lettered(*code, modifiers).map(Input::Key),
         (b'~', [_] | [_, _]) => numbered_key(first)?,
         (b'u', [_] | [_, _]) => return lettered(first, modifiers).map(Input::Key),
@@ -109,12 +112,14 @@ fn cursor_key(last: u8) -> Option<KeyCode> {
 /// Keys with a number before `~`.
 fn numbered_key(number: u32) -> Option<KeyCode> {
     Some(match number {
+        // 1 and 4 are those of xterm and of the Linux console, 7 and 8 those of rxvt.
         1 | 7 => KeyCode::Home,
         2 => KeyCode::Insert,
         3 => KeyCode::Delete,
         4 | 8 => KeyCode::End,
         5 => KeyCode::PageUp,
         6 => KeyCode::PageDown,
+        // 16 and 22 are left out: the keyboard of the VT220 had gaps there.
         11..=15 => function_key(number - 10),
         17..=21 => function_key(number - 11),
         23 | 24 => function_key(number - 12),
@@ -146,6 +151,7 @@ fn mouse(report: &str, last: u8) -> Option<MouseEvent> {
     let [button, column, row] = numbers.as_slice() else { return None };
     // Bits 4, 8 and 16 are shift, alt and control.
     let kind = match (button & !0b1_1100, last) {
+        // A small m at the end would be the release of a button.
         (0, b'M') => MouseEventKind::Down(MouseButton::Left),
         (64, b'M') => MouseEventKind::ScrollUp,
         (65, b'M') => MouseEventKind::ScrollDown,

@@ -140,6 +140,7 @@ fn rgb_of(index: u8) -> (u8, u8, u8) {
             (LEVELS[i / 36], LEVELS[i / 6 % 6], LEVELS[i % 6])
         }
         _ => {
+            // xterm's ramp: 24 greys from 8 on, ten apart.
             let grey = 8 + 10 * (index - 232);
             (grey, grey, grey)
         }

@@ -138,6 +138,7 @@ fn read_palette(source: &Source, root: &DeTable<'_>) -> Result<Palette, FileErro
     let mut palette = Palette::new();
     let Some(value) = root.get("palette") else { return Ok(palette) };
     for (key, value) in source.table(value, "`palette`")? {
+        // Colours of a palette do not refer to each other, so that there are no circles.
         let colour = read_colour(source, value, &Palette::new())?;
         palette.insert(key.get_ref().to_string(), colour);
     }

@@ -127,6 +127,7 @@ impl PreviewBox {
         let is_right = self.typed.value() == self.word()?;
         match (event.code, event.modifiers) {
             (KeyCode::Esc, _) | (KeyCode::Char('c' | 'g'), KeyModifiers::CONTROL) => Some(Answer::Close),
+            // The bindings of this key and of those below hold while the word is being typed.
             (KeyCode::Char('s'), KeyModifiers::CONTROL) => None,
             (KeyCode::Enter, _) if is_right => Some(Answer::Effects(self.perform())),
             (KeyCode::Up | KeyCode::Down | KeyCode::PageUp | KeyCode::PageDown | KeyCode::Tab, _) => None,
@@ -138,6 +139,7 @@ impl PreviewBox {
     }
 
     pub fn on_paste(&mut self, text: &str) -> Option<Answer> {
+        // Nothing is pasted ahead of what is read.
         self.word()?;
         self.typed = Input::new(format!("{}{}", self.typed.value(), text.trim()));
         Some(Answer::Handled)
@@ -199,11 +201,13 @@ impl PreviewBox {
             return Err("there is no extension to ask about it, or it was asked".to_owned());
         }
         let request = Request { asks_extensions: true, ..request.clone() };
+        // From the beginning: what is confirmed has to be the preview that has their answers.
         *self = Self::new(ticket, self.source, Order::Action(request));
         Ok(vec![self.question()])
     }
 
     fn perform(&mut self) -> Vec<Effect> {
+        // The stage goes with the proposal, so that nothing is sent twice.
         match std::mem::replace(&mut self.stage, Stage::Asking) {
             Stage::Ready(proposal) => {
                 let (ticket, source) = (self.ticket, self.source);

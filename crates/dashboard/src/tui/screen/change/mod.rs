@@ -235,6 +235,7 @@ impl ChangeScreen {
         };
         let difference = plan_lines::of_difference(&documents);
         let (plan, items) = match (staged, &reading.underway) {
+            // What is staged was not begun, so that nothing of it is done.
             (Some(plan), _) => (Some(plan), None),
             (None, Some(underway)) => (Some(&underway.plan), Some(underway.items.as_slice())),
             (None, None) => (None, None),

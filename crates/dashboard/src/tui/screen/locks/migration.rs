@@ -50,6 +50,7 @@ impl MigrationScreen {
             Motion::Up | Motion::Down | Motion::Top | Motion::Bottom => {
                 self.choose(motion.apply(at, reports.len(), 1));
             }
+            // The stages fit on one page, so that pages move the text below them.
             _ => {
                 let Some(parts) = layout(context.area) else { return };
                 let paint = Paint::new(context.theme, context.now);

@@ -35,6 +35,7 @@ pub fn stage_line(report: &StageReport, paint: &Paint<'_>, width: usize) -> Line
         StageState::Later => (paint.glyphs().separator, Scope::Muted),
     };
     let wait = report.wait.as_ref().map(|wait| {
+        // It counts down by the second.
         paint.changes_in(1);
         format!("  wait {} s", wait.left_s)
     });

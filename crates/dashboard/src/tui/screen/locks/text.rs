@@ -122,6 +122,7 @@ fn cells(row: &LockRow, is_alone: bool, paint: &Paint<'_>) -> [TextCell; 12] {
     let stated = |text: &str| if text.is_empty() { "-".to_owned() } else { text.to_owned() };
     let changed = match lease.changed_s.map(i64::try_from) {
         Some(Ok(seconds)) => human_duration(seconds),
+        // Without a change since watching began only the least is known.
         _ => format!(">{}", human_duration(i64::try_from(lease.watched_s).unwrap_or(i64::MAX))),
     };
     // Both count up by the second.
@@ -177,6 +178,7 @@ fn actors(look: &LockLook, paint: &Paint<'_>, width: usize) -> Vec<Line<'static>
     if rows.is_empty() {
         return Vec::new();
     }
+    // Rows are there only where processes are, so that the bounds are in order.
     let fit = (width.saturating_sub(NAME_CELLS) / PROCESS_CELLS).clamp(1, look.processes.len());
     let mut heads = vec![paint.span(Scope::Column, format!("{:<NAME_CELLS$}", "CONTROLLER"))];
     let named = look.processes.iter().take(fit);

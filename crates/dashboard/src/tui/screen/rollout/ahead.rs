@@ -42,6 +42,8 @@ impl AheadCourse<'_> {
 
     /// The last change of one owner's Machines, with its share of the range.
     pub(super) fn arrival_of(&self, row: &Row) -> Option<Arrival> {
+        // What gets stuck or runs in a circle has no end, and a part of it is not told as if it had
+        // one.
         self.arrival()?;
         let owner = format!("{}/{}", row.gvk.kind, row.name);
         let is_its = |sample: &&Sample| sample.owner == owner && sample.at_s > 0;
@@ -246,6 +248,7 @@ fn is_going(sources: Sources<'_>, event: &Event) -> bool {
 fn owner_of<'a>(sources: Sources<'a>, who: &EventObject) -> Option<&'a OwnerRollout> {
     sources.rollout.owners.iter().find(|owner| {
         let full = sources.name(owner.id);
+        // What was only simulated has no row, but its name begins with that of its owner.
         let is_part = || who.name.strip_prefix(full).is_some_and(|rest| rest.starts_with('-'));
         match who.kind.as_str() {
             "KubeadmControlPlane" => owner.is_control_plane && full == who.name,

@@ -38,12 +38,14 @@ pub(super) fn holds(sources: Sources<'_>) -> Vec<Hold> {
             OwnerStage::Waiting { check, reason, of, since_s } => {
                 let planned = by_plan(sources, owner);
                 let own = waiting(check.as_deref(), reason, *of, *since_s);
+                // The plan has the evidence; the condition has to do where there is none.
                 if planned.is_empty() { vec![own] } else { planned }
             }
             OwnerStage::Rolling => [by_machines(sources, owner), by_plan(sources, owner)].concat(),
             _ => Vec::new(),
         };
         for hold in of_owner {
+            // Several pools may wait for the same, which is said once.
             let is_known = |known: &Hold| known.rule == hold.rule && known.sentence == hold.sentence;
             if !all.iter().any(is_known) {
                 all.push(hold);
@@ -143,6 +145,7 @@ fn by_plan(sources: Sources<'_>, owner: &OwnerRollout) -> Vec<Hold> {
     blocked
         .flat_map(|plan| plan.blockers.iter().filter(|held| !held.on_its_way).map(move |held| (plan, held)))
         .filter(|(_, held)| {
+            // Checks that wait for a control plane which rolls are a turn that comes, not a hold.
             !(held.rule == "preflight" && sources.rollout.control_plane_rolls() && !owner.is_control_plane)
         })
         .map(|(plan, held)| planned(sources, owner, plan, held))

@@ -125,6 +125,7 @@ impl RolloutScreen {
         }
         let is_large = fleet.members(cluster, Kind::Machine).len() > OFTEN_MACHINES_MAX;
         if is_large && self.rollout.as_ref().is_some_and(|rollout| rollout.at_s == now_s && now_s != 0) {
+            // It stays stale, so that the frame of the next second derives it.
             return paint.changes_in(1);
         }
         self.rollout = fleet.rollout(cluster);

@@ -91,6 +91,7 @@ fn of_owner(sources: Sources<'_>, owner: &OwnerRollout) -> Vec<String> {
 
 /// The steps about Machines that have not happened since the plan was made.
 fn coming<'a>(sources: Sources<'a>, owner: &OwnerRollout, plan: &'a ObjectPlan) -> Vec<Coming<'a>> {
+    // One less than the greatest number, because one may be added below.
     let planned_s = sources.plans.at().and_then(parse_rfc3339).map_or(i64::MAX - 1, |at| at.timestamp());
     // What was due when the plan was made may have been made within the same second.
     let is_due_now = plan.next.iter().any(|step| matches!(Coming::of(&step.does), Coming::Create));
@@ -117,6 +118,7 @@ fn coming<'a>(sources: Sources<'a>, owner: &OwnerRollout, plan: &'a ObjectPlan) 
         }
         Coming::Create | Coming::Other(_) => true,
     };
+    // One step may stand for many Machines, and no sentence names more of them.
     let each = |step: &'a NextStep| std::iter::repeat_n(&step.does, step.count.min(NAMES_MAX));
     steps.flat_map(each).map(Coming::of).filter(|step| is_due(step)).collect()
 }

@@ -112,6 +112,8 @@ fn arrivals(sources: Sources<'_>) -> Vec<Option<Arrival>> {
     for owner in &sources.rollout.owners {
         let start = match planes {
             Some(plane) if sources.waits_its_turn(owner) => Some((plane.low_s, plane.high_s)),
+            // Where the end of the control plane is not known, nothing can be said of what waits
+            // for it.
             None if sources.waits_its_turn(owner) => None,
             _ => Some(now),
         };

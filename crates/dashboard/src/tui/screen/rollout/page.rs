@@ -433,6 +433,7 @@ impl Page<'_, '_, '_> {
         }
         machines.sort_by_key(|m| !m.phase.is_moving());
         let head = format!("{word:<INDENT$}{}: ", self.sources.owner_name(owner));
+        // Eight cells stay for the count of those that have no room.
         let mut used = text::width(&head) + 8;
         let mut spans = vec![self.paint.span(Scope::Column, head)];
         let mut left = machines.len();
@@ -550,6 +551,7 @@ pub(in crate::tui::screen) fn versions(rollout: &Rollout) -> String {
         versions.sort_unstable();
         versions.dedup();
     }
+    // One owner may come from the version that another one goes to.
     from.retain(|version| !to.contains(version));
     match (from.is_empty(), to.is_empty()) {
         (true, true) => "rolling".to_owned(),

@@ -56,6 +56,8 @@ struct Scale {
 impl Scale {
     fn second_at(&self, cell: usize) -> i64 {
         let (cell, cells) = (i64::try_from(cell).unwrap_or(0), i64::try_from(self.cells).unwrap_or(1));
+        // The first cell is the beginning and the last one the end, with one step less between
+        // them.
         self.whole_s * cell / (cells - 1).max(1)
     }
 

@@ -82,6 +82,7 @@ impl SimulationScreen {
         match ahead {
             Ok(ahead) => {
                 (self.ahead, self.trouble) = (Some(ahead.as_ref().clone()), None);
+                // Another forecast may have fewer steps.
                 self.step = self.step.min(self.steps().saturating_sub(1));
             }
             Err(why) => self.trouble = Some(why.clone()),

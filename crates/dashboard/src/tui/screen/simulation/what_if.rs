@@ -27,6 +27,7 @@ pub(super) fn pool_of(fleet: &Fleet, cluster: RowId, selected: Option<RowId>) ->
         [only] => Some(*only),
         _ => None,
     };
+    // A Machine, its set, its deployment, the Cluster: no chain is longer, and circles end here.
     above.take(4).find(is_pool).or(only)
 }
 
