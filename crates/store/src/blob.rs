@@ -26,6 +26,7 @@ impl Blob {
                 return Self::tagged(LZ4, &packed);
             }
         }
+        // A value that does not shrink stays raw, so that reading it costs no work.
         Self::tagged(RAW, value)
     }
 
@@ -61,6 +62,8 @@ impl Blob {
     /// Size of the value in bytes, as far as it is intact.
     pub fn bytes(&self) -> usize {
         match self.0.split_first() {
+            // Only the size in front is read: the answer weighs work, and unpacking would be that
+            // work.
             Some((&LZ4, body)) => lz4_flex::block::uncompressed_size(body).map_or(0, |(size, _)| size),
             Some((_, body)) => body.len(),
             None => 0,

@@ -137,6 +137,7 @@ pub(super) struct DataDir {
 impl DataDir {
     /// Makes the folder if needed (0700) and takes its lock. `now` is written into the lock file.
     pub(super) fn acquire(path: &Path, now: Timestamp) -> Result<Self, OpenError> {
+        // The checks come before the lock file: a folder that is refused stays as it is.
         make_ours(path)?;
         let mut lock = private_file::open_kept(&path.join(LOCK))?;
         held(path, &mut lock, File::try_lock)?;
@@ -161,6 +162,7 @@ impl DataDir {
                 held(path, &mut lock, File::try_lock_shared)?;
                 Some(lock)
             }
+            // A lock file is not made here: the disk may be read-only.
             None => None,
         };
         // A mark that cannot be read proves nothing; the data file may still be readable.
@@ -211,6 +213,7 @@ impl DataDir {
     /// # Errors
     /// [`OpenError::Vanished`].
     pub(super) fn check_never_used(&self, file: &'static str) -> Result<(), OpenError> {
+        // Folders of earlier versions have no mark. There a key or a token is the sign of a store.
         let is_marked = self.file(MARK).exists();
         let was_here = if is_marked { self.revisions_below > 0 } else { has_sign(&self.path) };
         if was_here {
@@ -227,6 +230,8 @@ impl DataDir {
     /// Sees to it that the mark is above `revision` before anybody is shown it. A mark that cannot be
     /// written stops nothing: it is tried long before it is needed, and again.
     pub(super) fn reserve(&mut self, revision: Revision) {
+        // Half a step early, so that a mark that could not be written is tried again before it is
+        // due.
         let due = revision.saturating_add(STEP / 2) > self.revisions_below;
         if !due || revision < self.retry_at {
             return;
@@ -327,6 +332,7 @@ fn held(dir: &Path, lock: &mut File, take: fn(&File) -> Result<(), TryLockError>
 
 fn holder(lock: &mut File) -> String {
     let mut text = String::new();
+    // The text only names the holder, and the file may be of any length.
     match lock.take(200).read_to_string(&mut text) {
         Ok(_) if !text.trim().is_empty() => text.trim().to_owned(),
         _ => "another process".to_owned(),

@@ -272,6 +272,7 @@ impl ImageWatch {
         }
         let mut batch: Vec<Arc<Change>> = Vec::new();
         for change in state.history.after(self.cursor).filter(|c| c.key.starts_with(&self.prefix)) {
+            // A revision is never split over two batches, so a batch may exceed the maximum.
             let full = batch.len() >= BATCH_MAX;
             if full && batch.last().is_some_and(|last| last.revision != change.revision) {
                 break;

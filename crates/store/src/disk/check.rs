@@ -94,6 +94,8 @@ impl DiskStore {
         let path = dir.file(FILE);
         let damage = match check(&path) {
             Err(OpenError::Corrupt { reason, .. }) => reason,
+            // A sector that cannot be read is damage too: salvage reads around it, sector by
+            // sector.
             Err(OpenError::Io { source, .. }) if source.raw_os_error() == Some(EIO) => source.to_string(),
             other => return other.map(Ok),
         };
@@ -105,6 +107,8 @@ impl DiskStore {
             return Err(OpenError::BeyondRepair { path: path.display().to_string(), reason: damage });
         }
         let revision = found.revision.saturating_add(LEAP);
+        // There is no history, so watches are refused and clients list again: what they know may be
+        // lost.
         let content = Loaded { objects: found.objects, revision, compacted: revision, changes: Vec::new() };
         let original = keep(&path, now)?;
         if let Err(failed) = DataFile::create(&RealFolder::of(&path), &content) {
@@ -186,6 +190,7 @@ impl DiskStore {
         let mut scrub = Scrub::new(&path);
         loop {
             tokio::time::sleep(SCRUB_PAUSE).await;
+            // A read from a failing disk may take long, and no async thread may wait for it.
             let bite = tokio::task::spawn_blocking(move || (scrub.bite(), scrub));
             // A panic in a bite ends the scrub and not the server.
             let Ok((found, back)) = bite.await else { return };

@@ -12,6 +12,7 @@ thread_local! {
 /// Runs `work`; `None` when it panicked.
 pub(super) fn contain<T>(work: impl FnOnce() -> T) -> Option<T> {
     static HOOK: Once = Once::new();
+    // The hook is one for the whole process, so it passes on the panics of other threads.
     HOOK.call_once(|| {
         let others = panic::take_hook();
         panic::set_hook(Box::new(move |info| {

@@ -271,6 +271,7 @@ fn put_meta(txn: &WriteTransaction, revision: Revision, compacted: Revision) -> 
 }
 
 fn number(meta: &redb::ReadOnlyTable<&str, u64>, name: &str) -> Result<u64, redb::Error> {
+    // 0 stands for a missing number: formats and revisions begin with 1.
     Ok(meta.get(name)?.map_or(0, |guard| guard.value()))
 }
 
@@ -291,11 +292,13 @@ fn put_objects<'a>(
 
 fn put_log(txn: &WriteTransaction, changes: &[Arc<Change>], log_end: Revision) -> Result<(), redb::Error> {
     let mut log = txn.open_table(LOG)?;
+    // One row per revision, so that a transaction is kept or dropped as a whole.
     for group in changes.chunk_by(|a, b| a.revision == b.revision) {
         if let Some(change) = group.first() {
             log.insert(change.revision, encode_row(group).as_slice())?;
         }
     }
+    // Trimmed in the transaction that writes `compacted`, so that the two never disagree.
     while log.first()?.is_some_and(|(revision, _)| revision.value() <= log_end) {
         log.pop_first()?;
     }

@@ -75,6 +75,7 @@ impl Folder for RealFolder {
     }
 
     fn sync(&self) -> io::Result<()> {
+        // A rename survives a loss of power only once its folder is synced.
         File::open(self.target.parent().unwrap_or(Path::new(".")))?.sync_all()
     }
 
@@ -123,6 +124,7 @@ impl Trouble {
         if let Err(error) = &result {
             let kind = if may_lack_room && is_room(error.kind()) { error.kind() } else { ErrorKind::Other };
             let mut noted = self.0.lock();
+            // The first failure stays, except that a lack of room gives way to a worse one.
             if noted.as_ref().is_none_or(|before| before.kind != kind && kind == ErrorKind::Other) {
                 *noted = Some(Noted { reason: format!("{verb}: {error}"), kind });
             }
@@ -166,6 +168,7 @@ impl StorageBackend for Watched {
     }
 
     fn sync_data(&self) -> io::Result<()> {
+        // Not even a sync that lacked room is forgiven: the kernel may have dropped the pages.
         self.trouble.note("sync", self.backend.sync_data(), false)
     }
 

@@ -113,10 +113,12 @@ impl DiskStore {
         let path = folder.path().display().to_string();
         let started = Instant::now();
         let mut writer = Writer::open(folder, bounds, Box::new(move || started.elapsed()))?;
+        // Nobody waits for a write yet, so a large file is written anew here, too.
         writer.shrink(&Slack::AT_START);
         let image = writer.image().clone();
         reserve(image.revision());
         let (orders, inbox) = mpsc::channel(QUEUE_MAX);
+        // A commit blocks on the disk, so it must not run on an async thread.
         let thread = thread::Builder::new()
             .name("store-writer".to_owned())
             .spawn(move || run(writer, inbox, reserve))
@@ -142,6 +144,7 @@ fn run(mut writer: Writer, mut inbox: mpsc::Receiver<Order>, mut reserve: impl F
                 Order::Write(request) => group.push(request),
                 Order::Shrink => shrink = true,
             }
+            // Only what waits already: a commit is not held up for writers that may come.
             next = if group.len() < GROUP_MAX { inbox.try_recv().ok() } else { None };
         }
         let raised =

@@ -41,10 +41,12 @@ struct ReadOnly {
 
 impl Folder for ReadOnly {
     fn open(&self) -> io::Result<Box<dyn StorageBackend>> {
+        // A clone shares the lock, and stays with this file when another one takes its name.
         Ok(Box::new(Overlay::new(self.file.try_clone()?)?))
     }
 
     fn create(&self) -> io::Result<Box<dyn StorageBackend>> {
+        // Never reached by `DataFile::open`: `bytes` has found the file.
         Err(ErrorKind::ReadOnlyFilesystem.into())
     }
 
@@ -147,6 +149,8 @@ impl StorageBackend for Overlay {
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         let written = self.written.lock();
+        // As for a real file: the caller takes this kind of error for damage, not for a failing
+        // disk.
         if offset.saturating_add(out.len() as u64) > written.bytes {
             return Err(ErrorKind::UnexpectedEof.into());
         }
@@ -175,6 +179,8 @@ impl StorageBackend for Overlay {
     }
 
     fn sync_data(&self) -> io::Result<()> {
+        // Opening a file that was not closed writes and syncs. That must succeed and leave the disk
+        // alone.
         Ok(())
     }
 

@@ -106,6 +106,7 @@ impl Writer {
         // A group of conflicts and deletions of nothing takes no revision, and costs no sync.
         let nothing = stage.revision() == self.image.revision();
         let result = if nothing { Ok(()) } else { self.write(&stage) };
+        // Visible before the answers: a client that has its answer reads its own write.
         if result.is_ok() {
             let revision = stage.revision();
             self.image.write(|state| state.publish(stage.into_changes()));

@@ -187,6 +187,7 @@ impl Feed for GrpcFeed {
         if news.created() {
             return Ok(News::Begun(news.header().map_or(0, |header| from_etcd(header.revision()))));
         }
+        // etcd reports progress by an answer without events.
         let changes: Vec<Event> = news.events().iter().filter_map(event).collect();
         Ok(if changes.is_empty() { News::Alive } else { News::Changes(changes) })
     }
@@ -253,6 +254,8 @@ fn failure(error: &etcd_client::Error) -> Failure {
 fn of_status(message: &str, code: i32) -> Failure {
     let says = |words: &str| message.contains(words);
     let reason = message.to_owned();
+    // Words come before codes: etcd sends "too large" and "compacted" under codes that also stand
+    // for other refusals.
     match () {
         () if UNREADY.iter().any(|words| says(words)) => Failure::Unready(reason),
         () if says("request is too large") || says("larger than max") => Failure::TooLarge(reason),

@@ -169,6 +169,7 @@ impl Members {
     pub(super) async fn watch(&self, from: Revision) -> Result<(usize, Box<dyn Feed>), Failure> {
         let mut attempts = Attempts::within(Patience::REQUEST);
         let place = self.best(&attempts.tried);
+        // One attempt is enough here: the mirror comes back after a pause.
         Ok((place, self.attempt(&WatchFrom(from), &mut attempts).await?))
     }
 
@@ -201,6 +202,7 @@ impl Members {
             health.is_aside = true;
             health.pause = if was_aside { (health.pause * 2).min(ASIDE_MAX) } else { ASIDE_MIN };
         });
+        // One line for each outage, not one for each probe that fails.
         if !was_aside {
             let others = match self.seats.len() {
                 1 => "it is tried again",

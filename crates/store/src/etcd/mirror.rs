@@ -124,6 +124,7 @@ impl Mirror {
 
     /// Takes every change in until something stands in the way.
     async fn follow(&self) -> Lost {
+        // etcd includes the revision at which a watch starts.
         let next = self.image.revision() + 1;
         let Ok((place, mut feed)) = self.members.watch(next).await else { return Lost::Touch };
         loop {
@@ -205,6 +206,7 @@ impl Mirror {
         self.image.write(|state| {
             for (revision, key, current) in sorted {
                 let previous = state.get(&key).cloned();
+                // Garbage that comes or goes where no object was is no change for a reader.
                 if current.is_some() || previous.is_some() {
                     // One by one, so that a key that changes twice has the right value before each
                     // change.
@@ -286,6 +288,7 @@ async fn read(members: &Members, layout: &Layout, revision: Revision) -> Result<
     let mut from = from.into_bytes();
     let mut read = Read { objects: Ordered::default(), garbage: BTreeMap::new(), revision };
     loop {
+        // Every page is read at the same revision, so that together they are one moment.
         let query = Query { from, end: Some(end.clone()), limit: PAGE, at: Some(revision) };
         let page = members.repeat(&query, Patience::PAGE).await?;
         for content in page.items.iter().filter_map(|item| layout.content(item)) {

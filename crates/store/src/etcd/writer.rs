@@ -219,6 +219,8 @@ impl Writer {
                 lost = Some(failure.clone());
             }
             if !go_on {
+                // An attempt whose answer was lost may still be made, whatever a later attempt was
+                // told.
                 return Err(match lost {
                     Some(lost) => self.layout.unknown(&lost),
                     None => self.layout.failed(&failure),
@@ -317,6 +319,7 @@ impl Writer {
 
     /// Removes slots last written at `upto` or before.
     pub(super) async fn sweep(&self, upto: Revision) -> Result<(), Failure> {
+        // `0` follows `/`, so this is the first key behind all slots.
         let end = format!("{}0", SLOT_PREFIX.trim_end_matches('/'));
         let all = Query { from: SLOT_PREFIX.as_bytes().to_vec(), end: Some(end), ..Query::default() };
         let found = self.members.repeat(&all, Patience::PAGE).await?;

@@ -131,7 +131,10 @@ impl Directory {
         let pointer = slot.tables?;
         match walker.read(pointer, OPEN_SHAPE) {
             Ok(page) => Self::of_page(walker, &page, true),
+            // The slot holds, so this is where the page was, and what is left of it is worth
+            // reading.
             Err(page) if slot.is_whole => Self::of_page(walker, &page, false),
+            // The slot may be altered itself, so its pointer may lead anywhere.
             Err(_) => None,
         }
     }

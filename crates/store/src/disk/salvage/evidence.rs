@@ -109,6 +109,7 @@ impl Evidence {
         } else if let Some(clue) = self.clue(key)
             && clue.seen.is_none()
         {
+            // Commits are walked from the newest on, so the first sight of a key is its newest.
             clue.seen = Some((entry, at));
         }
     }
@@ -125,6 +126,7 @@ impl Evidence {
         let Some(name) = std::str::from_utf8(key).ok().filter(|name| !name.contains(char::is_control)) else {
             return;
         };
+        // In an older commit the intact copies count. Broken bytes there prove nothing about now.
         if !is_newest || name.is_empty() {
             return;
         }
@@ -160,6 +162,7 @@ impl Evidence {
 
     /// A row of the log, wherever it was found.
     pub(super) fn see_row(&mut self, revision: Revision, row: &[u8]) {
+        // Pages are copied when they change, so one row may lie on several.
         if revision > self.last() || !self.revisions.insert(revision) {
             return;
         }
@@ -180,6 +183,7 @@ impl Evidence {
     /// True when every change between `since` and the newest commit is known.
     fn is_followed(&self, since: Revision) -> bool {
         let Some(newest) = self.commits.first() else { return false };
+        // The newest commit may be unread and so without a revision. The next one's counts then.
         let Some(last) = self.commits.iter().find_map(|commit| commit.revision) else { return false };
         since >= last
             || newest.log_since.is_some_and(|start| start <= since)

@@ -58,6 +58,7 @@ pub(super) fn salvage(path: &Path, is_whole: fn(&Bytes) -> bool) -> io::Result<S
     if !survey.is_complete() {
         head.commits.extend(commits_on_pages(&mut walker));
         head.commits.sort_by_key(newest_first);
+        // The pages of the commits that the head names are found by the scan, too.
         head.commits.dedup();
         for commit in head.commits.iter().take(COMMITS_MAX) {
             survey.walk(&mut walker, commit);

@@ -79,6 +79,7 @@ fn records(bytes: &[u8], see: &mut dyn FnMut(Scanned<'_>)) -> Option<usize> {
         }
         return node.end();
     }
+    // Without a checksum a single pair proves nothing, so here only records that have one count.
     let holding = pairs_that_hold(node, RECORDS);
     for pair in &holding {
         see(Scanned::Record(node.key(pair), node.value(pair)));

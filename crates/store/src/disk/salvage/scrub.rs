@@ -14,7 +14,7 @@ use super::directory::{OPEN_SHAPE, definition, slots};
 use super::node::{Node, Shape};
 use super::pages::{Extent, Pages, Pointer};
 
-/// A round takes about this many bites, unless there are few pages.
+/// A round takes about this many bites, unless there are few pages: four hours, with one every ten seconds.
 const BITES: usize = 4 * 360;
 /// Fewest pages of one bite.
 const BITE_PAGES_MIN: usize = 16;

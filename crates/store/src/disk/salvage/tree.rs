@@ -180,6 +180,7 @@ impl Walk<'_, '_> {
                 (self.see)(Seen::Broken(key, value));
             }
         }
+        // A pair that does not hold may have an altered key, so any key of the span may be missing.
         if reach.is_some() {
             (self.see)(Seen::Lost(span.clone()));
         }
