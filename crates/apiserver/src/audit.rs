@@ -115,11 +115,13 @@ impl<W: Write> Writer<W> {
     }
 
     fn write(&mut self, mut event: Map<String, Value>) {
+        // Taken before the write: requests may lose more events meanwhile.
         let lost = self.lost.swap(0, Ordering::Relaxed);
         if lost > 0 {
             let annotations = event.entry("annotations").or_insert_with(|| json!({}));
             annotations[LOST] = lost.to_string().into();
         }
+        // The failed write may have left half a line, and this event must begin on its own.
         let torn = if self.failing { "\n" } else { "" };
         let line = format!("{torn}{}\n", Value::Object(event));
         match self.out.write_all(line.as_bytes()).and_then(|()| self.out.flush()) {
@@ -183,6 +185,7 @@ impl Auditing {
                 ];
                 put("objectRef", fields_that_are_there(fields));
             }
+            // As upstream, a path that is not a resource has the method for a verb.
             _ => put("verb", parts.method.as_str().to_lowercase().into()),
         }
         Self { log, clock, event }
@@ -226,6 +229,7 @@ impl Auditing {
 
     fn is_of_stranger(&self) -> bool {
         let user = self.event.get("user").and_then(|user| user["username"].as_str());
+        // Without a user the request was refused before it was known whose it is.
         user.is_none_or(|user| user == ANONYMOUS)
     }
 

@@ -79,6 +79,7 @@ impl Flow {
         let mut flow = self.0.lock();
         let users = flow.entry(class).or_default();
         let own = users.get(&who.user).copied().unwrap_or(0);
+        // A user without a request is not in the map yet, and takes a share all the same.
         let (max, share) = class.limits(users.len() + usize::from(own == 0));
         if own >= share || users.values().sum::<usize>() >= max {
             return None;

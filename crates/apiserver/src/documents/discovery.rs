@@ -21,6 +21,7 @@ pub fn core_versions(host: &str) -> Value {
 /// `/apis`.
 pub fn group_list(catalog: &Catalog) -> Value {
     let groups = catalog.groups();
+    // The core group has no place in this list: clients find it below `/api`.
     let groups = groups.iter().filter(|(name, _)| !name.is_empty());
     let groups: Vec<Value> = groups.map(|(name, versions)| group_entry(name, versions)).collect();
     json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": groups })
@@ -55,6 +56,7 @@ pub fn resource_list(catalog: &Catalog, group: &str, version: &str) -> Option<Va
                 "name": format!("{}/{}", resource.plural, sub.name), "singularName": "",
                 "namespaced": resource.namespaced, "kind": sub.kind, "verbs": sub.verbs,
             });
+            // Only where it is another group's kind, such as Scale of `autoscaling`.
             if sub.group != resource.group {
                 entry["group"] = sub.group.into();
                 entry["version"] = sub.version.into();

@@ -60,9 +60,12 @@ impl Documents {
 
     fn cell(&self, catalog: &Arc<Catalog>, name: &str) -> Arc<OnceCell<Option<Document>>> {
         let mut made = self.0.lock();
+        // Every change of what is served makes a new catalogue, so its address stands for its
+        // version.
         if !made.catalog.as_ref().is_some_and(|known| Arc::ptr_eq(known, catalog)) {
             *made = Made { catalog: Some(catalog.clone()), documents: HashMap::new() };
         }
+        // The cell is handed out, so that no lock is held while a document is made.
         made.documents.entry(name.to_owned()).or_default().clone()
     }
 }

@@ -143,6 +143,7 @@ async fn health(registry: &Registry, probe: &str, only: &str, query: &Query) -> 
         let line = match (check == excluded, fine) {
             (true, _) => format!("[+]{check} excluded: ok\n"),
             (_, true) => format!("[+]{check} ok\n"),
+            // As upstream: probes need no credentials, so the reason is not for them.
             (_, false) => format!("[-]{check} failed: reason withheld\n"),
         };
         healthy &= fine || check == excluded;

@@ -166,6 +166,7 @@ impl Call {
         if is_write(verb) || matches!(verb, Verb::Delete | Verb::DeleteCollection) {
             let fences = fence::named(&self.parts.headers)?;
             self.held = self.registry.hold(self.subject(), fences).await?;
+            // As upstream: nobody hands on rights that he does not have, except an administrator.
             if is_write(verb) && resource.group == RBAC_GROUP && self.who.role != Role::Admin {
                 self.grants = Some(rbac::grants(&self.registry, &self.who, &self.target.namespace).await?);
             }
@@ -212,6 +213,7 @@ impl Call {
         let grace_period_s = self.draft()?.object["deleteOptions"]["gracePeriodSeconds"].as_u64();
         let grace_period_s = grace_period_s.and_then(|seconds| u32::try_from(seconds).ok());
         let asked = kubelets.evict(&self.target.namespace, &self.target.name, grace_period_s).await;
+        // 429 is what `kubectl drain` and Cluster API take for "not yet" and repeat.
         asked.map_err(|why| Failure::too_many_requests(why, 10))?;
         Ok(Reply::json(json!({ "kind": "Status", "apiVersion": "v1", "status": "Success" }).to_string())
             .created(true))
@@ -256,6 +258,7 @@ impl Call {
 
     async fn get(&self) -> Result<Reply, Failure> {
         let form = self.form(false)?;
+        // As upstream: with a resource version, the answer must not be older than that.
         self.registry.wait_for(resource_version(&self.query)?.unwrap_or(0)).await?;
         let record = Record::read(&self.registry.entry(self.subject()).await?)?;
         answer::one(&self.resource, &record, form, self.registry.clock.now()).map(Reply::json)

@@ -14,7 +14,7 @@ use super::element::Element;
 use super::fields_v1;
 use super::path_set::PathSet;
 
-/// More managers by update than this are merged.
+/// More managers by update than this are merged, as upstream.
 const UPDATERS_MAX: usize = 10;
 /// Names looked for in the text of a set before it is read instead.
 const SEARCHES_MAX: usize = 32;

@@ -48,6 +48,7 @@ fn write_node(set: &PathSet, member: bool, out: &mut Vec<u8>) {
 
 fn write_key(step: &Element, out: &mut Vec<u8>) {
     match step {
+        // Most names need no escaping, and are copied without a text of their own.
         Element::Field(name) if name.bytes().all(|b| b >= b' ' && b != b'"' && b != b'\\') => {
             out.extend_from_slice(b"\"f:");
             out.extend_from_slice(name.as_bytes());

@@ -12,7 +12,7 @@ use super::{Author, Disputes, typed};
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// The only manager this is done for.
 const KUBECTL: &str = "kubectl";
-/// All annotations of an object together.
+/// All annotations of an object together: the limit of the API.
 const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
 
 /// The disputes that are left when `kubectl` may take what it had applied client-side.
@@ -27,6 +27,7 @@ pub(super) fn unsolved(author: Author<'_>, shape: Shape<'_>, live: &Value, dispu
 /// What of the last client-side configuration is in the object unchanged.
 fn still_applied(author: Author<'_>, shape: Shape<'_>, live: &Value) -> Option<PathSet> {
     let applied: Value = serde_json::from_str(annotation(live)?).ok()?;
+    // As upstream: a configuration of another version is not converted, so it settles nothing.
     if applied["apiVersion"] != author.api_version || !typed::check(shape, &applied).is_empty() {
         return None;
     }

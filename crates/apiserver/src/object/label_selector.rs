@@ -59,6 +59,7 @@ impl LabelTest {
             Self::NotIn(values) => value.is_none_or(|v| !values.contains(v)),
             Self::Exists => value.is_some(),
             Self::Absent => value.is_none(),
+            // As upstream, a value that is not a number is neither above nor below.
             Self::Above(bound) => number().is_some_and(|n| n > *bound),
             Self::Below(bound) => number().is_some_and(|n| n < *bound),
         }

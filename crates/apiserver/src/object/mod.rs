@@ -116,6 +116,7 @@ pub fn encode(object: &Value, managed: &[u8], schema_tag: u32) -> Result<Bytes, 
 
 /// Stored bytes as plain JSON, for a store that others read too.
 pub fn to_plain(stored: &Bytes) -> Bytes {
+    // `store::Plain` may not fail, so what cannot be read is written as it is.
     let Some(record) = Record::decode(stored, 0) else { return stored.clone() };
     let mut plain = Vec::with_capacity(record.bytes_max());
     record.write_json(&mut plain, false);
@@ -125,6 +126,7 @@ pub fn to_plain(stored: &Bytes) -> Bytes {
 /// Plain JSON as stored bytes. Which schema it fits is not known, so custom objects are decoded again
 /// whenever they are shown. `None`: it is not an object.
 pub fn from_plain(plain: &[u8]) -> Option<Bytes> {
+    // Other programs may end the text with a line break.
     let plain = std::str::from_utf8(plain).ok()?.trim_ascii_end();
     let stored = match from_our_order(plain) {
         // The order alone proves nothing about the rest of the text.

@@ -68,6 +68,8 @@ impl Patch {
     /// bring a list.
     pub fn touches_managed_fields(&self) -> bool {
         match self {
+            // Searched as text: a hit inside of a value only costs that the managed fields are
+            // parsed.
             Self::Json(operations) => serde_json::to_string(operations).is_ok_and(|text| {
                 text.contains("/metadata/managedFields")
                     || text.contains("\"/metadata\"")

@@ -138,6 +138,7 @@ impl<'a> Reader<'a> {
 
     fn varint(&mut self) -> Result<u64, Failure> {
         let mut number = 0;
+        // 64 bits at seven a byte: a number has ten bytes at most.
         for shift in (0..64).step_by(7) {
             let (first, rest) =
                 self.0.split_first().ok_or_else(|| malformed("it ends in the middle of a number"))?;
@@ -232,6 +233,7 @@ fn either(bytes: &[u8], fields: Fields, depth: usize) -> Result<Option<Value>, F
 
 /// Whole numbers are integers in JSON.
 fn double(number: f64) -> Result<Value, Failure> {
+    // A double holds every integer up to 2^53, and 9e15 lies just below that.
     // Checked: it is whole and small enough.
     let whole = (number.fract() == 0.0 && number.abs() < 9e15).then_some(number as i64);
     whole

@@ -65,6 +65,8 @@ impl Registry {
     /// Serves what a definition describes, in place of what it described before. Nothing happens when that is the same (its
     /// watchers stay), or when a later revision of the definition than `at` is known already.
     pub fn serve_definition(&self, definition: &Value, at: Revision) {
+        // The lock is held over the change, so that an earlier revision cannot come in after a
+        // later one.
         let mut known = self.definitions_at.lock();
         if is_news(&mut known, definition, at) {
             self.serve_resources(definition);
@@ -110,6 +112,7 @@ impl Registry {
     }
 
     fn withdraw_definition(&self, definition: &Value, at: Revision) {
+        // As in `serve_definition`, the lock is held over the change.
         let mut known = self.definitions_at.lock();
         if !is_news(&mut known, definition, at) {
             return;

@@ -26,7 +26,7 @@ use k8s_machinery::validation::cause::Cause;
 /// Deletions of a collection under way at the same time: enough to fill a group commit.
 const DELETES_AT_ONCE: usize = 256;
 
-/// Namespaces that the server itself needs.
+/// Namespaces that the server itself needs: those of upstream, which lets `kube-node-lease` go.
 const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
 
 /// What becomes of the dependents.

@@ -36,6 +36,8 @@ impl Registry {
     ) -> Result<Revision, Failure> {
         let Some(entry) = self.store.get(&lease.key()).await? else { return Ok(0) };
         let object = Record::read(&entry)?.value()?;
+        // A Lease that was deleted and made anew counts its transitions from the start, so its uid
+        // counts, too.
         let is_same = object["metadata"]["uid"] == fence.uid.as_str()
             && object["spec"]["leaseTransitions"].as_i64().unwrap_or(0) == i64::from(fence.transitions);
         if is_same {

@@ -19,7 +19,7 @@ use capstan_store::{Entry, Range, Revision};
 const EVERY: Duration = Duration::from_secs(60);
 /// History younger than this many rounds is kept.
 const ROUNDS_KEPT: usize = 6;
-/// Age of an event that may go, in seconds.
+/// Age of an event that may go, in seconds; kube-apiserver has the same by default (`--event-ttl`).
 const EVENT_LIFE_S: i64 = 3_600;
 const EXPIRED_AT_ONCE: usize = 64;
 
@@ -83,6 +83,7 @@ async fn expire(
 }
 
 fn is_old(event: &Value, now: Timestamp) -> bool {
+    // Clients of the older and of the newer Event API renew different fields, so the newest counts.
     let seen = [&event["lastTimestamp"], &event["series"]["lastObservedTime"], &event["eventTime"]];
     let seen = seen.into_iter().chain([&event["metadata"]["creationTimestamp"]]);
     let newest = seen.filter_map(|time| parse_rfc3339(time.as_str()?)).max();

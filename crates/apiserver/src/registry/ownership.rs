@@ -41,6 +41,7 @@ pub enum Claim {
 pub fn claim(object: &mut Value) -> Claim {
     let metadata = object.get_mut("metadata").and_then(Value::as_object_mut);
     match metadata.and_then(|metadata| metadata.remove("managedFields")) {
+        // As upstream, a list with one empty entry resets ownership like an empty list.
         Some(Value::Array(entries)) if entries.is_empty() || entries == [json!({})] => Claim::Reset,
         Some(list @ Value::Array(_)) => Claim::List(list.to_string()),
         _ => Claim::None,

@@ -177,6 +177,7 @@ impl Identity {
                 let secrets = group.is_empty() && resource == "secrets";
                 // Behind it is a kubelet, which runs commands by GET.
                 let kubelet = subresource.split('/').next() == Some("proxy");
+                // A question about every kind (`*`) is one about Secrets, too.
                 (is_of_oneself(group, resource) && verb == "create")
                     || (matches!(verb, "get" | "list" | "watch") && !secrets && !kubelet && resource != "*")
             }

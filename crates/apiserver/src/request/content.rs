@@ -20,6 +20,7 @@ pub const DEPTH_MAX: usize = 100;
 /// 415 for another media type, 400 for a malformed body or one that is nested too deeply.
 pub fn decode(content_type: &str, body: &[u8]) -> Result<(Value, Vec<String>), Failure> {
     let (object, duplicates) = match content_type.split(';').next().unwrap_or_default().trim() {
+        // As upstream, a body without a media type is JSON.
         "" | JSON => decode::json(body)?,
         PROTOBUF => (protobuf::decode(body)?, Vec::new()),
         YAML => yaml(body)?,

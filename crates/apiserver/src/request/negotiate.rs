@@ -35,6 +35,7 @@ pub fn form(accept: &str, query: &Query, list: bool) -> Result<Form, Failure> {
         }
         match clause.parameter("as") {
             None => return Ok(Form::Object),
+            // Tables and bare metadata are made as JSON only.
             Some(_) if clause.is_yaml() => {}
             Some(_) if clause.parameter("g") != Some("meta.k8s.io") => {}
             Some("Table") if matches!(clause.parameter("v"), Some("v1" | "v1beta1")) => {

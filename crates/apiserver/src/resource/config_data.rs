@@ -145,6 +145,7 @@ fn check_needs(secret: &Value, causes: &mut Vec<Cause>) {
         Some(Needs::Json(key)) => {
             let bytes = BASE64.decode(secret["data"][key].as_str().unwrap_or_default()).unwrap_or_default();
             if let Err(error) = serde_json::from_slice::<Map<String, Value>>(&bytes) {
+                // The answer may be logged, so it must not repeat what is in the Secret.
                 let hidden = "<secret contents redacted>".into();
                 causes.push(Cause::invalid(format!("data[{key}]"), &hidden, &error.to_string()));
             }

@@ -97,11 +97,13 @@ impl Resource {
 
     /// May an update come without a resource version?
     pub fn allows_unconditional_update(&self) -> bool {
+        // Upstream's strategies say so in `AllowUnconditionalUpdate`.
         !matches!(self.strategy, Strategy::Custom(_) | Strategy::Definition | Strategy::Lease)
     }
 
     /// Does an update of a missing object create it?
     pub fn allows_create_on_update(&self) -> bool {
+        // Upstream's strategies say so in `AllowCreateOnUpdate`.
         matches!(self.strategy, Strategy::Lease | Strategy::Event)
     }
 

@@ -22,7 +22,7 @@ use crate::request::negotiate;
 use crate::request::options::Query;
 use crate::response::{Payload, Reply, Turnover};
 
-/// Smaller bodies are sent as they are.
+/// As upstream, smaller bodies are sent as they are.
 const GZIP_BYTES_MIN: usize = 128 * 1024;
 /// As upstream: the fastest.
 const GZIP_LEVEL: u32 = 1;

@@ -75,6 +75,7 @@ impl Reply {
     pub fn new(code: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Self {
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+        // As upstream: an answer depends on who asks, so no proxy may keep it for others.
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
         Self { code, headers, body: Payload::Whole(body.into()), reason: None, about: None }
     }

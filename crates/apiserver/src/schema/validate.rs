@@ -362,6 +362,7 @@ fn invalid(path: Path<'_>, value: &Value, what: &str) -> Cause {
 /// Source: kube-openapi of Kubernetes 1.36 `pkg/validation/validate/values.go` (`MultipleOf`, `MultipleOfInt`).
 fn is_multiple(value: &Value, number: f64, factor: f64) -> bool {
     match value.as_i64() {
+        // `number` has cut off the factor's fraction and refused what is not above zero.
         Some(whole) => whole % (factor as i64) == 0,
         // Divided by a part of one, 0.3 would not be a multiple of 0.1.
         None if factor < 1.0 => is_nearly_whole(1.0 / factor * number),

@@ -23,6 +23,7 @@ use capstan_base::private_file::{self, FileError};
 use capstan_base::time::Timestamp;
 
 const CA_DAYS: i64 = 3650;
+/// Apple's systems refuse a server certificate of a longer life.
 const SERVER_DAYS: i64 = 825;
 const CLIENT_DAYS: i64 = 365;
 /// Where [`kept_in`] keeps the administrator's and the reader's token.

@@ -89,6 +89,8 @@ impl Found {
             // what comes.
             leaf |= self.enter(of_old, old, new)?;
         }
+        // Where the new value is missing or null, only the old one says what there is to go down
+        // into.
         let form =
             if new.is_none() || (same_kind && new.is_some_and(Value::is_null)) { of_old } else { of_new };
         leaf |= self.enter(form, old, new)?;
@@ -101,6 +103,7 @@ impl Found {
 
     /// True when the value was taken as one unit.
     fn enter(&mut self, form: Form<'_>, old: Option<&Value>, new: Option<&Value>) -> Result<bool, String> {
+        // Two empty values have nothing below them, but null and empty are not the same.
         let hollow = || old.is_none_or(is_hollow) && new.is_none_or(is_hollow);
         match form {
             Form::Map(map) if !hollow() => {
@@ -161,6 +164,7 @@ impl Found {
         if own.is_none() && nothing {
             return;
         }
+        // Made only for what differs: most of an object does not.
         let step = step();
         for (change, below, list) in [
             (Change::Removed, found.removed, &mut self.removed),

@@ -90,6 +90,7 @@ impl Graph {
     fn node(&mut self, metadata: &Metadata, revision: Revision) -> Node {
         let has = |finalizer: &str| metadata.finalizers.iter().any(|name| name == finalizer);
         let owners = metadata.owner_references.iter().map(|owner| {
+            // The version does not tell kinds apart: an object is served in each of them.
             let group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
             let text: Arc<str> = format!("{group} {}", owner.kind).into();
             let kind = match self.kinds.get(&text) {
@@ -205,9 +206,12 @@ impl Graph {
         let (mut solid, mut waiting, mut lost) = (false, false, Vec::new());
         for edge in &node.owners {
             match self.keys.get(&edge.owner).filter(|owner| may_own(owner, key)) {
+                // An owner whose kind is not served may exist all the same, unless it was seen to
+                // go.
                 None if !serves(&edge.kind) && !self.gone.contains(&edge.owner) => solid = true,
                 None => lost.push(edge.owner.to_string()),
                 Some(owner) => match self.nodes.get(owner) {
+                    // As upstream, an owner that waits for its dependents to go keeps none of them.
                     Some(owner) if owner.terminating && owner.foreground => {
                         waiting = true;
                         lost.push(edge.owner.to_string());

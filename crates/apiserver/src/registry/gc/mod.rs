@@ -186,6 +186,8 @@ impl Collector<'_> {
                 _ => {}
             }
         }
+        // The finalizer goes last: without it the owner is removed, and what still names it is
+        // collected.
         self.drop_finalizer(subject, ORPHAN).await
     }
 
