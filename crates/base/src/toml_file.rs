@@ -105,6 +105,7 @@ impl Library {
         let entries = self.folder.iter().filter_map(|f| std::fs::read_dir(f).ok()).flatten().flatten();
         names.extend(entries.filter_map(|e| Some(e.file_name().to_str()?.strip_suffix(".toml")?.to_owned())));
         names.sort();
+        // A file of the folder may take the place of one that is built in, under its name.
         names.dedup();
         names
     }

@@ -39,6 +39,7 @@ pub fn apply(target: &mut Value, patch: &Value) {
         *target = patch.clone();
         return;
     };
+    // RFC 7386: a patch with fields makes an object of whatever was there.
     if !target.is_object() {
         *target = Value::Object(Map::new());
     }

@@ -19,6 +19,7 @@ pub fn to_text(selector: &LabelSelector) -> String {
 
 fn requirement_text(requirement: &LabelSelectorRequirement) -> String {
     let mut values = requirement.values.clone().unwrap_or_default();
+    // As upstream prints them, so that the text does not depend on how the values were listed.
     values.sort();
     let (key, values) = (&requirement.key, values.join(","));
     match requirement.operator.as_str() {

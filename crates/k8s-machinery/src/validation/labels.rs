@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::cause::Cause;
 use super::naming;
 
+/// All annotations of an object together: upstream's `TotalAnnotationSizeLimitB`.
 const ANNOTATIONS_BYTES_MAX: usize = 262_144;
 
 /// The spelling of labels; `field` is where they are.
