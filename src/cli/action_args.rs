@@ -84,6 +84,7 @@ impl ActionArgs {
         let is_change = matches!(info.argument, Argument::Change(_));
         let change = if is_change { ChangeArgs::from_arg_matches(matches)? } else { ChangeArgs::default() };
         let mut target: Vec<String> = WORDS.into_iter().filter_map(typed).collect();
+        // Kind and name are one word with a slash between them, or two words.
         let object_words = if target.first().is_some_and(|word| word.contains('/')) { 1 } else { 2 };
         let mut rest = target.split_off(object_words.min(target.len()));
         rest.extend(typed(OPTION));
@@ -92,6 +93,7 @@ impl ActionArgs {
             rest.extend(more.into_iter().flatten().cloned());
         }
         rest.extend(change.words());
+        // Only a change takes any number of words behind the object.
         if let ([_, unexpected, ..], false) = (rest.as_slice(), is_change) {
             let what = format!("unexpected `{unexpected}` behind {OBJECT} and its argument\n");
             return Err(clap::Error::raw(ErrorKind::TooManyValues, what));
@@ -115,6 +117,7 @@ fn command(info: &'static ActionInfo, name: &'static str) -> clap::Command {
                 .override_usage(format!("{usage} <{wanted}>"))
                 .args([object, second.value_name(wanted).help(help), third.hide(true)])
                 .arg(Arg::new(OPTION).long(option).value_name(wanted).help(format!("{wanted} as an option")))
+                // A number below zero is an argument here, and not an option.
                 .mut_args(|arg| arg.allow_negative_numbers(true))
         }
     };

@@ -88,6 +88,7 @@ impl AuditFile {
 
 impl Write for AuditFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // First, so that the length that is judged next is that of the file in its place.
         self.follow()?;
         self.rotate(bytes.len())?;
         let written = self.file.write(bytes)?;

@@ -72,6 +72,7 @@ pub async fn backup_at_rest(args: &BackupArgs, clock: &Clock) -> anyhow::Result<
         ));
     }
     let store: Arc<dyn Store> = match &place {
+        // Read and not opened: nothing is written, so a disk that is mounted read-only will do.
         StoreLocation::Disk(dir) => Arc::new(DiskStore::read(dir)?),
         _ => place.open(clock).await?,
     };
@@ -286,6 +287,7 @@ async fn fill_etcd(
         backup.path.display(),
         backup.revision
     );
+    // After everything that may be refused: from here on the prefix counts as half full.
     restore.begin().await?;
     let filled = fill(store, backup, backup.revision, clock, rng).await?;
     restore.finish().await?;
@@ -330,6 +332,7 @@ impl Backup {
             last = line;
             count += 1;
         }
+        // The last line is counted too, and is no object.
         let count =
             usize::checked_sub(count, 1).with_context(|| not_whole("it ends after its first line"))?;
         let tail: Tail =

@@ -19,6 +19,7 @@ pub fn render() -> anyhow::Result<String> {
 
 /// The definition types keep limits as floats; people expect `1`, not `1.0`.
 fn whole_numbers(value: &mut Value) {
+    // 2^53: above it not every integer has a float of its own.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     match value {
         Value::Number(number) => {

@@ -51,6 +51,7 @@ pub async fn show_kubeconfig(connect: &ConnectArgs, screen: &ScreenArgs) -> anyh
     let servers = Servers { options, scope: scope(connect), clock, rng };
     match prepared {
         Ok(connection) => servers.show(&connection, screen, Behind::Kubeconfig).await,
+        // Only at a terminal is there somebody who can choose another context.
         Err(error) if is_one_of_several(&error, &servers.options) && std::io::stdout().is_terminal() => {
             servers.offer(&error.to_string(), screen).await
         }
@@ -224,6 +225,7 @@ fn options(session: Session, screen: &ScreenArgs, clock: Clock) -> Options {
         state_dir: paths::state_dir().ok(),
         clock,
         hook: screen.on_turn.clone(),
+        // The bounds keep a tiny number from a pause that no `Duration` can hold.
         frame_min: screen
             .frames_per_second
             .map(|frames| Duration::from_secs_f64((1.0 / frames).clamp(0.01, 3_600.0))),

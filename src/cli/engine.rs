@@ -111,6 +111,7 @@ pub async fn run(cli: &Cli, args: &EngineArgs) -> anyhow::Result<Exit> {
     let exit = stopped().await?;
     drop(telling);
     stop.cancel();
+    // The engine ends after it has given back the Leases that it took over.
     running.await.context("the engine ended with a panic")?;
     Ok(exit)
 }

@@ -190,6 +190,7 @@ pub fn command_of(matches: &ArgMatches) -> String {
 
 /// Does the table let this command end so?
 pub fn is_listed(command: &str, code: ExitCode) -> bool {
+    // The number of a signal or of a host's command is open in the table.
     let is_same = |row: &&Row| std::mem::discriminant(&row.code) == std::mem::discriminant(&code);
     ROWS.iter().filter(is_same).any(|row| row.is_of(command))
 }
@@ -199,6 +200,7 @@ pub fn help() -> String {
     let mut numbers: Vec<(String, Vec<&str>)> = Vec::new();
     // A command for programs, which `--help` does not show.
     for row in ROWS.iter().filter(|row| !matches!(row.code, ExitCode::OfHost(_))) {
+        // The last one is enough: rows of one number stand side by side in the table.
         match numbers.last_mut().filter(|(number, _)| *number == row.number()) {
             Some((_, words)) => words.push(row.word),
             None => numbers.push((row.number(), vec![row.word])),

@@ -37,6 +37,7 @@ fn reasons(caches: &[(String, Progress)]) -> Vec<String> {
             Some(format!("{kind}: {}", sanitize_line(progress.trouble.as_deref()?)))
         })
         .collect();
+    // In one order, so that another order alone is not printed as a change.
     reasons.sort();
     reasons
 }

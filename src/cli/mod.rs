@@ -462,6 +462,7 @@ fn not_fine(command: &LeaderMigrationCommand) -> ExitCode {
 async fn wait(cli: &Cli, args: &WaitArgs) -> anyhow::Result<ExitCode> {
     let began = tokio::time::Instant::now();
     let on = OneShot::of(cli, connect_within(args.timeout, &options(&cli.connect)).await?);
+    // What connecting took is part of the time that was allowed.
     let args = &WaitArgs { timeout: args.timeout.saturating_sub(began.elapsed()), ..args.clone() };
     match wait::wait(&on.connection, args, &on.namespace, on.clock, Rng::from_entropy()).await? {
         Waited::Reached { remark } => {

@@ -29,6 +29,7 @@ fn name_of(id: u32) -> Option<String> {
 /// terminals show UTF-8. `variable` reads the environment.
 pub fn is_locale_plain(variable: impl Fn(&str) -> Option<String>) -> bool {
     let set = |name| variable(name).filter(|value| !value.is_empty());
+    // The order of POSIX, for which an empty variable is one that is not set.
     let Some(locale) = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set) else { return false };
     let locale = locale.to_ascii_lowercase();
     !locale.contains("utf-8") && !locale.contains("utf8")

@@ -78,6 +78,7 @@ pub async fn offer(program: Option<&Path>, stack: &Stack) -> anyhow::Result<Opti
     let Some(program) = program else { return Ok(None) };
     let apis = stack.workload_apis().context("--simulated-ssh: nothing is simulated here")?;
     private_file::check_target(program).context("--simulated-ssh")?;
+    // The program is called from any folder.
     let program = std::path::absolute(program).context("--simulated-ssh")?;
     let socket = PathBuf::from(format!("{}.sock", program.display()));
     let taking = apis.take_commands(&socket).await.context("--simulated-ssh")?;
