@@ -56,6 +56,7 @@ pub async fn act(
         writeln!(out, "The patch was written to {}; nothing was written to the server.", path.display())?;
         return Ok(());
     }
+    // Somebody else sets what is changed here, and would set it back.
     if preview.belongs_elsewhere() {
         writeln!(
             out,

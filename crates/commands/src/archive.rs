@@ -41,6 +41,7 @@ fn entries(mut from: impl Read, is_wanted: impl Fn(&str) -> bool) -> anyhow::Res
     let mut room = KEPT_MAX_BYTES;
     let mut long_name: Option<String> = None;
     while let Some(header) = header(&mut from)? {
+        // By ustar's layout the size stands at 124, and the kind of the entry at 156.
         let length = usize::try_from(number(&header[124..136])?)?;
         match header[156] {
             // A name for the next entry: of GNU's form, of pax's.
@@ -108,6 +109,7 @@ fn text_of(field: &[u8]) -> String {
 
 fn name(header: &[u8; BLOCK]) -> String {
     let (name, prefix) = (text_of(&header[..100]), text_of(&header[345..500]));
+    // What archives from before POSIX have in these bytes is not a prefix.
     let has_prefix = header[257..262] == *b"ustar" && !prefix.is_empty();
     if has_prefix { format!("{prefix}/{name}") } else { name }
 }

@@ -28,6 +28,7 @@ impl LinePrompt<'_> {
         let mut answer = String::new();
         // The end of the input is not an empty line.
         let is_answered = answers.read_line(&mut answer)? > 0;
+        // At a terminal the end is somebody's ^D: a plain no, which needs no advice.
         if !is_answered && !std::io::stdin().is_terminal() {
             bail!(
                 "not confirmed: standard input has no answer; add --yes to do it without a question, or {}",

@@ -109,6 +109,7 @@ fn decode(
 fn folder(path: &Path, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
     let entries = std::fs::read_dir(path).with_context(|| format!("cannot list {}", path.display()))?;
     let mut entries: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    // The order of a folder is that of its file system: what is printed shall not depend on it.
     entries.sort();
     for entry in entries {
         if entry.is_dir() {

@@ -78,6 +78,7 @@ fn cells(lease: &WatchedLease, now: Timestamp) -> [String; 9] {
         shown(lease.engine.as_deref().unwrap_or_default()),
         lease.state().word().to_owned(),
         shown(&lease.holder),
+        // The holder's clock wrote it, which may be ahead of this one.
         age_s.map_or("-".to_owned(), |age| human_duration(age.max(0))),
         lease.transitions.to_string(),
         shown(&lease.controllers),

@@ -44,6 +44,7 @@ impl ExitCode {
             Self::Blocked => 12,
             Self::Unknown => 13,
             Self::NeedsAcknowledgement => 14,
+            // As a shell says it of a program that was ended by a signal.
             Self::Signal(signal) => 128_u8.saturating_add(signal),
             Self::OfHost(status) => status,
         }

@@ -102,6 +102,7 @@ pub async fn get(
     let Resource { kinds, name } = &args.resource;
     let names: Vec<String> = name.iter().chain(&args.names).cloned().collect();
     let Kinds::Objects(kinds) = kinds else { return kubeconfig(connection, &names, namespace).await };
+    // kubectl refuses it, too: no request chooses by both.
     if !names.is_empty() && args.selector.is_some() {
         bail!(WrongUsage("a selector and names exclude each other: use one of them".to_owned()));
     }
@@ -112,6 +113,7 @@ pub async fn get(
     let mut queries = Vec::new();
     for kind in kinds {
         let gvk = kind.served(connection, &catalog).await?;
+        // kubectl refuses it, too: only within a namespace a name is that of one object.
         if namespace.is_empty() && !names.is_empty() && gvk.namespaced {
             bail!(WrongUsage(
                 "objects are named within a namespace: leave out --all-namespaces, or leave out the names"
@@ -246,6 +248,7 @@ impl Query<'_> {
             }
             cells.extend(shown.iter().map(|(at, column)| match text_of(&row["cells"][*at]) {
                 name if is_among_others && column == "Name" => self.named(&name),
+                // Kinds of Cluster API show spec.replicas under this name.
                 cell if column == "Desired" => scaled(cell, &row["object"]),
                 cell => cell,
             }));
@@ -297,6 +300,7 @@ impl Query<'_> {
         if let (false, Some(metadata)) = (self.owners, object["metadata"].as_object_mut()) {
             metadata.remove("managedFields");
         }
+        // By the group as well: another one may have a kind of this name.
         if self.gvk.group.is_empty() && self.gvk.kind == "Secret" {
             redact(&mut object);
         }

@@ -115,6 +115,7 @@ const HEADS: [&str; 11] = [
 
 /// How long ago a clock says that something was.
 fn claimed(us: Option<i64>, now: Timestamp) -> String {
+    // The holder's clock wrote it, which may be ahead of this one.
     us.map_or("-".to_owned(), |us| human_duration(((now.timestamp_micros() - us) / 1_000_000).max(0)))
 }
 
@@ -130,6 +131,7 @@ fn cells(row: &LockRow, now: Timestamp) -> [String; 11] {
         shown(host),
         shown(id),
         shown(component),
+        // A change that was not seen lies before the look began.
         changed.map_or(format!(">{}s", lease.watched_s), human_duration),
         claimed(lease.renewed_us, now),
         format!("{}s", lease.duration_s),

@@ -65,6 +65,7 @@ impl FromStr for Until {
         match text.split_once('=').ok_or_else(expected)? {
             ("condition", rest) => {
                 let (type_, status) = rest.split_once('=').unwrap_or((rest, "True"));
+                // kubectl takes them in any case, too.
                 let known = ["True", "False", "Unknown"].into_iter().find(|s| s.eq_ignore_ascii_case(status));
                 let status = known
                     .ok_or_else(|| format!("a condition is True, False or Unknown, never `{status}`"))?;
@@ -259,6 +260,7 @@ async fn until_verdict(
 fn until_due(fleet: &Fleet, clock: &Clock) -> Duration {
     let now_s = clock.now().timestamp();
     let due_s = fleet.next_due_s().map_or(3_600, |due_s| i64::from(due_s) - now_s);
+    // What is due already must not make the loop spin.
     Duration::from_secs(u64::try_from(due_s).unwrap_or(0).clamp(1, 3_600))
 }
 
@@ -289,6 +291,7 @@ fn find_cluster(fleet: &Fleet, target: &Target) -> Option<capstan_dashboard::fle
 
 fn last_seen(fleet: &Fleet, target: &Target) -> String {
     let trouble = fleet.feeds().find_map(|(key, feed)| match &feed.state {
+        // Nothing waits for this feed, so that it is never the reason.
         FeedState::NoAccess { .. } if key.kind.as_ref() == HEALTH_CHECK => None,
         FeedState::Lost { error } | FeedState::Silent { error } | FeedState::NoAccess { error } => {
             Some(format!("{key}: {error}"))

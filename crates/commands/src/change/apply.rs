@@ -179,6 +179,7 @@ impl<'d, O: Write + Send, A: BufRead + Send> Doing<'d, O, A> {
         (options, action): (PlanOptions, &str),
     ) -> anyhow::Result<ChangeAnswer> {
         let judged = Judged::of_documents(found, live, documents, options).await?;
+        // Only now: the names of conditions are those of one plan, which was just made.
         check_names(&Acknowledged::of(&self.args.acknowledge), &judged.plan)?;
         match judged.plan.state {
             PlanState::Ready => self.carry_out(&judged, action).await,
@@ -340,6 +341,7 @@ impl<'d, O: Write + Send, A: BufRead + Send> Doing<'d, O, A> {
                 let text = status::table(&items) + &runbook::text(&plan, &items, next, &texts);
                 Ok(ChangeAnswer::of(style.block(text), ExitCode::Pending))
             }
+            // The rollout is its controller's, and goes on when this command has ended.
             Ok(ChangeWritten::Patched(words)) => Ok(ChangeAnswer::of(words, ExitCode::Pending)),
             Ok(ChangeWritten::Closed) => Ok(ChangeAnswer::default()),
             Err(error @ (ChangeError::Prepare(_) | ChangeError::Write(_) | ChangeError::Patch(_))) => {

@@ -146,6 +146,7 @@ fn validate(args: &ValidateArgs, inputs: &Inputs, style: Style) -> anyhow::Resul
 }
 
 fn findings(inputs: &Inputs) -> Vec<DocumentFinding> {
+    // What kubeadm, kubelets and kube-proxy refuse depends on their release.
     let minor = check::stated_minor(&inputs.documents);
     let documents = inputs.documents.iter();
     let all = documents.map(|document| [check::check(document, minor), check::check_flags(document, minor)]);

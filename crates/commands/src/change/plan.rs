@@ -123,6 +123,7 @@ fn write_files(
         }
         write(&format!("{}-{map}.json", plan.id), &output::json(&patch)?)?;
     }
+    // Where a KubeadmControlPlane makes the nodes, nobody runs kubeadm on them by hand.
     let Some(cluster) = target.document(DocumentKind::Cluster).filter(|_| !is_managed) else { return Ok(()) };
     let nodes = ClusterFacts::read(inputs).control_plane;
     for (step, file) in plan.steps.iter().flat_map(|step| step.files.iter().map(move |file| (step, file))) {
@@ -137,6 +138,7 @@ pub(super) fn rules(args: &RulesArgs, style: Style) -> ChangeAnswer {
     let mut text = String::new();
     match &args.path {
         Some(path) => {
+            // A path such as featureGates is a field of several documents.
             let is_known = |kind: &DocumentKind| Schema::embedded().type_at(kind.name(), path).is_ok();
             for kind in RULED.into_iter().filter(is_known) {
                 if let Some(rule) = rules::rule_for(kind, path) {

@@ -60,6 +60,7 @@ fn namespace_of(values: &[Value], name: &str, wanted: Option<&str>) -> anyhow::R
         value["kind"] == "Cluster" && group_of(api_version) == CORE_GROUP && value["metadata"]["name"] == name
     };
     let mut found: Vec<&str> = values.iter().filter(is_it).map(namespace_in).collect();
+    // A Cluster that stands in several files is still one.
     found.sort_unstable();
     found.dedup();
     if let Some(wanted) = wanted {

@@ -202,6 +202,7 @@ impl Builder<'_> {
     fn group(&self, ids: &[RowId]) -> Option<Entry> {
         let mut rows: Vec<&Row> =
             ids.iter().filter_map(|id| self.fleet.row(*id)).map(AsRef::as_ref).collect();
+        // The message names the first two, which shall be the same ones at every look.
         rows.sort_by(|a, b| a.name.cmp(&b.name));
         let count = |type_: &str| true_of(&rows, type_);
         let oldest = rows.iter().filter_map(|r| r.condition("Ready")).min_by_key(|c| c.since_s);

@@ -216,6 +216,7 @@ impl<'a> Reader<'a> {
         let Ok(gvk) = self.resolve(CLUSTERCTL_GROUP, PROVIDER).await else { return };
         let listed = list_values(&self.connection.client, &gvk, "", "").await;
         self.objects.extend(listed.unwrap_or_default().into_iter().map(|mut object| {
+            // Items of a list carry no kind, by which `cluster_api_of` finds them.
             object["kind"] = PROVIDER.into();
             (gvk.clone(), object)
         }));

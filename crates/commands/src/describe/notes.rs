@@ -69,6 +69,7 @@ fn set_elsewhere(row: &Row) -> Option<String> {
     let facts = row.replica_facts();
     let scaling = facts.and_then(|facts| facts.scaling);
     let scaled = scaling.map(|b| format!("its replicas are set by an autoscaler, {} to {}", b.least, b.most));
+    // An autoscaler is named above: the same is not said twice.
     let elsewhere = facts.filter(|facts| facts.scaled_elsewhere && scaling.is_none());
     let elsewhere = elsewhere.map(|_| "its replicas are set elsewhere".to_owned());
     let tool = row.applied_by.map(|tool| format!("it is applied by {}", tool.name()));

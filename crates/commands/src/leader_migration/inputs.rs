@@ -81,6 +81,7 @@ impl<'a> Gathering<'a> {
         let entries = std::fs::read_dir(path).with_context(|| format!("cannot list {}", path.display()))?;
         let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
         files.retain(|file| file.extension().is_some_and(|e| e == "yaml" || e == "yml" || e == "json"));
+        // The order of a folder is that of its file system: findings shall not depend on it.
         files.sort();
         files.iter().try_for_each(|file| self.file(file))
     }

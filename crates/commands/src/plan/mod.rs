@@ -172,6 +172,7 @@ fn answer(
             Some(wanted) => format!("there is no {} {}: check the name and the namespace (-n)", wanted.gvk.kind, wanted.key.name),
             None => "there is nothing to plan: no Cluster, control plane, MachineDeployment, MachineSet, Machine or MachineHealthCheck".to_owned(),
         };
+        // A remark may be the reason, such as a kind that could not be listed.
         let remarks = forecast.remarks.iter().map(|remark| format!("\n{remark}")).collect::<String>();
         return Err(anyhow!("{what}{remarks}"));
     }

@@ -221,6 +221,8 @@ struct Alike<'a> {
 impl<'a> Alike<'a> {
     /// Is the object like one that was met before?
     fn gathers(&mut self, object: &'a ObjectPlan) -> bool {
+        // Machines without a blocker have no words that could be compared: all of them would be
+        // alike.
         if object.kind != "Machine" || object.blockers.is_empty() {
             return false;
         }

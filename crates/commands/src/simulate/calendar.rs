@@ -47,6 +47,7 @@ pub(super) fn answer(asked: &Asked<'_>, within: TimeDelta) -> anyhow::Result<Sim
         coming.retain(|one| one.at <= until);
         entries.extend(of_cluster(asked, key, &coming));
     }
+    // Texts of RFC 3339 with whole seconds in UTC sort as their moments do.
     entries.sort_by(|a, b| (&a.at, &a.cluster, &a.object).cmp(&(&b.at, &b.cluster, &b.object)));
     let document = match asked.args.output {
         PlanOutputArg::Json => asked.style.block(output::json(&entries)?),

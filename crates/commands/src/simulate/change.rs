@@ -55,6 +55,7 @@ fn from_document(
     let group = group_of(&text(&value["apiVersion"])).to_owned();
     let mut object = match target::kind_named(&kind) {
         Ok(served) => ObjectRef { gvk: served.gvk, key, uid: String::new() },
+        // Kinds of providers are in no table: only the document says which group they are of.
         Err(_) => ObjectRef {
             gvk: capi_rules::status::contract::definition::gvk(&group, "", &kind),
             key,

@@ -220,6 +220,7 @@ impl<'a> Prepared<'a> {
         let asked = Asked { args, dump: &dump, cluster: cluster.as_ref(), scenario: &scenario, now, style };
         let answer =
             if args.score.is_empty() { asked.forecast(wanted, namespace)? } else { scored::answer(&asked)? };
+        // A look at what has happened rests on no durations.
         if args.score.is_empty() {
             remarks.extend(grounds);
         }
@@ -351,6 +352,7 @@ fn scenario(args: &SimulateArgs, seed: Option<u64>, learnt: Timings) -> Scenario
         ActorsArg::All => Actors::All,
         ActorsArg::Planner => Actors::Planner,
     };
+    // In rounds Machines are up at once, so that what was learnt of durations does not count.
     let mut timings = if actors == Actors::Planner { Timings::none() } else { learnt };
     for timing in &args.timings {
         timings.overrule(timing.step, timing.span);

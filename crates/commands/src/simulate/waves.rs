@@ -40,6 +40,7 @@ pub(super) fn answer(asked: &Asked<'_>, version: &str) -> anyhow::Result<Simulat
 
 /// Would Cluster API take the version for each control plane?
 fn check(asked: &Asked<'_>, version: &str) -> anyhow::Result<()> {
+    // A copy: the calendar has to begin with the versions that run.
     let mut dump = asked.dump.clone();
     for key in asked.clusters().flat_map(|cluster| control_planes_of(asked.dump, cluster)).cloned() {
         let object = ObjectRef { gvk: Gvk::of::<KubeadmControlPlane>(), key, uid: String::new() };
