@@ -130,6 +130,7 @@ fn check_keys(object: &Value, field: &str, causes: &mut Vec<Cause>) {
         match key {
             "." => complain("must not be '.'"),
             ".." => complain("must not be '..'"),
+            // Beside the keys a kubelet has entries of its own in a volume, such as `..data`.
             _ if key.starts_with("..") => complain("must not start with '..'"),
             _ => {}
         }

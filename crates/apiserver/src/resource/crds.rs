@@ -83,6 +83,7 @@ pub fn establish(definition: &mut Value, catalog: &Catalog, now: &str) {
             .filter(|name| taken(name))
             .map(|name| format!("\"{name}\" is already in use"))
             .collect();
+        // As upstream, of several conflicts the last one in this order is told.
         match complaints.as_slice() {
             [] => take(&mut accepted, field, &wanted[field]),
             [one] => conflict = Some((reason, one.clone())),

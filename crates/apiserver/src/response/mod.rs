@@ -124,6 +124,7 @@ impl From<Failure> for Reply {
         if failure.details.retry_after_s > 0 {
             reply.headers.insert(header::RETRY_AFTER, failure.details.retry_after_s.into());
         }
+        // RFC 9110 demands that a 401 says how one authenticates.
         if failure.reason == Reason::Unauthorized {
             reply.headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }

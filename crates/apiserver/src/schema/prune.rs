@@ -25,6 +25,7 @@ impl Node {
                 map.retain(|key, child| {
                     let at = path.key(key);
                     if self.embedded && OBJECT_FIELDS.contains(&key.as_str()) {
+                        // Metadata has upstream's own schema, whatever the definition says of it.
                         if key == "metadata" {
                             native::metadata().prune_at(child, at, false, unknown);
                         }

@@ -110,6 +110,7 @@ impl<S> Patient<S> {
         });
         let why = match stalled.deadline.as_mut().poll(context) {
             Poll::Ready(()) => "the peer does not read",
+            // Relaxed: no other memory is read because of the flag.
             Poll::Pending if stalled.let_go.load(Ordering::Relaxed) => {
                 "the peer does not read, and others wait"
             }

@@ -42,6 +42,7 @@ enum Comparison {
     GreaterOrEqual,
 }
 
+/// In the order in which they are looked for: `<` is the beginning of `<=`.
 const COMPARISONS: [(&str, Comparison); 6] = [
     ("==", Comparison::Equal),
     ("!=", Comparison::Different),

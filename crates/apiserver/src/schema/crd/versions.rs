@@ -16,6 +16,7 @@ const COLUMN_TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string
 const COLUMN_FORMATS: [&str; 8] =
     ["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
 const SELECTABLE_MAX: usize = 8;
+/// Upstream says characters, and counts bytes: Go's `len` of a text.
 const WARNING_BYTES_MAX: usize = 256;
 
 pub(super) fn check(definition: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {

@@ -518,6 +518,7 @@ fn result_size(name: &str, sizes: &[u64]) -> Option<u64> {
         | "sort"
         | "distinct"
         | "slice" => size(0),
+        // An empty text to be replaced is found before each character and at the end.
         "replace" => Some(size(0)?.saturating_add(1).saturating_mul(size(2)?).saturating_add(size(0)?)),
         "string" | "charAt" => size(0),
         _ => None,

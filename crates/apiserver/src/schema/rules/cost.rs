@@ -53,6 +53,7 @@ fn reading(size: u64) -> u64 {
 }
 
 fn matching(text: u64, pattern: u64) -> u64 {
+    // As cel-go: an empty text must not make an expensive pattern free.
     reading(text.saturating_add(1)).saturating_mul(pattern.div_ceil(PATTERN_CHARACTERS_PER_UNIT))
 }
 
@@ -61,6 +62,7 @@ pub(super) fn of_call(function: &str, sizes: &[u64]) -> Cost {
     let size = |at: usize| sizes.get(at).copied().unwrap_or(0);
     Cost(match function {
         "_&&_" | "_||_" | "_?_:_" => 0,
+        // A comparison ends where the shorter one does.
         "_==_" | "_!=_" | "_<_" | "_<=_" | "_>_" | "_>=_" => reading(size(0).min(size(1))),
         "@in" => size(1),
         "matches" => matching(size(0), size(1)),
@@ -92,6 +94,7 @@ pub(super) fn of_call(function: &str, sizes: &[u64]) -> Cost {
         | "base64.encode"
         | "base64.decode"
         | "format" => reading(size(0)),
+        // Twice: what was read is written or compared as well.
         "replace" | "split" | "join" | "ip.isCanonical" => reading(size(0).saturating_mul(2)),
         "containsIP" | "containsCIDR" => 4 + reading(size(1)),
         "sets.contains" | "sets.intersects" => size(0).saturating_mul(size(1)),

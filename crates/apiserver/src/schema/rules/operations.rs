@@ -126,6 +126,7 @@ pub(super) fn pairs(range: &Value) -> Result<Vec<(Value, Option<Value>)>, Fault>
 /// Elements or characters; one for anything else.
 pub(super) fn size(value: &Value) -> u64 {
     match value {
+        // cel-go counts code points, not bytes.
         Value::String(text) => text.chars().count() as u64,
         Value::Bytes(bytes) => bytes.len() as u64,
         Value::List(items) => items.len() as u64,

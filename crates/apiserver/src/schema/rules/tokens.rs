@@ -79,6 +79,7 @@ fn token(rest: &str) -> Option<(Option<Token>, usize)> {
         (b'`', _) => Some((Some(Token::Operand), quoted_name(bytes)?)),
         (b'a'..=b'z' | b'A'..=b'Z' | b'_', _) => {
             let length = run(bytes, |byte| byte.is_ascii_alphanumeric() || byte == b'_');
+            // The grammar has it as a relation, though it is spelled like a name.
             let is_in = rest.get(..length) == Some("in");
             Some((Some(if is_in { Token::Operator(Binds::Relation) } else { Token::Operand }), length))
         }
@@ -101,12 +102,14 @@ fn number(bytes: &[u8]) -> Option<usize> {
     let digits = |from: usize| run(bytes.get(from..).unwrap_or_default(), |byte| byte.is_ascii_digit());
     let whole = digits(0);
     let unsigned = |end: usize| end + usize::from(matches!(bytes.get(end), Some(b'u' | b'U')));
+    // The grammar knows no `0X`, and takes `0x` without digits for a zero and a name.
     if bytes.starts_with(b"0x") {
         let hex = run(&bytes[2..], |byte| byte.is_ascii_hexdigit());
         if hex > 0 {
             return Some(unsigned(2 + hex));
         }
     }
+    // A dot without a digit behind it is a token of its own.
     let fraction = if bytes.get(whole) == Some(&b'.') { digits(whole + 1) } else { 0 };
     let end = if fraction > 0 { whole + 1 + fraction } else { whole };
     if end == 0 {
