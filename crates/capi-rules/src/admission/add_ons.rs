@@ -49,6 +49,7 @@ fn check_text_fixed(old: &Value, new: &Value, name: &str, out: &mut Findings) {
 
 pub(super) fn default_extension(_: &Request<'_>, extension: &mut Value) -> Result<(), Denial> {
     fill(extension, &["spec"], "namespaceSelector", json!({}));
+    // `fill` makes what is missing: without this look an extension with a URL would get a service.
     if is_defined(at(extension, "/spec/clientConfig/service")) {
         fill(extension, &["spec", "clientConfig", "service"], "port", json!(443));
     }
@@ -125,6 +126,7 @@ fn request_uri(text: &str) -> Result<String, String> {
 fn check_service(service: &Value, out: &mut Findings) {
     let at = "spec.clientConfig.service";
     let rules: [(&str, fn(&str) -> Vec<String>); 2] =
+        // Unlike a namespace, a Service may not have a name that begins with a digit.
         [("name", naming::dns_1035_label), ("namespace", naming::dns_label)];
     for (part, spelling) in rules {
         let value = text(service, &format!("/{part}"));

@@ -66,6 +66,7 @@ fn check_name(name: &str, again: bool, field: &str, out: &mut Findings) {
         out.required(field, "patch name must be defined");
     }
     if name == "inline" {
+        // The cause is called required although there is a name: so upstream has it.
         out.required(field, "\"inline\" can not be used as the name of a patch");
     }
     if again {
@@ -250,6 +251,7 @@ fn pattern_complaint(pattern: &str) -> Option<&'static str> {
         1 if !pattern.starts_with('*') && !pattern.ends_with('*') => {
             Some("\"*\" rune can only appear at the beginning, or ending of the selector")
         }
+        // No name may hold a star; any letter in its place leaves the rest to be judged.
         1 if !naming::qualified_name(&pattern.replace('*', "a")).is_empty() => {
             Some("selector does not comply with the Kubernetes naming standards")
         }

@@ -222,6 +222,7 @@ fn check_strategy(spec: &Value, field: &str, out: &mut Findings) {
         Value::String(text) => text.parse().unwrap_or(0),
         number => number.as_i64().unwrap_or(0),
     };
+    // With a surge of 0 a Machine goes first, and of fewer than three members none may.
     if surge == 0 && spec["replicas"].as_i64().is_some_and(|replicas| replicas < 3) {
         let detail =
             "when KubeadmControlPlane is configured to scale-in, replica count needs to be at least 3";

@@ -17,6 +17,7 @@ const TITLE: &str = "template name generator";
 /// A template of Machine names: `owner` is the variable that names the owner, next to `.cluster.name`.
 pub(super) fn check_machine_naming(template: &Value, field: &str, owner: &str, out: &mut Findings) {
     let Some(text) = template.as_str().filter(|text| !text.is_empty()) else { return };
+    // By this spelling alone, as upstream: `{{.random}}` counts as missing.
     if !text.contains("{{ .random }}") {
         out.invalid(field, template, "invalid template, {{ .random }} is missing");
     }

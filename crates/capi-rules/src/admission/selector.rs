@@ -60,6 +60,7 @@ impl Selector {
             };
             requirements.push(Requirement::new(expression["key"].as_str().unwrap_or_default(), test)?);
         }
+        // The API machinery writes a selector with its keys in order, and so does the refusal.
         requirements.sort_by(|a, b| a.key.cmp(&b.key));
         Ok(Self(requirements))
     }
@@ -125,6 +126,7 @@ impl fmt::Display for Selector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, Requirement { key, test }) in self.0.iter().enumerate() {
             let comma = if index > 0 { "," } else { "" };
+            // There the values are a set, which is written in order.
             let sorted = |values: &[String]| {
                 let mut values = values.to_vec();
                 values.sort();

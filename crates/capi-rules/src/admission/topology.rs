@@ -184,10 +184,12 @@ fn check_health_checks(cluster: &Value, class: &Value, out: &mut Findings) {
 
 /// A health check that is switched on has to be defined somewhere.
 fn check_enabled(health: &Value, in_class: Option<&Value>, field: &str, out: &mut Findings) {
+    // A class that does not exist is refused by its name, and is no reason here.
     let defined = has_health_check(health) || in_class.is_none_or(has_health_check);
     if health["enabled"] == true && !defined {
         let detail = "cannot be set to true as healthCheck definition is not available in the Cluster topology \
                       or the ClusterClass";
+        // The field was `enable` in v1beta1, and stayed so in the refusal.
         out.forbidden(format!("{field}.enable"), detail);
     }
 }
@@ -304,6 +306,7 @@ fn busy_workers(
     let mut busy = Vec::new();
     for group in review.known.all(kind) {
         let labels = at(group, "/metadata/labels");
+        // People may have others in the cluster, which do not follow the topology's version.
         if labels[label::CLUSTER_NAME] != cluster || labels.get(label::TOPOLOGY_OWNED).is_none() {
             continue;
         }

@@ -51,6 +51,7 @@ pub(super) fn default_deployment(request: &Request<'_>, deployment: &mut Value) 
 pub(super) fn default_set(request: &Request<'_>, set: &mut Value) -> Result<(), Denial> {
     label_cluster(set);
     default_replicas(request, set)?;
+    // Unlike that of a MachineDeployment, its name may be longer than a label's value.
     let name = naming::to_label_value(text(set, "/metadata/name"));
     default_selector(set, label::SET_NAME, &name);
     prefix_version(set, "/spec/template/spec/version");

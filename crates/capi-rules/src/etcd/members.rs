@@ -349,6 +349,7 @@ fn same_address(a: &str, b: &str) -> bool {
 /// Members by id, each with its addresses in order.
 pub fn sorted(list: &[Listed]) -> Vec<Listed> {
     let mut list = list.to_vec();
+    // Lists are compared as a whole, and the order in them means nothing.
     list.iter_mut().for_each(|member| {
         member.peer_urls.sort();
         member.client_urls.sort();

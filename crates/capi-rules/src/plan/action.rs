@@ -267,6 +267,7 @@ impl StepAction {
             | Self::MarkUnhealthy { .. }
             | Self::RemoveEtcdMember { .. }
             | Self::MoveEtcdLeader { .. } => true,
+            // No wildcard here: the compiler names an action that is not placed yet.
             Self::Adopt { .. }
             | Self::Sync { .. }
             | Self::ClearCondition { .. }

@@ -53,6 +53,7 @@ pub fn label_value(name: &str) -> String {
     }
     // FNV-1a, 32 bits.
     let hash = name.bytes().fold(0x811c_9dc5_u32, |h, b| (h ^ u32::from(b)).wrapping_mul(0x0100_0193));
+    // A label value begins and ends with a letter or digit, which base64 alone does not promise.
     format!("hash_{}_z", base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(hash.to_be_bytes()))
 }
 

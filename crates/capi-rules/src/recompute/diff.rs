@@ -116,6 +116,7 @@ fn field(path: &str, stored: &Value, computed: &Value) -> Difference {
 
 fn fields(path: &str, old: &Map<String, Value>, new: &Map<String, Value>, found: &mut Vec<Difference>) {
     let mut keys: Vec<&String> = old.keys().chain(new.keys()).collect();
+    // `dedup` compares neighbours only.
     keys.sort();
     keys.dedup();
     for key in keys {

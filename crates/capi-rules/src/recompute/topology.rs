@@ -32,6 +32,7 @@ pub fn topology_is_kept(dump: &Dump, key: &ObjectKey, cluster: &Cluster) -> Opti
     };
     let cannot_tell = |c: &Condition| c.message.contains(HOOKS_BLOCK) || c.reason == "ReconcileFailed";
     let stored = find(cluster.conditions(), "TopologyReconciled");
+    // With a class that cannot be used a run ends before it calls any hook.
     let kept = class_failure(class).is_none() && stored.is_some_and(cannot_tell);
     kept.then(|| "what hooks and a topology's own run answer is not in a dump".to_owned())
 }

@@ -40,6 +40,7 @@ const SAME: [(&str, &[(&str, &str)]); 3] = [
 pub fn take_over(object: &mut Value) {
     let kind = object["kind"].as_str().unwrap_or_default();
     let Some((_, same)) = SAME.iter().find(|(of, _)| *of == kind) else { return };
+    // Releases since 1.9 have written newer ones themselves, and those count.
     if object["status"]["conditions"].as_array().is_some_and(|newer| !newer.is_empty()) {
         return;
     }

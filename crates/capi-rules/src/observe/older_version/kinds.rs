@@ -110,6 +110,7 @@ const INITIALIZATION: &[Move] = &[
 /// The status of any kind, and after it what only `own` kinds have.
 fn status(object: &mut Value, counts: bool, own: &[Move]) {
     at(object, "status", |status| {
+        // What is older goes first: newer fields take the places of the same names.
         carry_out(ENDED, status);
         if counts {
             carry_out(OLD_COUNTERS, status);

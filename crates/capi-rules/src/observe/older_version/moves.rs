@@ -96,6 +96,7 @@ fn reference(value: Value) -> Option<Value> {
 fn arguments(value: Value) -> Value {
     let Value::Object(flags) = value else { return value };
     let mut flags: Vec<(String, Value)> = flags.into_iter().collect();
+    // A map promises no order, and a list has one: by name each reading gives the same list.
     flags.sort_by(|a, b| a.0.cmp(&b.0));
     flags.into_iter().map(|(name, value)| json!({"name": name, "value": value})).collect()
 }
@@ -119,6 +120,7 @@ pub(super) fn at(object: &mut Value, path: &str, change: impl FnOnce(&mut Value)
 pub(super) fn listed(map: Value) -> Value {
     let Value::Object(members) = map else { return map };
     let mut members: Vec<(String, Value)> = members.into_iter().collect();
+    // As with flags: the order of the list must not depend on that of the map.
     members.sort_by(|a, b| a.0.cmp(&b.0));
     let named = members.into_iter().map(|(name, value)| {
         let mut member = value.as_object().cloned().unwrap_or_else(Map::new);

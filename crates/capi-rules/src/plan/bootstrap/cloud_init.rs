@@ -72,6 +72,8 @@ impl KubeadmPhase {
         let verb = self.verb();
         let flag = verbosity.map_or(String::new(), |v| format!(" --v {v}"));
         let path = self.config_path();
+        // Infrastructure providers look for this file by contract; `&&` keeps it away when kubeadm
+        // failed.
         format!(
             "kubeadm {verb} --config {path}{flag} && echo success > /run/cluster-api/bootstrap-success.complete"
         )

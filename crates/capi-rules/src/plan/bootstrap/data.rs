@@ -31,6 +31,8 @@ pub(super) fn init(o: &Observed) -> Result<String, Failure> {
     let (form, version) = form(o)?;
     let spec = &o.config.spec;
     let init = spec.init_configuration.clone().unwrap_or_default();
+    // v1beta3 of kubeadm has this timeout in ClusterConfiguration, the types here in
+    // InitConfiguration.
     let health_s = init.timeouts.as_ref().and_then(|t| t.control_plane_component_health_check_seconds);
     let cluster = spec.cluster_configuration.clone().unwrap_or_default();
     let documents = [
@@ -52,6 +54,8 @@ pub(super) fn join(o: &Observed, join: &JoinConfiguration, control_plane: bool) 
     } else {
         // Only in what the machine reads; the stored object does not change.
         let taints = copy.node_registration.get_or_insert_default().taints.get_or_insert_default();
+        // The taint keeps pods away until the Machine's labels are on the Node; the rules of the
+        // Machine take it off then.
         taints.push(Taint {
             key: "node.cluster.x-k8s.io/uninitialized".to_owned(),
             effect: "NoSchedule".to_owned(),

@@ -109,6 +109,7 @@ fn of_cluster(cluster: &KubeconfigCluster) -> Value {
     known([
         ("server", json!(cluster.server)),
         ("tls-server-name", json!(cluster.tls_server_name)),
+        // `false` is left out, as Go's `omitempty` leaves it out.
         ("insecure-skip-tls-verify", json!(cluster.insecure_skip_tls_verify.filter(|skip| *skip))),
         ("certificate-authority-data", json!(cluster.certificate_authority_data)),
         ("proxy-url", json!(cluster.proxy_url)),

@@ -41,6 +41,7 @@ pub fn render(path: &str, text: &str, control_plane_version: &str) -> Result<Str
 
 /// The first action that defines or calls a template.
 fn nesting(text: &str) -> Option<&'static str> {
+    // An action may begin with `{{-`, which cuts the blanks before it.
     let mut actions = text.split("{{").skip(1).map(|action| action.trim_start_matches('-').trim_start());
     actions.find_map(|action| NESTING.into_iter().find(|keyword| action.starts_with(keyword)))
 }

@@ -239,6 +239,7 @@ fn join(o: &Observed, now: Timestamp, control_plane: bool, planned: &mut Planned
         return other(planned, Why::Unusable { error: error.to_owned() });
     }
     if control_plane {
+        // kubeadm joins as a control plane where the section is there, even an empty one.
         join.control_plane.get_or_insert_default();
     }
     if completion == Completion::TokenIsNew {

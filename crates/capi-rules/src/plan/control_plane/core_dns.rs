@@ -45,7 +45,10 @@ pub fn follow_spec(p: &mut Pending) -> Flow {
 /// # Errors
 /// Why there is no way to the wanted image.
 fn wanted_image(current: &str, own: &ClusterConfiguration) -> Result<String, String> {
+    // Before the last slash a colon may belong to the port of a registry, behind it only to the
+    // tag.
     let (path, rest) = current.rsplit_once('/').unwrap_or(("", current));
+    // A digest names the image that runs now; which version that is only the tag says.
     let rest = rest.split('@').next().unwrap_or(rest);
     let (name, tag) = rest.split_once(':').ok_or_else(|| {
         format!("failed to update coredns deployment: does not have a valid image tag: \"{current}\"")

@@ -31,6 +31,7 @@ pub fn asks(observed: &Observed, now: Timestamp) -> Option<String> {
     let owner = &observed.control_plane;
     let is_outdated =
         |m: &&OwnedMachine| !m.is_deleting() && !up_to_date::control_plane_machine(owner, m, now).is_empty();
+    // Without an outdated Machine there is no question, and the copy for `decide` is saved.
     let rolls = observed.in_place.is_on() && observed.machines.iter().any(|m| is_outdated(&m));
     rolls.then(|| super::decide(observed.clone(), now).asks).flatten()
 }
@@ -141,6 +142,8 @@ fn writes(owned: &OwnedMachine, wanted: &Desired) -> Vec<Write> {
     }
     if let Some(live) = owned.bootstrap.as_ref().map(value_of) {
         let applied = field_owners::keep_value(&live, wanted.applied_bootstrap(), manager);
+        // The wanted configuration is one for joining; an apply takes the section of a first
+        // Machine away only where its manager owns it.
         let is_init = live.pointer("/spec/initConfiguration").is_some();
         let removes = applied.iter().any(|write| match write {
             Write::Apply { body, .. } => body.pointer("/spec/initConfiguration").is_some_and(Value::is_null),
@@ -205,6 +208,7 @@ impl Desired {
         let template = ["labels", "annotations"].map(|f| pairs(f).and_then(Value::as_object).cloned());
         let mut template = template.map(Option::unwrap_or_default);
         let (labels, annotations) = (desired::labels(observed), desired::template_annotations(observed));
+        // What the manager of the metadata keeps in step must not get a second owner.
         template[0].retain(|key, _| !labels.contains_key(key));
         template[1].retain(|key, _| !annotations.contains_key(key));
         Ok(Self { machine, infrastructure, template, bootstrap })
@@ -215,6 +219,7 @@ impl Desired {
         let mut applied = self.infrastructure.clone();
         let origin = [annotation::CLONED_FROM_NAME, annotation::CLONED_FROM_GROUP_KIND];
         let mut annotations = self.template[1].clone();
+        // The manager that applies this owns them since the creation: left out, they would vanish.
         for key in origin {
             annotations.insert(key.to_owned(), applied["metadata"]["annotations"][key].clone());
         }

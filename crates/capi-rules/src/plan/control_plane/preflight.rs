@@ -83,6 +83,7 @@ pub fn check(
     fresh: &[k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition],
     intent: Intent<'_>,
 ) -> Preflight {
+    // Without Machines the control plane is not initialized yet: nothing can be harmed.
     if observed.machines.is_empty() {
         return Preflight::default();
     }
@@ -94,6 +95,7 @@ pub fn check(
     // Certificates were judged earlier in this pass; the stored condition is of the last one.
     let certificates = condition::find(fresh, "CertificatesAvailable")
         .or_else(|| condition::find(observed.conditions(), "CertificatesAvailable"));
+    // Only a Machine that joins is made with them.
     if intent == Intent::Add && certificates.is_none_or(|c| c.status != "True") {
         let findings = PreflightFindings { certificates_missing: true, ..PreflightFindings::default() };
         return Preflight::stop(findings, Blocked::CertificatesMissing);

@@ -47,6 +47,8 @@ fn create(p: &mut Pending, joins: bool, why: Why) -> Flow {
         Err(error) => p.fail(Blocked::NamingTemplate { detail: error.to_string() }),
         Ok(new) => {
             p.step(Act::CreateMachine(Box::new(new)), why);
+            // The new Machine carries the note from here on; a mark that stays would hold back the
+            // next remediation.
             if preflight::remediation_in_progress(&p.observed) {
                 let key = annotation::REMEDIATION_IN_PROGRESS;
                 if let Some(annotations) = p.observed.control_plane.metadata.annotations.as_mut() {

@@ -55,6 +55,7 @@ impl Handlers {
     /// # Errors
     /// When there are more than may be asked.
     pub fn choose(self, hook: Hook, mut found: Vec<String>) -> Result<Vec<String>, TooManyHandlers> {
+        // Each pass calls the same handlers in the same order.
         found.sort();
         match self {
             Self::One if found.len() > 1 => Err(TooManyHandlers { hook, names: found }),

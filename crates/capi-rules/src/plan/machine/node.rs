@@ -146,6 +146,7 @@ fn synced_labels(o: &Observed) -> BTreeMap<String, String> {
         .iter()
         .flatten()
         .filter(|(key, _)| {
+            // Kubelets may give themselves neither roles nor labels of the restricted domain.
             key.starts_with("node-role.kubernetes.io")
                 || in_domain(key, "node-restriction.kubernetes.io")
                 || in_domain(key, "node.cluster.x-k8s.io")

@@ -74,6 +74,7 @@ fn kept(deployment: &MachineDeployment, live: &MachineSet) -> MachineSet {
     // The live template stays: an apply is forced, and
     // would turn an old MachineSet into the new one.
     set.spec.template.spec = live.spec.template.spec.clone();
+    // An apply takes away what it leaves out, and the history of revisions would be lost.
     for key in [keys::REVISION, keys::REVISION_HISTORY] {
         if let Some(value) = annotation(live, key) {
             annotate(&mut set, key, value.to_owned());
@@ -110,6 +111,7 @@ fn fill(set: &mut MachineSet, deployment: &MachineDeployment, hash: &str) {
     spec.deletion.clone_from(&deployment.spec.deletion);
     spec.machine_naming.clone_from(&deployment.spec.machine_naming);
     spec.selector = deployment.spec.selector.clone();
+    // Without the hash the selector would match the Machines of the other MachineSets too.
     spec.selector.match_labels.get_or_insert_default().extend([hash_label, cluster_label]);
     spec.template.metadata =
         Some(TemplateMeta { annotations: template.annotations, labels: template_labels });

@@ -69,6 +69,7 @@ fn create_reason(
 ) -> String {
     match not_before {
         _ if none => "no MachineSets exist for the MachineDeployment".to_owned(),
+        // One of the old ones has the template, so that only its age speaks against it.
         Some(after) if outdated.len() < old.len() => format!(
             "spec.rollout.after on MachineDeployment set to {}, no MachineSet has been created afterwards",
             rfc3339(after)

@@ -318,6 +318,7 @@ fn write_share(observed: &Observed, share: &Share, create_reason: Option<&str>, 
     let is_scaled = share.replicas() != from;
     let is_paused = observed.deployment.spec.paused == Some(true);
     if is_paused {
+        // The patch below changes the number; the apply must not do so before it.
         after.spec.replicas = live.spec.replicas;
     }
     let writes = field_owners::keep(live.as_ref(), &after, manager::MACHINE_DEPLOYMENT);

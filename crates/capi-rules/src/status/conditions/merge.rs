@@ -337,6 +337,7 @@ fn overflow(priority: Priority) -> &'static str {
 }
 
 fn who(kind: &str, sources: &[&dyn Source]) -> String {
+    // Machines of the control plane come first: `false` sorts before `true`.
     let mut names: Vec<(bool, &str)> =
         sources.iter().map(|s| (!s.is_control_plane_machine(), s.name())).collect();
     names.sort_unstable();

@@ -215,5 +215,6 @@ fn own_fate(pod: &Pod, daemon_sets: &BTreeSet<ObjectKey>, unreachable_at: Option
     if label.eq_ignore_ascii_case("skip") {
         return Some(Fate::Skip);
     }
+    // As in a rule, or with a dash, as labels are usually written.
     label.replacen('-', "", 1).eq_ignore_ascii_case("waitcompleted").then_some(Fate::WaitForCompletion)
 }

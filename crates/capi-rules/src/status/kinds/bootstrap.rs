@@ -95,6 +95,7 @@ impl std::fmt::Debug for Certificates {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::NotAsked => f.write_str("NotAsked"),
+            // Logs and failed assertions print this, and keys must not get there.
             Self::Found(all) => write!(f, "Found({} pairs, not shown)", all.len()),
             Self::Missing(purposes) => write!(f, "Missing({purposes:?})"),
             Self::Unreadable(error) => write!(f, "Unreadable({error:?})"),

@@ -190,6 +190,7 @@ fn check(config: &Config, doubts: &mut Vec<String>) -> Result<(), String> {
         if numbers.windows(2).any(|pair| pair[0] == pair[1]) {
             return Err(format!("storage.disks {}: partition numbers collide", disk.device));
         }
+        // The name of a partition in a GUID partition table has room for 36 characters.
         if disk.partitions.iter().any(|p| p.label.as_ref().is_some_and(|label| label.len() > 36)) {
             return Err(format!(
                 "storage.disks {}: partition labels may not exceed 36 characters",
@@ -251,6 +252,7 @@ fn check_nodes(config: &Config, doubts: &mut Vec<String>) -> Result<(), String> 
     }
     let modes = storage.files.iter().map(|f| (f.mode, &f.location.path));
     for (mode, path) in modes.chain(storage.directories.iter().map(|d| (d.mode, &d.location.path))) {
+        // The permission bits with setuid, setgid and sticky; whatever is beyond them is no mode.
         if !(0..=0o7777).contains(&mode) {
             return Err(format!("storage {path}: illegal file mode"));
         }
@@ -318,6 +320,7 @@ fn absolute(path: &str, at: &str) -> Result<(), String> {
 
 fn check_url(url: &str, at: &str) -> Result<(), String> {
     let scheme = url.split_once(':').map_or("", |(scheme, _)| scheme);
+    // An empty source is valid: it stands for an empty file.
     match url.is_empty() || ["http", "https", "oem", "tftp", "s3", "data"].contains(&scheme) {
         true => Ok(()),
         false => Err(format!("{at}: invalid url scheme of {url:?}")),

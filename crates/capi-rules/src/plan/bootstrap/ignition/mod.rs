@@ -124,6 +124,7 @@ fn disks(spec: &KubeadmConfigSpec) -> Vec<Disk> {
     let partitions = spec.disk_setup.iter().flat_map(|disks| &disks.partitions);
     let disk = |partition: &capi_types::bootstrap::Partition| Disk {
         device: partition.device.clone(),
+        // One partition without number and size fills the disk, as the flag of cloud-init does.
         partitions: (partition.layout == Some(true)).then(Partition::default).into_iter().collect(),
         wipe_table: partition.overwrite == Some(true),
     };

@@ -99,6 +99,7 @@ impl<'a> Sum<'a> {
             (&mut self.counts.up_to_date_replicas, up_to_date),
         ] {
             if let Some(more) = more {
+                // Providers report these numbers, so that their sum may be anything.
                 *slot = Some(slot.unwrap_or(0).saturating_add(more));
             }
         }

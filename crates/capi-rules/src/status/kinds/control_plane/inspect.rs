@@ -58,6 +58,7 @@ impl Observed {
 /// be looked at becomes `Unknown`, and with `failure` nothing may be changed.
 pub fn inspect(observed: &Observed, now: Timestamp) -> Inspection {
     let mut pass = Pass::new(observed, now);
+    // Before all returns: this needs nothing of the workload cluster.
     pass.up_to_date();
     // Both: the pass that finds it initialized has read nothing of the cluster yet.
     if !observed.is_initialized() || !observed.was_initialized() {

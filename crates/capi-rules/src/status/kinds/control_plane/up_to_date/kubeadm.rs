@@ -133,6 +133,8 @@ fn join_form(live: &Value, desired: &Value) -> Value {
 /// Without what is ignored, what is a default, and what is empty.
 fn normalised(mut config: Value) -> Value {
     for path in [
+        // Endpoint and discovery are filled in when the data is made; CoreDNS follows without a
+        // replacement.
         "/clusterConfiguration/controlPlaneEndpoint",
         "/clusterConfiguration/dns",
         "/joinConfiguration/discovery",

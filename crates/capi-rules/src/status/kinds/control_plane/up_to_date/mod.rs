@@ -126,6 +126,7 @@ pub fn is_due(rollout_after: Option<&Time>, created: Timestamp, now: Timestamp) 
 }
 
 fn bootstrap_fields(owner: &KubeadmControlPlane, machine: &OwnedMachine) -> Vec<FieldDifference> {
+    // As upstream, what is not there to be compared counts as a match.
     let Some(config) = &machine.bootstrap else { return Vec::new() };
     let json = |value| serde_json::to_value(value).unwrap_or(Value::Null);
     let wanted = owner.spec.kubeadm_config_spec.as_ref().map_or(Value::Null, json);

@@ -14,6 +14,7 @@ use capstan_base::time::{Timestamp, from_k8s, rfc3339, to_k8s};
 
 /// The condition at `stage`, reading failed writes from `o`.
 pub(in super::super) fn condition(o: &Observed, stage: &Stage, now: Timestamp) -> NewCondition<'static> {
+    // A stage that begins in this run has no start yet: `record_starts` notes the same `now`.
     let started = |at: Option<Time>| rfc3339(at.as_ref().map_or(now, from_k8s));
     let drain_start = || started(progress(o).node_drain_start_time);
     let detach_start = || started(progress(o).wait_for_node_volume_detach_start_time);

@@ -301,6 +301,7 @@ pub fn drain_applies(o: &Observed, now: Timestamp) -> bool {
     let progress = progress(o);
     let limit = o.machine.spec.deletion.as_ref().and_then(|d| d.node_drain_timeout_seconds);
     !o.has_annotation(annotation::EXCLUDE_NODE_DRAINING)
+        // As upstream: with the wait for pre-terminate hooks the drain is over for good.
         && progress.wait_for_pre_terminate_hook_start_time.is_none()
         && !infrastructure_is_going(o)
         && !expired(progress.node_drain_start_time.as_ref(), limit, now)
