@@ -86,6 +86,7 @@ pub async fn machine(
         let answer = extensions.can_update_machine(handler, &request).await;
         let answer = answer.map_err(|error| error.to_string())?;
         request.apply(&answer).map_err(|error| unusable(handler, &error.to_string()))?;
+        // Nothing is left that another extension could take upon itself.
         if tally.is_covered(handler, remaining::of_machine(&request)) {
             break;
         }

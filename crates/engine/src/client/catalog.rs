@@ -64,6 +64,7 @@ impl Catalog {
         let wanted = typed.to_ascii_lowercase();
         let (word, group) = wanted.split_once('.').unwrap_or((&wanted, ""));
         let mut known = self.known.lock().await;
+        // Discovery lists the core group apart from the others, and kubectl looks there first.
         if group.is_empty() {
             let resources = self.resources(&mut known, "", "v1").await?;
             if let Some(resource) = resources.iter().find(|resource| is_called(resource, word)) {
@@ -89,6 +90,7 @@ impl Catalog {
                 }
             }
         }
+        // A kind that is missing may be installed later: the next look reads discovery anew.
         *known = Known::default();
         let nowhere = || Missing::NotServed(format!("the server has no kind that is called `{typed}`"));
         Err(unread.unwrap_or_else(nowhere))
@@ -103,6 +105,7 @@ impl Catalog {
     }
 
     async fn look(&self, known: &mut Known, group: &str, kind: &str) -> Result<Gvk, Missing> {
+        // The core group is not among those that discovery lists by name.
         if group.is_empty() {
             return self.look_in(known, "", "v1", kind).await?.ok_or_else(|| not_served(group, kind));
         }
@@ -173,6 +176,7 @@ fn is_called(resource: &APIResource, word: &str) -> bool {
 fn by_preference(group: &APIGroup) -> Vec<String> {
     let mut versions: Vec<String> = group.versions.iter().map(|v| v.version.clone()).collect();
     let preferred = group.preferred_version.as_ref().map(|v| v.version.as_str());
+    // The sort is stable: the rest stays in the order in which the server lists it.
     versions.sort_by_key(|v| (v != VERSION, Some(v.as_str()) != preferred));
     versions
 }

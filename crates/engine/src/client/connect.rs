@@ -126,6 +126,7 @@ pub async fn connect_within(limit: Duration, options: &ConnectOptions) -> Result
         ))
     };
     let connection = timeout(limit, prepare(options)).await.map_err(late)??;
+    // What credential plugins took of the limit is not given again.
     hello(&connection, HELLO_TIMEOUT.min(limit.saturating_sub(began.elapsed()))).await?;
     Ok(connection)
 }
@@ -137,6 +138,8 @@ pub async fn connect_within(limit: Duration, options: &ConnectOptions) -> Result
 pub async fn prepare(options: &ConnectOptions) -> Result<Connection, ConnectError> {
     let route = load(options)?;
     let mut again = options.clone();
+    // By its name: a file that makes another context current must not lead this connection
+    // elsewhere.
     again.context = Some(route.context.clone());
     let reload: Reload = Arc::new(move || load(&again).ok());
     let reload = (!route.files.is_empty()).then_some(reload);
@@ -207,6 +210,7 @@ pub async fn from_secret(text: &str, origin: &str, read_only: bool) -> Result<Co
 fn reaches_out(config: &Kubeconfig) -> Option<String> {
     let users = config.auth_infos.iter().filter_map(|user| user.auth_info.as_ref());
     for user in users {
+        // Whoever may write the Secret would run programs as the user of this process.
         if user.exec.is_some() || user.auth_provider.is_some() {
             return Some("it runs a credential program, which a Secret may not ask for".to_owned());
         }

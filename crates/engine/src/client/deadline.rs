@@ -24,11 +24,13 @@ pub fn within(client: Client, limit: Duration) -> Client {
 }
 
 async fn answer(client: Client, request: Request<Body>, limit: Duration) -> Result<Response<Body>, BoxError> {
+    // A watch has no end that could be waited for, nor has a connection that is upgraded.
     if stays_open(&request) {
         return Ok(client.send(request).await?);
     }
     let whole = async {
         let (head, body) = client.send(request).await?.into_parts();
+        // The body is part of the time: a server may fall silent in the middle of it.
         let bytes = body.collect().await?.to_bytes();
         Ok(Response::from_parts(head, Body::from(bytes.to_vec())))
     };

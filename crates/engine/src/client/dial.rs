@@ -113,6 +113,7 @@ pub struct Dialer {
 impl Dialer {
     pub fn new(proxy: Option<Proxy>, tls: Arc<ClientConfig>) -> Self {
         let mut tcp = HttpConnector::new();
+        // The connector refuses `https` otherwise; TLS is put above it by others.
         tcp.enforce_http(false);
         Self { proxy, tcp, tls }
     }
@@ -125,6 +126,7 @@ impl Dialer {
         let target = Target::of(&server);
         Ok(match proxy.protocol {
             Protocol::Socks5 => through_socks(dialed, proxy, target).await?,
+            // What is not encrypted is read by the proxy itself: it takes no tunnel, as in Go.
             Protocol::Http | Protocol::Https if !target.is_encrypted => {
                 Dialed { reads_requests: true, ..dialed }
             }
@@ -190,6 +192,7 @@ async fn tunnel(dialed: Dialed, proxy: Proxy, target: Target) -> Result<Dialed, 
     let failed = |error: &hyper::Error| refuses(&proxy, &target, chain_of(error));
     let request = connect_request(&proxy, &target)?;
     let (mut sender, connection) = http1::handshake(dialed).await.map_err(|error| failed(&error))?;
+    // hyper hands the stream over only while something drives the connection.
     tokio::spawn(connection.with_upgrades());
     let answer = sender.send_request(request).await.map_err(|error| failed(&error))?;
     match answer.status() {
@@ -220,6 +223,7 @@ pub fn basic(login: &Login) -> Option<HeaderValue> {
     let pair = format!("{}:{}", login.user, login.password);
     let text = format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(pair));
     let mut value = HeaderValue::try_from(text).ok()?;
+    // Headers that are printed must not show it.
     value.set_sensitive(true);
     Some(value)
 }

@@ -34,6 +34,7 @@ impl Lines {
             out.extend_from_slice(plain);
             let Some((byte, after)) = after.split_first() else { return out.into() };
             rest = after;
+            // Within a text a line break is no JSON: it is passed on, and the reader refuses it.
             if self.is_in_text || !matches!(byte, b'\n' | b'\r') {
                 out.push(*byte);
             }
@@ -108,6 +109,7 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
+        // Other answers are read as a whole, and may have line breaks anywhere.
         let lay_out: LayOut = if is_watch(&request) {
             let mut lines = Lines::default();
             Box::new(move |frame| frame.map_data(|bytes| lines.lay_out(&bytes)))

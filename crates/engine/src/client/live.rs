@@ -140,7 +140,9 @@ impl Live {
             self.is_accepted();
             return Ok(answer);
         }
+        // What cannot be copied cannot be sent a second time.
         let Some(request) = again else { return self.refused(&session, answer) };
+        // The file may have been written anew since its token was read.
         if let (Header::File(file), Some(sent)) = (&session.login.header, sent)
             && file.renewed(&sent).is_some()
         {
@@ -198,6 +200,7 @@ impl Live {
             return false;
         }
         state.looked_at = Instant::now();
+        // The files are looked at without the lock: a slow disk holds up no other request.
         drop(state);
         session.route.stamps() != session.stamps
     }
@@ -209,6 +212,7 @@ impl Live {
             return Ok(None);
         }
         let next = self.waited(session, Trigger::Refused).await?;
+        // The same credentials would be refused once more.
         Ok((!next.login.is_like(&session.login)).then_some(next))
     }
 
@@ -218,6 +222,7 @@ impl Live {
         if !self.0.terminal.is_shown() {
             return renewal.await;
         }
+        // A plugin may wait for a person: requests fail meanwhile instead of standing still.
         let exec = session.route.config.auth_info.exec.as_ref();
         let program = exec.and_then(|exec| exec.command.clone()).unwrap_or_default();
         timeout(WAIT_MAX, renewal).await.unwrap_or(Err(LoginError::Waits { program }))
@@ -226,9 +231,11 @@ impl Live {
     /// Of several that are wanted at once there is one; and none while the last one has to rest.
     fn renewal(&self, old: &Arc<Session>, trigger: Trigger) -> Renewal {
         let mut state = self.0.state.lock();
+        // It was renewed since: the refusal is one of the old credentials.
         if state.session.number != old.number {
             return ready(Ok(state.session.clone())).boxed().shared();
         }
+        // A changed kubeconfig is read at once: the rest is for credentials that do not get better.
         let may_rest = trigger != Trigger::Changed;
         let rests = may_rest && state.rests_until.is_some_and(|until| Instant::now() < until);
         if let Some(last) = state.renewing.as_ref().filter(|last| last.peek().is_none() || rests) {
@@ -249,12 +256,14 @@ impl Live {
 
 /// What the kubeconfig says now and what its plugin prints now, as the session from now on.
 async fn renew(live: Live, old: Arc<Session>, trigger: Trigger) -> Result<Arc<Session>, LoginError> {
+    // Before the reading: a file that changes meanwhile is read once more.
     let before = old.route.stamps();
     let reread = live.0.reload.as_ref().and_then(|reload| reload());
     // Another server under the same name is not what is looked at: a person has to open it.
     let reread = reread.filter(|route| route.config.cluster_url == old.route.config.cluster_url);
     let route = reread.unwrap_or_else(|| old.route.clone());
     let stamps = if route.files == old.route.files { before } else { route.stamps() };
+    // With the same plugin a person would have to log in again for nothing.
     let is_still_good = trigger == Trigger::Changed && has_same_plugin(&route.config, &old.route.config);
     let login = if is_still_good {
         old.login.clone()

@@ -108,6 +108,7 @@ impl Proxy {
         let protocol =
             Protocol::of(scheme).ok_or_else(|| wrong("is neither an http, https nor socks5 address"))?;
         let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        // The last one: a password may hold an `@` itself.
         let (login, address) = match authority.rsplit_once('@') {
             Some((login, address)) => (Some(Login::parse(login)), address),
             None => (None, authority),
@@ -182,7 +183,9 @@ impl Environment {
 
     fn is_wanted(&self, server: &Uri) -> bool {
         let host = server.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
+        // As in Go, an IPv4 address in the form of IPv6 is the same address.
         let address: Option<IpAddr> = host.parse().ok().map(|address: IpAddr| address.to_canonical());
+        // Go takes no proxy to this machine, whatever the exceptions are.
         if host == "localhost" || address.is_some_and(|address| address.is_loopback()) {
             return false;
         }
@@ -231,7 +234,9 @@ impl Exception {
         if let Ok(address) = host.parse::<IpAddr>() {
             return Some(Self::Address(address.to_canonical(), port.to_owned()));
         }
+        // As in Go: `*.NAME` means the same as `.NAME`.
         let host = if host.starts_with("*.") { host.get(1..)? } else { host };
+        // As in Go: without a dot at its beginning a name stands for itself, too.
         let with_itself = !host.starts_with('.');
         let below = if with_itself { format!(".{host}") } else { host.to_owned() };
         (!host.is_empty()).then(|| Self::Domain { below, with_itself, port: port.to_owned() })

@@ -58,6 +58,7 @@ fn acts_by_reading(path: &str) -> bool {
 }
 
 fn is_connectable(parts: &[&str], at: usize) -> bool {
+    // Behind a resource and a name: an object itself may be named `exec` or `proxy`.
     parts.get(at - 2).is_some_and(|resource| matches!(*resource, "pods" | "services" | "nodes"))
 }
 

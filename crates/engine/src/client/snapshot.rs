@@ -67,6 +67,7 @@ impl Snapshot {
                 Value::Array(items) => items,
                 _ => Vec::new(),
             };
+            // Servers send the items of a list without version and kind.
             for item in &mut items {
                 item["apiVersion"] = listed.api_version.as_str().into();
                 item["kind"] = listed.kind.as_str().into();

@@ -40,6 +40,7 @@ pub fn open(config: &Config, proxy: Option<&Proxy>) -> Result<Transport, kube::E
     let is_read = config.cluster_url.scheme_str() == Some("http");
     let login = proxy.and_then(|proxy| proxy.login.as_ref()).filter(|_| is_read).and_then(basic);
     let decompression =
+        // gzip is all that API servers offer.
         DecompressionLayer::new().no_br().no_deflate().no_zstd().gzip(!config.disable_compression);
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())

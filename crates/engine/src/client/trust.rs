@@ -42,6 +42,7 @@ struct Verifier {
 impl Verifier {
     fn of(roots: &[Vec<u8>]) -> Result<Self, String> {
         let mut store = RootCertStore::empty();
+        // As Go, which passes over certificates of a bundle that it cannot read.
         store.add_parsable_certificates(roots.iter().map(|der| CertificateDer::from(der.as_slice())));
         let signed =
             WebPkiServerVerifier::builder_with_provider(Arc::new(store), Arc::new(default_provider()))

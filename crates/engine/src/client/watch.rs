@@ -311,6 +311,7 @@ impl<K: Live> Cache<K> {
                 Err(error) => {
                     self.note_trouble(kind, trouble_text(&error));
                     pace.has_lost = is_loss(&error);
+                    // Before the return, too: a new list follows it at once, and lists are dear.
                     tokio::time::sleep(pace.backoff.next().unwrap_or(BACKOFF_MAX)).await;
                     if pace.has_lost {
                         return;

@@ -398,6 +398,7 @@ impl Writer {
         let params =
             PostParams { dry_run: mode == Mode::DryRun, field_manager: Some(self.manager.to_string()) };
         let request = Request::new(value_path(target)).create(&params, data);
+        // The client's parameters of a create, unlike those of a patch, have no field validation.
         let request = request.map(|request| if self.is_strict { strictly(request) } else { request });
         let created: Value = self.send("create", what, request, mode, |c| &c.creates).await?;
         record_value(&target.gvk, &target.key, &created, mode);

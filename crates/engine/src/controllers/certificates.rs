@@ -57,6 +57,7 @@ pub fn generate(
     let key = key_pair::generate(&settings.algorithm)
         .map_err(|source| CertificateError::Key { what: purpose.name(), source })?;
     let certificate = if purpose == Purpose::ServiceAccount {
+        // Its public key stands where others have a certificate: kubeadm reads it as `sa.pub`.
         key.pair.public_key_pem()
     } else {
         let days = settings.ca_validity_days.unwrap_or(CA_VALIDITY_DAYS);

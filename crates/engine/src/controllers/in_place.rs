@@ -155,8 +155,10 @@ async fn of_sets(context: &Context, old: &MachineSet, new: &MachineSet) -> Resul
     }
     let verdict = can_update::machine_set(asking.extensions(), &handlers, objects).await;
     log_answer("MachineSet", old.metadata.name.as_deref().unwrap_or_default(), &verdict);
+    // Only answers are kept: a question without one is asked again.
     let verdict = verdict?;
     let mut known = asking.sets.lock();
+    // All of them go: an answer that is forgotten costs a call, and nothing else.
     if known.len() >= REMEMBERED_MAX {
         known.clear();
     }
@@ -217,6 +219,7 @@ async fn call(context: &Context, observed: &machine::Observed) -> Result<Progres
     };
     let uid = observed.machine.metadata.uid.clone().unwrap_or_default();
     let now = context.clock.now();
+    // Whatever woke this run, the extension is not asked before the time that it named.
     if let Some((until, words)) = asking.updates.lock().get(&uid)
         && let Ok(again) = (*until - now).to_std()
         && !again.is_zero()

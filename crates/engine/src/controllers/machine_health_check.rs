@@ -266,6 +266,7 @@ fn has_turned(old: &Machine, new: &Machine) -> bool {
 
 /// What a check reads of its Cluster.
 fn milestones(cluster: &Cluster) -> (bool, [Option<(String, String)>; 2]) {
+    // With the times: the start of a Node is waited for from the latest of them on.
     let since = |type_: &str| {
         let found = find(cluster.conditions(), type_)?;
         Some((found.status.clone(), found.last_transition_time.0.to_string()))

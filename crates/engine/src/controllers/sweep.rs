@@ -50,6 +50,7 @@ pub async fn run<K: Object>(
     let clones: Vec<ContractRef> = templates.into_iter().flatten().map(clone_kind).collect();
     caches.externals.prepare(Reader::Sweep, clones.iter().map(Some)).await;
     let mut candidates = caches.externals.owned_by(&creator, cluster.as_ref(), &clones);
+    // Its bootstrap configurations come from no template, so that no reference names their kind.
     if creator.gvk.group == CONTROL_PLANE_GROUP {
         candidates.extend(configs_of(&caches.kubeadm_configs, &creator, cluster.as_ref()));
         candidates.sort_by(|a, b| a.object.cmp(&b.object));

@@ -166,6 +166,7 @@ impl Runner {
 async fn sleep_until(at: Option<Instant>) {
     match at {
         Some(at) => tokio::time::sleep_until(at).await,
+        // Never: another branch ends the wait.
         None => std::future::pending().await,
     }
 }

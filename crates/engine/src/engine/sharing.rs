@@ -145,6 +145,7 @@ impl Locks {
         let mut locks = Self { electors: Vec::new(), leaderships: BTreeMap::new(), sharing };
         for (number, lock) in (0..).zip(&locks.sharing.locks) {
             let controllers = locks.sharing.runs_under(lock);
+            // A process that runs none of them would only keep out those that do.
             if controllers.is_empty() {
                 continue;
             }

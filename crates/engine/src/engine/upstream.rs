@@ -83,6 +83,7 @@ impl Upstream {
                 () = tokio::time::sleep(self.options.retry) => {}
             }
         }
+        // Before the Leases are given back: whoever takes them next writes at once.
         self.right.send_replace(Right::No);
         self.give_back().await;
     }

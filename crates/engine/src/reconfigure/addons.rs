@@ -74,6 +74,7 @@ async fn roll(
     if template.is_empty() {
         return Ok(());
     }
+    // Guarded by the version, as the list of containers is replaced as a whole.
     let version = object["metadata"]["resourceVersion"].as_str().map(str::to_owned);
     let unchanged = Precondition { uid: None, resource_version: version };
     let patch = json!({"spec": {"template": template}});

@@ -129,8 +129,10 @@ fn stay(pod: &Value) -> Stay {
     let owners = pod["metadata"]["ownerReferences"].as_array().into_iter().flatten();
     let controller = owners.into_iter().find(|owner| owner["controller"] == true).map(|owner| &owner["kind"]);
     match controller {
+        // Before the owner: a mirror pod goes with its file alone, and its controller is the Node.
         _ if is_mirror => Stay::Yes,
         Some(kind) if kind == "DaemonSet" => Stay::Yes,
+        // One that has ended has nothing to lose: kubectl evicts it without force, too.
         None if !is_over => Stay::Unmanaged,
         _ => Stay::No,
     }

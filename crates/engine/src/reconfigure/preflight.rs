@@ -41,6 +41,7 @@ pub async fn missing(
         (node, missing)
     });
     let mut found = asked.buffer_unordered(AT_ONCE).collect::<Vec<_>>().await;
+    // Hosts answer in any order.
     found.sort();
     found
         .into_iter()

@@ -91,6 +91,7 @@ pub async fn keep(
         let mut object = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": data});
         object["metadata"] = json!({"name": RECORD, "namespace": "kube-system", "labels": {"app.kubernetes.io/managed-by": "capstan"}});
         return match writer.create_value(&target, &object, Mode::Real).await {
+            // Another change was begun since the record was looked for.
             Err(error) if error.already_exists() => Err(ChangeWriteError::Conflict { what }),
             other => other.map(drop).map_err(ChangeWriteError::from),
         };

@@ -169,6 +169,7 @@ fn with_settings<R: HookRequest>(request: &R, registered: &BTreeMap<String, Stri
 
 /// A selector that takes every namespace needs none of their labels.
 fn takes_all(known: &Registration) -> bool {
+    // `NotIn` and `DoesNotExist` take a namespace without labels, and yet not every namespace.
     selects(known.namespace_selector.as_ref(), None)
         && known
             .namespace_selector

@@ -76,6 +76,7 @@ impl Https {
             .build();
         let client = Client::builder(TokioExecutor::new()).build(connector);
         let mut clients = self.clients.lock();
+        // All of them go: those that are needed connect again.
         if clients.len() >= CLIENTS_MAX {
             clients.clear();
         }
@@ -153,6 +154,8 @@ fn tls_config(ca_bundle: &str) -> Result<ClientConfig, String> {
 
 fn system_roots() -> RootCertStore {
     let mut roots = RootCertStore::empty();
+    // Stores of systems hold old certificates that rustls cannot read; they must not void the
+    // others.
     roots.add_parsable_certificates(load_native_certs().certs);
     roots
 }

@@ -25,6 +25,7 @@ const PLUGIN_EXTENSION: &str = "client.authentication.k8s.io/exec";
 /// # Errors
 /// What kubectl would refuse of it, in a few words.
 pub(super) fn decode(text: &str) -> Result<Kubeconfig, String> {
+    // As Go's decoder, which takes the last of keys that are given twice.
     let options = serde_saphyr::options! { duplicate_keys: serde_saphyr::DuplicateKeyPolicy::LastWins };
     let documents: Vec<Value> =
         serde_saphyr::from_multiple_with_options(text, options).map_err(|error| error.to_string())?;
@@ -91,6 +92,7 @@ fn named(entry: &mut Value, list: &str, wrapped: &str) -> Result<(), String> {
     entry.entry("name").or_insert_with(|| "".into());
     let inner = entry.entry(wrapped).or_insert_with(|| Value::Object(Map::new()));
     let Value::Object(inner) = inner else { return Err(format!("{wrapped} is not a map")) };
+    // kubectl reads an empty text as not set, but refuses it for what is true or false.
     inner.retain(|field, value| value.as_str() != Some("") || SWITCHES.contains(&field.as_str()));
     if wrapped == "context" {
         inner.entry("cluster").or_insert_with(|| "".into());

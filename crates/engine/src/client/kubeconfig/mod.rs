@@ -166,6 +166,7 @@ fn invalid(origin: &str, reason: String) -> ConnectError {
 fn files(list: &OsStr) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = Vec::new();
     for path in std::env::split_paths(list).filter(|path| !path.as_os_str().is_empty()) {
+        // As client-go: a file that is listed twice is merged once.
         if !paths.contains(&path) {
             paths.push(path);
         }

@@ -91,6 +91,7 @@ impl Login {
             Some(_) => Header::None,
             None => written(user)?,
         };
+        // Credentials that are written down count more than a plugin, as in client-go.
         let runs = matches!(header, Header::None) && user.auth_provider.is_none();
         let Some(exec) = user.exec.as_ref().filter(|_| runs) else {
             return Ok(Self { header, identity, renew_at: None });
@@ -158,6 +159,7 @@ fn written(user: &AuthInfo) -> Result<Header, LoginError> {
             // What is in the file counts more than a token beside it.
             (Ok(file), _) => return Ok(Header::File(Arc::new(file))),
             (Err(error), None) => return Err(error.into()),
+            // As client-go: the token stands in for a file that cannot be read.
             (Err(_), Some(_)) => {}
         }
     }

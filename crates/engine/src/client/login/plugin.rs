@@ -140,6 +140,7 @@ async fn ended(
     let (told, kept) = (sink.clone(), words.clone());
     let listening = child.0.stderr.take().map(|stderr| in_thread(move || listen(stderr, &told, &kept)));
     let reading = child.0.stdout.take().map(|stdout| in_thread(move || read(stdout)));
+    // To the end, and before the wait: a program stands still when the pipe is full.
     let output = match reading {
         Some(reading) => reading.await.unwrap_or_default(),
         None => Vec::new(),
@@ -194,6 +195,7 @@ fn listen(mut stderr: impl Read, sink: &Sink, words: &Mutex<String>) {
             if *byte != b'\n' {
                 line.push(*byte);
             }
+            // A program that writes no line break must not take memory without end.
             if *byte == b'\n' || line.len() >= WORDS_BYTES_MAX {
                 keep_line(&mut line, sink, words);
             }
@@ -234,6 +236,7 @@ fn start_error(exec: &ExecConfig, error: &std::io::Error) -> PluginError {
 }
 
 fn printed(output: &[u8], version: &str) -> Result<PluginCredential, String> {
+    // client-go's decoder takes YAML as well.
     let value: Value = serde_saphyr::from_slice(output).map_err(|_| "it is not JSON".to_owned())?;
     let text = |field: &str| value[field].as_str().unwrap_or_default().to_owned();
     if text("kind") != "ExecCredential" {

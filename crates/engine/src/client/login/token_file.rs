@@ -73,6 +73,7 @@ impl TokenFile {
     fn read(&self) -> Result<HeaderValue, TokenError> {
         let text = std::fs::read_to_string(&self.path)
             .map_err(|error| TokenError::Unreadable { path: self.path.clone(), reason: error.to_string() })?;
+        // A file ends with a line break as a rule, which no header can hold.
         let mut header = HeaderValue::try_from(format!("Bearer {}", text.trim()))
             .map_err(|_| TokenError::NotAHeader { path: self.path.clone() })?;
         header.set_sensitive(true);

@@ -60,6 +60,7 @@ impl Memory {
     fn allows(&mut self, about: &ObjectRef, now: Timestamp) -> bool {
         forget_when_full(&mut self.allowed);
         let (left, at) = self.allowed.entry(about.clone()).or_insert((BURST, now));
+        // A clock that is set back must not take away what is left.
         let passed_s = (now - *at).num_milliseconds().max(0) as f64 / 1000.0;
         *left = (*left + passed_s / REFILL_S).min(BURST);
         *at = now;

@@ -212,6 +212,7 @@ fn guard(object: &ObjectRef) -> Precondition {
 
 /// Deletes what a step created that could not be finished.
 async fn take_away(context: &Context, object: &ObjectRef, content: &Value) {
+    // Guarded by the uid: another object may have the name by now.
     let uid = content["metadata"]["uid"].as_str().map(str::to_owned);
     let guard = Precondition { uid, resource_version: None };
     if let Err(error) = context.writer.delete_value(object, &guard, Mode::Real).await {

@@ -158,6 +158,7 @@ async fn workload(context: &Context, cluster: &ObjectKey, observed: &Observed) -
         configuration.map(|map| map.map(|m| cluster_configuration(&m))).map_err(|e| e.to_string());
     let bindings_missing = bindings_missing(context, cluster, observed, &configuration).await;
     let core_dns = core_dns_image(context, cluster, observed).await;
+    // A cluster may be without kube-proxy; one that cannot be read is left as it is.
     let proxy = context.workload.addon_image(cluster, Addon::KubeProxy).await;
     Workload::Reached(Box::new(Reached {
         nodes,

@@ -68,6 +68,8 @@ impl Tracked {
             }
             (Err(why), Err(before)) if why == *before => return None,
             (Err(why), reading) => *reading = Err(why),
+            // Objects look otherwise in another version, so that nothing of the old copy can be
+            // kept.
             (Ok((contract, version)), _) => {
                 let watch = self.start(&version, watches);
                 self.reading = Ok(Reading { contract, version, watch });

@@ -26,6 +26,7 @@ impl MachinesByNode {
         let mut found = self.recorded(cluster, &node.name);
         let with_id = node.provider_id.as_deref().map(|id| self.0.get(&provider_id_term(id)));
         found.extend(with_id.into_iter().flatten().filter(|machine| is_of(machine, cluster)));
+        // A Machine may be found both ways, and `dedup` compares neighbours only.
         found.sort_unstable_by_key(|machine| ObjectKey::of(machine.as_ref()));
         found.dedup_by(|a, b| Arc::ptr_eq(a, b));
         found

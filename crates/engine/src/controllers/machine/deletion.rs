@@ -30,6 +30,7 @@ impl Machines {
             match after.wants(observed) {
                 Some(Wanted::Tenants) => observed.tenants = self.tenants(observed).await,
                 Some(Wanted::Storage) => observed.storage = self.storage(observed).await,
+                // The drain has just ended: what comes after it begins in the same run.
                 None if after.ends_drain_of(&before) => {}
                 None => break,
             }

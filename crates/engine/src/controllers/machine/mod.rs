@@ -96,6 +96,7 @@ impl Reconcile for Machines {
         }
         let before = observed.machine.clone();
         let mut status = judged::status(&observed, self.context.clock.now());
+        // As upstream: a pass that failed leaves the generation unobserved.
         if ended.failure.is_some() {
             status.observed_generation = before.status.as_ref().and_then(|s| s.observed_generation);
         }

@@ -146,6 +146,8 @@ impl Election {
         if seen.is_coordinated {
             return Next::Rest(Standing::Coordinated);
         }
+        // First and always: it also notes since when the record is the same. `seizes` comes last,
+        // because it begins the wait for a former holder.
         let is_vacant = self.observed.is_vacant(&seen.record, now.steady);
         if is_vacant || self.is_ours(&seen.record) || self.seizes(&seen.record, now.steady) {
             Next::Send(self.update(seen, now, false))
@@ -166,6 +168,8 @@ impl Election {
         let surplus = self.sent.len().saturating_sub(1);
         self.sent.drain(..surplus);
         self.seizing.is_over = true;
+        // Only the note counts here: by it the end of this record is known, should the Lease
+        // vanish.
         self.observed.is_vacant(&seen.record, now.steady);
         let token = FencingToken {
             lease: self.options.key(),

@@ -68,6 +68,7 @@ fn unasked(answers: &[Answered]) -> Vec<String> {
         .filter(|member| !is_known(member))
         .filter_map(|member| member.client_urls.first().cloned())
         .collect();
+    // Every member lists all others: without this one would be asked once for each list.
     more.sort();
     more.dedup();
     more

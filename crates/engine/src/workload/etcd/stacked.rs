@@ -129,6 +129,7 @@ impl StackedEtcd {
         let mut failures = Vec::new();
         for node in &self.nodes {
             match self.open(node).await {
+                // A learner answers little more than a request for its status.
                 Ok(open) if Some(open.status.member_id) == except || open.status.is_learner => {}
                 Ok(open) => return Ok(open),
                 Err(trouble) => failures.push(format!("{node}: {}", words(&trouble))),
