@@ -150,6 +150,7 @@ impl Agenda {
                     self.looks.remove(actor);
                     taken.push(timer);
                 }
+                // Another look of the same actor has taken its place.
                 Timer::Look(_) => {}
                 _ => {
                     self.events -= 1;

@@ -344,6 +344,7 @@ fn take_workload(dump: &Dump, cluster: &Cluster, begun: &mut Beginning, now: Tim
             continue;
         };
         let read = remote.and_then(|remote| remote.nodes.get(&name)).map(|node| node.as_ref().clone());
+        // Where Nodes were read, one that is missing is gone.
         if remote.is_some() && read.is_none() {
             continue;
         }

@@ -34,6 +34,7 @@ pub(super) fn may_go_on(world: &World, machine: &Machine, stage: BootStage) -> b
     let Some(cluster) = world.cluster() else { return false };
     match stage {
         BootStage::Bootstrap => {
+            // kubeadm joins a cluster that runs already; only the first Machine of all begins one.
             is_provisioned(&cluster) && (is_initialized(world, &cluster) || begins(world, machine))
         }
         BootStage::Host => is_provisioned(&cluster),

@@ -267,6 +267,7 @@ impl Seen {
             seeds,
         };
         let mut all: Vec<RunFinding> = self.0.into_iter().map(finding).collect();
+        // The sort is stable: findings of one number stay in the order of their sentences.
         all.sort_by_key(|finding| std::cmp::Reverse(finding.runs));
         all
     }

@@ -87,6 +87,7 @@ impl Window {
             return at;
         }
         let second = |time: NaiveTime| i64::from(time.num_seconds_from_midnight());
+        // Modulo the seconds of a day: a window that was open earlier today opens again tomorrow.
         let wait_s = (second(self.from) - second(time)).rem_euclid(86_400);
         at + TimeDelta::seconds(wait_s)
     }
@@ -165,6 +166,7 @@ fn stages_of(
     let mut pools: Vec<_> = dump.machine_deployments.iter().collect();
     pools.retain(|(at, pool)| at.namespace == key.namespace && pool.spec.cluster_name == key.name);
     pools.sort_by_key(|(at, _)| {
+        // Pools that the plan does not name come last.
         let place = plan.pools.iter().position(|name| *name == at.name).unwrap_or(usize::MAX);
         (place, at.name.clone())
     });

@@ -28,10 +28,12 @@ impl Run<'_> {
             observed.certificates.clone_from(&keys.certificates);
             observed.kubeconfig.clone_from(&keys.kubeconfig);
         }
+        // Without an endpoint or a Machine there is no API server that could be read.
         if observed.endpoint().is_some() && !observed.machines.is_empty() {
             observed.workload = self.world.workload.reading(&observed.machines, observed.etcd_is_managed());
         }
         observed.in_place = self.world.updates.nothing_asked();
+        // Answers are looked up only where the plan depends on one, as in the engine.
         if let Some(machine) = in_place::asks(&observed, self.world.now) {
             let key = self.world.named(&machine);
             observed.in_place = self.world.updates.answers("Machine", [key]);

@@ -38,6 +38,8 @@ impl Run<'_> {
             self.world.updates.forget(name);
         }
         let Some(latest) = self.world.get::<Machine>(name) else { return Ok(()) };
+        // Copied only where the steps above wrote it: a run in which nothing happens is the common
+        // one.
         if !Arc::ptr_eq(&latest, &object) {
             observed.machine = Arc::unwrap_or_clone(latest);
         }
