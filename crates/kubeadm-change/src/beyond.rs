@@ -102,6 +102,7 @@ fn request_line(name: &str, wanted: Option<&str>, given: Option<&Value>) -> Opti
 fn probe_numbers(probe: &str, expected: &[(&str, i64)], given: &Value) -> Vec<String> {
     let Some(given) = given.as_object() else { return Vec::new() };
     let differs = expected.iter().filter_map(|(field, wanted)| {
+        // Kubernetes leaves a zero out of its objects.
         let given = given.get(*field).and_then(Value::as_i64).unwrap_or_default();
         (given != *wanted).then(|| format!("{probe} {field} {wanted} → {given}"))
     });

@@ -35,6 +35,7 @@ pub fn find(settings: &ClusterSettings<'_>, running: &Running) -> Result<Vec<Cer
         let stored = render::certificate_names(settings, &live.host)?;
         let Some(node) = running.nodes.get(&live.host.name) else { continue };
         for (certificate, component) in SERVED {
+            // What could not be seen is not drift: `unseen` names it.
             let (Some(names), Some(Sighting::Known(served))) =
                 (stored.get(certificate), node.served.get(certificate))
             else {

@@ -34,6 +34,7 @@ impl TryFrom<String> for ChangeId {
     type Error = ChangeIdError;
 
     fn try_from(text: String) -> Result<Self, ChangeIdError> {
+        // Ids are compared as texts: capitals would make a second id of the same digits.
         let is_digit = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
         if text.len() == DIGITS && text.chars().all(is_digit) {
             Ok(Self(text))

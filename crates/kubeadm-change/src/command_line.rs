@@ -77,6 +77,8 @@ fn quoted(word: &str) -> String {
     if !word.is_empty() && word.chars().all(is_plain) {
         word.to_owned()
     } else {
+        // Within single quotes a shell knows no escape: they end, one escaped quote follows, and
+        // they begin anew.
         format!("'{}'", word.replace('\'', "'\\''"))
     }
 }

@@ -176,6 +176,7 @@ impl Walk {
     }
 
     fn same(&self, old: Option<&Value>, new: Option<&Value>, type_: &Type, default: Option<&str>) -> bool {
+        // An absent field counts as its default: to write the default down changes nothing.
         let given = |side: Option<&Value>| match side {
             Some(value) if !self.is_unset(value, type_) => value.clone(),
             _ => default.map_or(Value::Null, Value::from),
@@ -234,6 +235,7 @@ fn meaning(value: &Value, type_: &Type) -> String {
             quantity_milli(&text).map_or(text, |milli| milli.to_string())
         }
         (Type::Integer | Type::Float, Value::Number(number)) => {
+            // JSON has one kind of number, in which 5.0 is 5.
             number.as_f64().map_or_else(|| number.to_string(), |n| n.to_string())
         }
         (Type::Text, Value::String(text)) => canonical_text(text),

@@ -87,6 +87,7 @@ pub fn read_inputs(files: &[(String, String)]) -> Result<Inputs, Vec<InputError>
             Ok(found) => found.into_iter().for_each(|l| take(l, &origin, &mut inputs, &mut errors)),
             Err(wrong) => errors.push(InputError {
                 place: origin.place(wrong.line, wrong.column),
+                // The error begins with its place, which stands in `place` already.
                 message: wrong.to_string().split_once(": ").map_or(String::new(), |(_, why)| why.to_owned()),
             }),
         }
@@ -178,6 +179,7 @@ fn take_config_map(located: &Located, origin: &Origin, inputs: &mut Inputs, erro
     let metadata = |name: &str| located.get("metadata").and_then(|m| m.get(name)).and_then(Located::text);
     let name = metadata("name").unwrap_or_default();
     let stored = DocumentKind::ALL.into_iter().find_map(|k| k.stored_in().filter(|(map, _)| *map == name));
+    // kubeadm reads its ConfigMaps in kube-system only: one of that name elsewhere is any object.
     let Some((_, key)) = stored.filter(|_| metadata("namespace") == Some("kube-system")) else {
         inputs.objects.push(located.value());
         return;

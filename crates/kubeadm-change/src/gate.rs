@@ -103,6 +103,8 @@ pub fn next(plan: &ChangePlan, items: &[ProgressItem], running: &Running, doing:
             ItemState::Manual if is_performed || doing.by_people => continue,
             ItemState::Failed | ItemState::Unknown if !is_settling => NextMove::Stop(words),
             ItemState::Failed | ItemState::Unknown | ItemState::InProgress => NextMove::Wait(words),
+            // X writes nothing, and what was carried out is not done twice: both show by
+            // themselves.
             ItemState::Pending if step.id == StepId::X || is_performed => NextMove::Wait(words),
             ItemState::Manual | ItemState::Pending => begin(plan, items, running, (doing, at)),
         };

@@ -8,6 +8,7 @@ use std::net::Ipv6Addr;
 /// The scheme in lower case, empty where there is none; `None` when Go does not read the text as a URL.
 pub(super) fn scheme_of(text: &str) -> Option<String> {
     let (text, fragment) = text.split_once('#').unwrap_or((text, ""));
+    // The fragment is only unescaped: Go looks for control characters before it alone.
     if text.bytes().any(|byte| byte < b' ' || byte == 0x7f) || !is_unescapable(fragment) {
         return None;
     }
@@ -16,9 +17,11 @@ pub(super) fn scheme_of(text: &str) -> Option<String> {
     if !rest.starts_with('/') {
         let first = rest.split('/').next().unwrap_or_default();
         // Behind a scheme it is opaque, and nothing is looked at.
+        // Without one, a colon in the first segment would look like a scheme (RFC 3986, 3.3).
         let is_path = !first.contains(':') && is_unescapable(rest);
         return (!scheme.is_empty() || is_path).then_some(scheme);
     }
+    // Three slashes without a scheme begin a path for Go, not an empty host.
     let path = match rest.strip_prefix("//").filter(|_| !scheme.is_empty() || !rest.starts_with("///")) {
         Some(after) => {
             let (authority, path) = after.split_at(after.find('/').unwrap_or(after.len()));
@@ -36,15 +39,18 @@ pub(super) fn scheme_of(text: &str) -> Option<String> {
 fn split_scheme(text: &str) -> Option<(String, &str)> {
     let is_of_scheme = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
     match text.find(|c| !is_of_scheme(c)).filter(|end| text[*end..].starts_with(':')) {
+        // Go calls a colon in the first place a missing scheme, which is an error.
         Some(0) => None,
         Some(end) if text.starts_with(|c: char| c.is_ascii_alphabetic()) => {
             Some((text[..end].to_ascii_lowercase(), &text[end + 1..]))
         }
+        // Go reads a text that begins with a digit, `+`, `-` or `.` as one without a scheme.
         _ => Some((String::new(), text)),
     }
 }
 
 fn is_authority(scheme: &str, authority: &str) -> bool {
+    // At the last one: Go takes `@` in the name of a user.
     let (user, host) = authority.rsplit_once('@').unwrap_or(("", authority));
     let is_of_user = |c: char| c.is_ascii_alphanumeric() || "-._:~!$&'()*+,;=%@".contains(c);
     user.chars().all(is_of_user) && is_unescapable(user) && is_host(scheme, host)
@@ -53,6 +59,7 @@ fn is_authority(scheme: &str, authority: &str) -> bool {
 fn is_host(scheme: &str, host: &str) -> bool {
     match host.rfind('[') {
         Some(0) => host.rfind(']').is_some_and(|end| {
+            // A zone behind `%` is no part of the address (RFC 6874).
             let address = host[1..end].split('%').next().unwrap_or_default();
             is_port(&host[end + 1..]) && address.parse::<Ipv6Addr>().is_ok()
         }),

@@ -52,11 +52,13 @@ pub fn question(settings: &ClusterSettings<'_>, host: Option<&HostFacts>) -> Com
             &format!("file {component}"),
             CommandLine::of(FINGERPRINT, []).with(&CommandLine::of("-in {}", [&file])),
         );
+        // Without input openssl ends behind the handshake instead of waiting for what is typed.
         let shown = CommandLine::of("openssl s_client -connect {} </dev/null 2>/dev/null", [&address]);
         let line = shown.with(&CommandLine::of(FINGERPRINT, []).behind("| "));
         asked(&format!("served {component}"), CommandLine::of("sh -c {}", [line.as_str()]));
     }
     asked("flags file", CommandLine::of("cat {}", [FLAGS_FILE]));
+    // The kernel puts a zero byte behind each variable and each argument of a process.
     let of_process = |file: &'static str| CommandLine::of(file, []);
     asked(
         "flags running",
@@ -65,6 +67,7 @@ pub fn question(settings: &ClusterSettings<'_>, host: Option<&HostFacts>) -> Com
         ),
     );
     asked("command", of_process("sh -c 'tr \"\\000\" \"\\n\" </proc/$(pgrep -xo kubelet)/cmdline'"));
+    // A part may fail; only the status of the whole line says whether the host can be asked.
     lines.push(CommandLine::of("true", []));
     CommandLine::one_after_the_other(&lines)
 }
@@ -141,6 +144,7 @@ fn other_flags(file: &[&str], running: &[&str]) -> Option<String> {
 
 /// Addresses that a kubelet was given by `--node-ip`, and that its Node does not have.
 fn other_address(command: &[&str], addresses: &[String]) -> Option<String> {
+    // Of a flag that stands twice the kubelet takes the last one.
     let given = command.iter().rev().find_map(|argument| argument.strip_prefix("--node-ip="))?;
     let has: Vec<_> = addresses.iter().filter_map(|address| parse_ip(address)).collect();
     let is_missing = |address: &&str| {
@@ -148,6 +152,7 @@ fn other_address(command: &[&str], addresses: &[String]) -> Option<String> {
         parse_ip(address).is_some_and(|address| !address.is_unspecified() && !has.contains(&address))
     };
     let missing: Vec<&str> = given.split(',').map(str::trim).filter(is_missing).collect();
+    // A Node without any address proves nothing: its kubelet may not have reported yet.
     (!missing.is_empty() && !has.is_empty()).then(|| {
         format!("kubelet was started with --node-ip={given}, and its Node has {}", addresses.join(", "))
     })

@@ -75,6 +75,7 @@ impl DocumentKind {
         match self {
             Self::Kubelet => &["v1beta1"],
             Self::Proxy => &["v1alpha1"],
+            // kubeadm's API has these two kinds since v1beta4.
             Self::Upgrade | Self::Reset => &[V1BETA4, V1],
             _ => &[V1BETA3, V1BETA4, V1],
         }

@@ -141,6 +141,7 @@ fn static_pod(component: &str, pod: &Value) -> StaticPod {
     let container = beyond::own_container(component, pod);
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    // kubeadm writes all words into `command`; a hand edit may have put some into `args`.
     let words = list(&container["command"]).into_iter().chain(list(&container["args"]));
     let volume = |volume: &Value| Volume {
         name: text(&volume["name"]),

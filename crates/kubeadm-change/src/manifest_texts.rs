@@ -60,6 +60,7 @@ fn mirror_pod<'i>(inputs: &'i Inputs, component: &str, node: &str) -> Option<&'i
 fn manifest(pod: &Value, component: &str) -> Value {
     let mut annotations = pod["metadata"]["annotations"].clone();
     if let Some(annotations) = annotations.as_object_mut() {
+        // The kubelet adds hash, source, time and the mark of a mirror pod.
         annotations.retain(|name, _| !name.starts_with("kubernetes.io/config."));
     }
     let mut spec = pod["spec"].clone();

@@ -21,6 +21,7 @@ pub fn migrate(inputs: &Inputs, version: &str) -> Result<Vec<Value>, ConvertErro
     // kubeadm completes an endpoint with the port of the InitConfiguration.
     let port = inputs.document(DocumentKind::Init).map(|init| &init.value["localAPIEndpoint"]["bindPort"]);
     let port =
+        // 0 stands for kubeadm's own port.
         port.and_then(Value::as_u64).filter(|port| *port != 0).unwrap_or(PORT_DEFAULT.into()).to_string();
     let mut documents: Vec<(DocumentKind, Value)> = Vec::new();
     let mut moved = None;

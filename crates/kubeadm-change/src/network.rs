@@ -42,6 +42,7 @@ impl Cidr {
 
     /// One range, or two of different families, behind a comma.
     pub fn parse_pair(text: &str) -> Option<Vec<Self>> {
+        // A blank is refused by the check of the document, with words of its own.
         let found: Vec<Self> = text.split(',').map(|part| Self::parse(part.trim())).collect::<Option<_>>()?;
         let fine = match found.as_slice() {
             [_] => true,
@@ -124,6 +125,8 @@ fn split_host_port(text: &str) -> Option<(&str, &str)> {
 /// As kubeadm completes an endpoint: one without a port gets this one.
 pub fn with_port(endpoint: &str, port: &str) -> Option<String> {
     let host = host_of(endpoint)?;
+    // The last colon of an IPv6 address without brackets has no port behind it: what stands before
+    // it has to be the whole host.
     let is_whole = endpoint
         .rsplit_once(':')
         .is_some_and(|(before, given)| before.trim_matches(['[', ']']) == host && !given.is_empty());

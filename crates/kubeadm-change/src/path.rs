@@ -53,6 +53,7 @@ impl FieldPath {
                 steps.push(step);
                 rest = after;
             } else {
+                // At the beginning a dot stays, and is refused below: it has no name before it.
                 let rest_of_name =
                     if steps.is_empty() { rest } else { rest.strip_prefix('.').unwrap_or(rest) };
                 let end = rest_of_name.find(['.', '[']).unwrap_or(rest_of_name.len());

@@ -60,6 +60,7 @@ impl HostNeeds {
         if let Some(data) = &self.snapshot {
             // `-P`: one line for each file system, however long its name is.
             lines.push(CommandLine::of("df -Pk /etc/kubernetes {}", [data]));
+            // A snapshot is the database, which is there; the log of the member is not in it.
             lines.push(CommandLine::of("du -sk {}", [&format!("{data}/member/snap")]));
         }
         // The status says whether the host can be asked; what is missing is in the answer.
@@ -75,6 +76,7 @@ impl HostNeeds {
 
     fn other_release(&self, answer: &str) -> Option<String> {
         let wanted = self.kubeadm?;
+        // Without a version in the answer kubeadm is missing, which its own test has named.
         let version = answer.lines().find(|line| line.starts_with("v1."))?.trim();
         // Patch releases may differ: the rules of what kubeadm writes belong to the minor one.
         let is_other = Release::of(version).is_none_or(|release| release.minor != wanted.minor);
@@ -123,6 +125,7 @@ fn is_installed(program: &str) -> (CommandLine, String) {
 
 fn programs(steps: &[&PlannedStep]) -> BTreeSet<&'static str> {
     let is_used = |program: &&&str| {
+        // With these signs a path in which a program's name stands is one word, and another one.
         let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '/' | '_');
         let lines = || steps.iter().flat_map(|step| &step.commands);
         // Lines of kubectl are run where the API is reached, not on the host.
@@ -154,6 +157,7 @@ fn files(step: &PlannedStep, settings: &ClusterSettings<'_>) -> Vec<(CommandLine
             vec![(CommandLine::of(line, []), words.to_owned())]
         }
         StepId::H1 => {
+            // The commands of H1 only read, so that they can be run as tests.
             let words = |line: &CommandLine| format!("a file that the change names (`{line}` fails)");
             step.commands.iter().map(|line| (line.clone(), words(line))).collect()
         }

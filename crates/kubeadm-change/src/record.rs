@@ -151,6 +151,7 @@ impl ChangeRecord {
             data.extend(keys("after.", &replaced.after));
         }
         // The record has texts and flags only, which JSON can always say.
+        // Behind the nulls: a key that both records have keeps its text.
         data.insert(KEY.to_owned(), serde_json::to_string_pretty(self).unwrap_or_default().into());
         data.extend(self.before.iter().map(|(name, text)| (format!("before.{name}"), json!(text))));
         data.extend(self.after.iter().map(|(name, text)| (format!("after.{name}"), json!(text))));

@@ -48,6 +48,7 @@ pub fn as_text(plan: &ChangePlan, facts: &ClusterFacts) -> String {
     let mut text = head_lines(plan, facts).join("\n") + "\n";
     if !plan.to_acknowledge.is_empty() {
         let names = plan.to_acknowledge.join(", ");
+        // Writing into a String does not fail.
         let _ = writeln!(text, "to acknowledge, all by --acknowledge or each by --acknowledge NAME: {names}");
     }
     let (before, after) = sections(plan);

@@ -44,6 +44,7 @@ pub(super) fn first(target: &mut WantedDocuments) -> Option<RolloutPart> {
 /// Keys that encrypt Secrets are in a file, which is not seen here: the requests can be named, not made.
 fn encryption(old: &Value, new: &Value) -> Option<RolloutPart> {
     let (stored, wanted) = (values(old, ENCRYPTION, ""), values(new, ENCRYPTION, ""));
+    // A flag that goes away brings no key; the rules block that, as Secrets could not be read.
     if stored == wanted || wanted.iter().all(String::is_empty) {
         return None;
     }

@@ -216,6 +216,7 @@ impl Running {
             return Some("the Node is not Ready: what its mirror pods say may be old".to_owned());
         }
         let before = self.before.heartbeats.get(name);
+        // The stamp is of the host's clock, which may go back: any other stamp is a new one.
         let has_reported = before.is_some() && node.heartbeat.is_some() && node.heartbeat.as_ref() != before;
         match &node.api_server {
             Sighting::Unknown(why) => Some(format!(
@@ -226,6 +227,7 @@ impl Running {
             }
             Sighting::Known(()) => None,
             Sighting::NotAsked => Some("its own API server was not asked".to_owned()),
+            // A missing right does not come by waiting: the renewed Lease has to be enough.
             Sighting::Hidden(_) if has_reported => None,
             Sighting::Hidden(why) => Some(format!(
                 "its own API server cannot be asked, and its kubelet has not reported since then ({why})"

@@ -5,6 +5,7 @@ pub fn quantity_milli(text: &str) -> Option<f64> {
     const BINARY: [(&str, i32); 6] = [("Ki", 1), ("Mi", 2), ("Gi", 3), ("Ti", 4), ("Pi", 5), ("Ei", 6)];
     const DECIMAL: [(&str, i32); 9] =
         [("n", -9), ("u", -6), ("m", -3), ("k", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18)];
+    // Rust reads `inf` and `nan` too, which are no quantities.
     let number = |text: &str| text.parse::<f64>().ok().filter(|n| n.is_finite());
     if let Some((body, power)) =
         BINARY.iter().find_map(|(unit, power)| Some((text.strip_suffix(unit)?, *power)))

@@ -64,6 +64,7 @@ pub fn read(text: &str) -> Result<Vec<Located>, NotYaml> {
         // Aliases of aliases make gigabytes of a few lines.
         alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: 100_000 },
     };
+    // A byte order mark, which some editors write, would become a part of the first key.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let found: Vec<Spanned<Raw>> =
         serde_saphyr::from_multiple_with_options(text, options).map_err(|error| not_yaml(&error))?;
@@ -152,6 +153,7 @@ impl<'de> Visitor<'de> for RawVisitor {
 }
 
 fn locate(text: &str, raw: Spanned<Raw>) -> Located {
+    // Of an alias, people see the place where it is used; its text is where it is defined.
     let (line, column) = (number(raw.referenced.line()), number(raw.referenced.column()));
     let (plain, shape) = match raw.value {
         Raw::Scalar(value) => match plain_text(text, raw.defined.span()) {
@@ -201,9 +203,11 @@ pub fn resolve(plain: &str) -> Value {
         }
         _ => {}
     }
+    // The first character alone says whether go-yaml tries to read a number.
     if !plain.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '+' | '-' | '.')) {
         return plain.into();
     }
+    // go-yaml takes every `_` out before it reads a number, wherever it stands.
     let digits = plain.replace('_', "");
     integer(&digits).or_else(|| float(&digits)).unwrap_or_else(|| plain.into())
 }

@@ -30,6 +30,7 @@ struct Table {
     limit: Vec<Limit>,
 }
 
+// The table is part of the program, and a test reads it: nothing is lost by the default.
 static LIMITS: LazyLock<Vec<Limit>> = LazyLock::new(|| parse().unwrap_or_default());
 
 fn parse() -> Result<Vec<Limit>, toml::de::Error> {
@@ -84,6 +85,7 @@ impl Limit {
 }
 
 fn is_word(word: &str, item: &str) -> bool {
+    // A `*` in the table is for words with a value behind them, such as `max-age=31536000`.
     word.strip_suffix('*').map_or(word == item, |head| item.starts_with(head))
 }
 

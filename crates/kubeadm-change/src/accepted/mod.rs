@@ -120,6 +120,7 @@ impl Releases {
     }
 
     fn first(&self) -> u64 {
+        // Without releases neither bound moves the span of a table.
         self.0.first().map_or(u64::MAX, |range| *range.start())
     }
 

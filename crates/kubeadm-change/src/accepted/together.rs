@@ -141,7 +141,7 @@ fn periods(given: &Given, names: [&str; 3]) -> (i64, i64, i64) {
 fn lock(component: &str, given: &Given) -> Option<(Vec<String>, NotAccepted)> {
     let names = ["leader-elect-lease-duration", "leader-elect-renew-deadline", "leader-elect-retry-period"];
     let (lease, renew, retry) = periods(given, names);
-    // The period is drawn out by chance, to 1.2 times at most.
+    // 1.2 is the factor by which client-go draws out the waits between its tries.
     if lease > renew && i128::from(renew) * 5 > i128::from(retry) * 6 {
         return None;
     }

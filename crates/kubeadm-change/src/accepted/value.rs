@@ -44,6 +44,7 @@ impl FlagType {
             "bool" => Self::Bool,
             "int" | "int64" => Self::Signed(64),
             "int32" => Self::Signed(32),
+            // component-base reads 31 bits without a sign, as klog has a level of 32 with one.
             "Level" => Self::Unsigned(31),
             "uint" | "uint64" => Self::Unsigned(64),
             "uint32" => Self::Unsigned(32),
@@ -73,6 +74,7 @@ impl FlagType {
             Self::Bool => go_bool(text).is_some(),
             Self::Signed(bits) => whole_number(text).is_some_and(|number| fits_signed(number, bits)),
             Self::Unsigned(bits) => {
+                // Go's reader of unsigned numbers takes no sign, `+` neither.
                 whole_number(text).is_some_and(|number| !text.starts_with(['-', '+']) && number >> bits == 0)
             }
             Self::Float => text.parse::<f64>().is_ok(),
@@ -123,6 +125,7 @@ pub(super) fn whole_number(text: &str) -> Option<i128> {
         None => (1, text.strip_prefix('+').unwrap_or(text)),
     };
     let lower = digits.to_ascii_lowercase();
+    // By `get`: in a text that is not ASCII the second byte may be the middle of a character.
     let (base, digits) = match lower.get(..2) {
         Some("0x") => (16, &lower[2..]),
         Some("0b") => (2, &lower[2..]),
@@ -194,6 +197,7 @@ fn is_port_range(text: &str) -> bool {
     if let Some((first, last)) = text.split_once('-') {
         return port(first).zip(port(last)).is_some_and(|(first, last)| first <= last);
     }
+    // `30000+100` is the range that begins there and has so many ports more.
     if let Some((first, more)) = text.split_once('+') {
         return port(first).zip(port(more)).is_some_and(|(first, more)| first + more <= 65_535);
     }
@@ -211,12 +215,14 @@ fn is_size(part: &str) -> bool {
 }
 
 fn is_urls(text: &str) -> bool {
+    // etcd takes two texts in place of URLs: none at all, and `*` for any origin in `--cors`.
     text.is_empty() || text == "*" || text.split(',').all(|url| is_url(url.trim()))
 }
 
 fn is_url(url: &str) -> bool {
     let Some((scheme, place)) = url.split_once("://") else { return false };
     match scheme {
+        // A socket is a file, and needs no port.
         "unix" | "unixs" => true,
         "http" | "https" => {
             // etcd refuses a URL without a port.

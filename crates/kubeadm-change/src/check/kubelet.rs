@@ -271,6 +271,7 @@ impl Kubelet<'_> {
 
     fn logs(&mut self) {
         let folder = self.text("podLogsDir").to_owned();
+        // What stands before the first slash is empty in every absolute path.
         let parts = || folder.split('/').skip(1);
         let is_clean = folder.starts_with('/')
             && folder.is_ascii()

@@ -33,6 +33,7 @@ struct Table {
     limit: Vec<Limit>,
 }
 
+// The table is part of the program, and a test reads it: nothing is lost by the default.
 static LIMITS: LazyLock<Vec<Limit>> = LazyLock::new(|| parse().unwrap_or_default());
 
 fn parse() -> Result<Vec<Limit>, toml::de::Error> {
@@ -56,6 +57,7 @@ fn too_large(document: &Value) -> impl Iterator<Item = (String, String)> {
 /// Each field whose value is refused, with what is wanted.
 pub(super) fn refused(kind: DocumentKind, document: &Value, minor: Option<u64>) -> Vec<(String, String)> {
     let counts = |limit: &&Limit| {
+        // A cluster whose release is not known is held to the limits of the newest.
         limit.kind == kind.name() && limit.since.is_none_or(|since| minor.is_none_or(|minor| minor >= since))
     };
     let limits = LIMITS.iter().filter(counts);
@@ -70,6 +72,7 @@ pub(super) fn refused(kind: DocumentKind, document: &Value, minor: Option<u64>) 
 impl Limit {
     fn problem(&self, value: &Value) -> Option<String> {
         if let Some(words) = &self.words {
+            // To Go an empty text is a field that is not set.
             let text = value.as_str().filter(|text| !text.is_empty())?;
             let is_known = words.iter().any(|word| word == text);
             return (!is_known).then(|| format!("is `{text}`; expected one of {}", words.join(", ")));
@@ -99,6 +102,7 @@ pub(super) fn amount(value: &Value) -> Option<f64> {
     match value {
         Value::Number(number) => number.as_f64(),
         Value::String(text) => {
+            // The bounds of the table are texts, numbers too.
             text.parse().ok().or_else(|| GoDuration::parse(text).map(|duration| duration.ns() as f64))
         }
         _ => None,

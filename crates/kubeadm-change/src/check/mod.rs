@@ -81,6 +81,7 @@ fn readers(version: &str) -> RangeInclusive<u64> {
 
 /// A version of the API that kubeadm of this release does not read.
 fn unread(document: &Document, minor: Option<u64>) -> Option<DocumentFinding> {
+    // Of a kubeadm whose release is not known nothing can be said.
     let minor = minor.filter(|minor| {
         document.kind.group() == KUBEADM_GROUP && !readers(&document.version).contains(minor)
     })?;
@@ -121,6 +122,8 @@ pub fn check_flags(document: &Document, minor: Option<u64>) -> Vec<DocumentFindi
         let path = refused.folder.iter().fold(FieldPath::default(), |path, name| path.field(name));
         let path = path.field("extraArgs");
         let at = document_check::place(&document.located, &path);
+        // One refusal may be about several flags, which have no place in common but that of their
+        // list.
         let path = path.step(PathStep::Item(refused.flags.join(",")));
         let message = format!("{} {}", refused.refusal.problem, refused.refusal.instead);
         finding(document, FindingSeverity::Error, &path, at, message)
@@ -159,6 +162,7 @@ impl Walk<'_> {
             {
                 self.flag_map(path, entries, inner);
             }
+            // v1beta3 has flags as a map, and kubeadm refuses a list, as the last arm does.
             (Type::List(inner, merge), YamlShape::List(items)) if !self.is_flag_list_of_v1beta3(merge) => {
                 for (index, item) in items.iter().enumerate() {
                     self.value(&path.step(item_step(item, merge, index)), item, inner);
@@ -292,6 +296,7 @@ impl Walk<'_> {
                 value.is_i64() || value.as_str().is_some_and(|text| GoDuration::parse(text).is_some())
             }
             Type::Quantity => {
+                // Kubernetes takes a number for a quantity, too.
                 value.is_number() || value.as_str().is_some_and(|text| units::quantity_milli(text).is_some())
             }
             Type::Any => true,
@@ -302,6 +307,7 @@ impl Walk<'_> {
             let message = format!("{path} is {is}; expected {}", type_.expectation());
             return self.add(FindingSeverity::Error, path, at, message);
         }
+        // A zero alone is the same in both bases.
         let octal =
             at.plain.as_deref().filter(|plain| plain.len() > 1 && plain.starts_with('0') && value.is_i64());
         if let (Type::Integer, Some(plain)) = (type_, octal) {
@@ -322,6 +328,7 @@ fn item_step(item: &Located, merge: &ListMerge, index: usize) -> PathStep {
         _ => return PathStep::Index(index),
     };
     let texts: Option<Vec<String>> = keys.iter().map(|key| Some(item.get(key)?.key_text())).collect();
+    // An item that lacks one of its keys can be named by its place only.
     texts.map_or(PathStep::Index(index), |texts| PathStep::Item(texts.join(",")))
 }
 

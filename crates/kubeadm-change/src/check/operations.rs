@@ -164,6 +164,7 @@ impl DocumentCheck<'_> {
     }
 
     fn bootstrap_token(&mut self, at: &str, token: &Value) {
+        // kubeadm makes a token where none is given.
         if !token["token"].is_null() && !token["token"].as_str().is_some_and(is_token) {
             self.refuse(&format!("{at}.token"), TOKEN);
         }

@@ -15,7 +15,7 @@ use super::super::render::Release;
 use super::FindingSeverity;
 use super::document_check::DocumentCheck;
 
-/// The flags of each component: path of the list, and those that may stand several times.
+/// Where each component stands in a ClusterConfiguration, with its flags and volumes below it.
 pub(super) const COMPONENTS: [&[&str]; 4] =
     [&["apiServer"], &["controllerManager"], &["scheduler"], &["etcd", "local"]];
 /// Volume names that kubeadm uses itself.
@@ -63,6 +63,7 @@ pub(super) fn check(check: &mut DocumentCheck<'_>, minor: Option<u64>) {
 
 impl DocumentCheck<'_> {
     fn networking(&mut self) {
+        // kubeadm demands ten addresses, since DNS gets the tenth: 2^3 would be too few.
         for (name, least_bits) in [("serviceSubnet", 4), ("podSubnet", 4)] {
             let path = ["networking", name];
             let Some(text) = self.text(&path) else { continue };
@@ -103,6 +104,7 @@ impl DocumentCheck<'_> {
                 self.document.value["controllerManager"]["extraArgs"].as_array().into_iter().flatten();
             flags.rfind(|flag| flag["name"] == name).and_then(|flag| flag["value"].as_str())
         };
+        // No node gets a part of the range then, so that no size is wrong.
         if flag("allocate-node-cidrs") == Some("false") {
             return;
         }
@@ -253,6 +255,7 @@ impl DocumentCheck<'_> {
         // kubeadm looks labels such as `stable-1` up itself.
         let is_label = |text: &str| !text.starts_with(|c: char| c == 'v' || c.is_ascii_digit());
         if self.text(&version).is_some_and(|text| {
+            // `Release` takes a version without a patch, which kubeadm refuses.
             !is_label(text) && Release::of(text).is_none_or(|_| text.matches('.').count() < 2)
         }) {
             self.error(&version, "a version such as v1.31.0");
@@ -277,6 +280,7 @@ impl DocumentCheck<'_> {
             } else if !matches!(item["mergeMethod"].as_str(), None | Some("" | "append" | "prepend")) {
                 self.refuse(&path, "has a mergeMethod other than append and prepend");
             } else if name.starts_with('-') {
+                // kubeadm puts two dashes before every name, also before one that has its own.
                 let bare = name.trim_start_matches('-');
                 self.add(
                     FindingSeverity::Error,

@@ -92,6 +92,7 @@ fn entry<'p>(path: &FieldPath, item: &'p Value, keys: &[String]) -> Result<Entry
         return Err(MergeError::new(path, "an item is not a map"));
     };
     let directive = map.get(PATCH).map(|directive| directive.as_str().unwrap_or_default());
+    // `replace` is about the whole list, and has no key.
     if directive == Some("replace") {
         return Ok(Entry::Replace);
     }

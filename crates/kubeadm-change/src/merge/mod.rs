@@ -128,6 +128,7 @@ impl Merger<'_> {
                 Value::Object(self.map(path, &base, patch, &type_)?)
             }
             (None | Some(Value::Null), Value::Object(patch)) => {
+                // To delete what is not there must not leave an empty map behind.
                 let is_delete = patch.get(PATCH).and_then(Value::as_str) == Some("delete");
                 if is_delete {
                     return Ok(());
@@ -157,6 +158,7 @@ impl Merger<'_> {
         let others = patch.keys().filter(|key| *key != PATCH).count();
         match directive.as_str() {
             Some("replace") => {
+                // Upstream would store such a directive as a field of the document.
                 if let Some(inner) = patch.iter().find_map(|(key, value)| marker_in(value, &path.field(key)))
                 {
                     return Err(MergeError::new(&inner, "a directive cannot stand below `$patch: replace`"));

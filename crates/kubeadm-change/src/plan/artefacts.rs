@@ -91,6 +91,7 @@ pub(super) fn reach(
     let rewritten =
         judged.iter().filter(|judged| judged.finding.steps.iter().any(|step| step == StepId::F1.name()));
     once(Component::Kubeconfigs, rewritten.map(|judged| format!("by {}", judged.change.path)).collect());
+    // The variants of `Component` stand in the order in which they are carried out.
     Ok(found.into_values().collect())
 }
 

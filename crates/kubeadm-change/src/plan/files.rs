@@ -89,6 +89,7 @@ impl Reissue<'_> {
 
     /// An empty folder in which the authority is found.
     fn prepared(&self, new: &str) -> Vec<CommandLine> {
+        // kubeadm keeps what it finds: certificates of an interrupted run must not be there.
         let mut lines = vec![CommandLine::of("rm -rf {}", [new]), folder(new)];
         if let Some((below, _)) = self.authority.split_once('/') {
             lines.push(folder(&format!("{new}/{below}")));
@@ -204,6 +205,7 @@ pub(super) fn kubeconfig(settings: &ClusterSettings<'_>, plan: &str, file: &str)
     vec![
         can_sign(settings, "ca"),
         folder(&kept),
+        // As with certificates: kubeadm keeps a kubeconfig that it finds.
         CommandLine::of("rm -rf {}", [&new]),
         folder(&new),
         CommandLine::of(

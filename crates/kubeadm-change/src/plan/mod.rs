@@ -324,6 +324,7 @@ fn judge_by_manifests(judged: &mut [JudgedChange], target: &WantedDocuments, hos
 /// What the order of nodes could not be made from.
 fn order_note(plan: &ChangePlan, options: &PlanOptions) -> Option<String> {
     let mut members: Vec<&str> = plan.steps_of(StepId::E1).chain(plan.steps_of(StepId::C2)).collect();
+    // A single member has both steps on its one node, which leaves nothing to be ordered.
     members.dedup();
     let is_unknown = options.etcd_leader.is_none() && members.len() > 1;
     is_unknown.then(|| {

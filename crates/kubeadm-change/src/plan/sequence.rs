@@ -135,6 +135,8 @@ fn step(plan: &Inputs<'_>, id: StepId, nodes: Vec<String>) -> PlannedStep {
 fn joined(plan: &Inputs<'_>, ids: [StepId; 2], host: &HostFacts) -> PlannedStep {
     let [certificates, manifest] = ids;
     let mut step = step(plan, manifest, vec![host.name.clone()]);
+    // The manifest that is written restarts the component: a restart for its certificate would be a
+    // second one.
     let restarts = false;
     let mut commands = certificate_lines(plan, certificates, &host.name, restarts);
     commands.append(&mut step.commands);
@@ -251,6 +253,7 @@ fn add_ons(plan: &Inputs<'_>, steps: &mut Vec<PlannedStep>) {
     if reaches(plan, Component::KubeProxy) && by_hand {
         once(plan, StepId::P1, steps);
     }
+    // Behind P1: the old kube-proxy would write its rules once more after a restart of the node.
     if wants(plan, StepId::P2) {
         each_node(plan, StepId::P2, steps);
     }
@@ -471,6 +474,8 @@ fn drained(node: &str, restart: Vec<CommandLine>) -> Vec<CommandLine> {
 }
 
 fn drain(node: &str) -> CommandLine {
+    // kubectl refuses a node with pods of DaemonSets or with emptyDir volumes without these two,
+    // and kube-proxy is on every node.
     CommandLine::of("kubectl drain {} --ignore-daemonsets --delete-emptydir-data", [node])
 }
 

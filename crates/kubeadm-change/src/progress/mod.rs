@@ -422,6 +422,7 @@ fn names_of(artefacts: &NodeArtefacts, certificate: &str) -> Vec<String> {
 
 /// Does a change reach no name but those of etcd's certificate for its peers?
 fn is_of_peers(before: &NodeArtefacts, after: &NodeArtefacts) -> bool {
+    // Where both change, the certificate that etcd serves shows it for both.
     let changes = |certificate| names_of(before, certificate) != names_of(after, certificate);
     changes("etcd-peer") && !changes("etcd-server")
 }
@@ -436,6 +437,7 @@ fn no_answer(situation: &Situation<'_>, name: &str, node: &RunningNode, why: &st
 
 /// What the certificate that is served lacks, or still has.
 fn served_names(before: &[String], after: &[String], served: &BTreeSet<String>) -> Option<String> {
+    // Names that stand on both sides are not of this change: what else is served is drift.
     if let Some(missing) = after.iter().find(|name| !before.contains(name) && !served.contains(*name)) {
         return Some(format!("the certificate that is served does not name {missing}"));
     }

@@ -61,6 +61,8 @@ fn own_flags(settings: &ClusterSettings<'_>, host: &HostFacts, data: &str, tag: 
         ("peer-trusted-ca-file", file("ca.crt")),
         ("peer-client-cert-auth", text("true")),
         ("snapshot-count", text("10000")),
+        // The probes of a kubelet have no client certificate, which etcd demands at its other
+        // ports.
         ("listen-metrics-urls", format!("http://{}", join_host_port(host.loopback(), "2381"))),
     ];
     if has_renamed_flags(settings, tag) {

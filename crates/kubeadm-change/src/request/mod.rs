@@ -174,6 +174,7 @@ fn read(file: &str, text: &str, errors: &mut Vec<InputError>) -> Vec<Located> {
             found
         }
         Err(wrong) => {
+            // The text begins with line and column, which the place has already.
             let message = wrong.to_string().split_once(": ").map_or(String::new(), |(_, why)| why.to_owned());
             errors.push(InputError { place: format!("{file}:{}:{}", wrong.line, wrong.column), message });
             Vec::new()
@@ -274,6 +275,7 @@ fn replace(target: &mut WantedDocuments, document: &Document) -> Result<(), Stri
         keep(&wanted.old, &mut new, field, &mut kept);
     }
     wanted.new = new;
+    // An unknown version is below every number, so that nothing is written in v1beta4 for it.
     let is_read =
         minor_of(wanted.old["kubernetesVersion"].as_str().unwrap_or_default()) >= Some(V1BETA4_SINCE);
     if wanted.version == V1BETA3 && document.version == V1BETA4 && is_read {
@@ -321,6 +323,7 @@ fn fill(old: &Value, new: &mut Value, path: &str, kept: &mut Vec<String>) {
                 fill(value, new.entry(key.clone()).or_insert(Value::Null), &format!("{path}.{key}"), kept);
             }
         }
+        // What the new document gives counts as it is: only maps are filled up.
         _ => {}
     }
 }

@@ -156,6 +156,7 @@ impl Test {
             Self::MinorLeap => any_minors(sides, |(old_major, old), (new_major, new)| {
                 new_major > old_major || (new_major == old_major && new > old + 1)
             }),
+            // A stacked etcd has no such fields: where one side lacks them, etcd moves.
             Self::EtcdMoved => change.old.is_null() || change.new.is_null(),
             Self::CloudProvider => facts.has_cloud_provider,
             Self::LocalEtcd => facts.has_local_etcd,
