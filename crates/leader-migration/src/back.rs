@@ -130,6 +130,8 @@ impl Situation {
                  holder's comes last",
                 left.len()
             )),
+            // Only who holds the main Lease can take the migration Lease when the cloud's processes
+            // go.
             (BackStep::Restore, None) if self.clouds().next().is_some() && self.is_without_holder() => {
                 StageState::InProgress("no kube-controller-manager holds its main Lease yet".to_owned())
             }

@@ -46,6 +46,7 @@ impl StageEdits {
                 "kube-controller-manager: which cloud provider it had is not known any more: --cloud-provider NAME".to_owned(),
             );
         }
+        // In the version that the old release reads: that process comes back.
         let file = settings.file(settings.releases.0);
         self.on_hosts(
             &format!("{PATH} on every control plane host, before the flags"),
@@ -105,6 +106,7 @@ impl StageEdits {
 /// As it is applied again: without what the server adds.
 fn bare(object: &Value) -> Value {
     let metadata = &object["metadata"];
+    // With a resourceVersion in it the server refuses to make an object.
     let kept = ["name", "namespace", "labels", "annotations"];
     let kept = kept.into_iter().filter(|field| !metadata[field].is_null());
     let metadata: serde_json::Map<String, Value> =

@@ -35,6 +35,7 @@ impl CommandLine {
         let mut line = Self::default();
         let mut at = usize::from(words.first().is_some_and(|word| !word.starts_with('-')));
         while let Some(word) = words.get(at) {
+            // pflag reads no flag behind it.
             if word == "--" {
                 line.strays.extend_from_slice(&words[at + 1..]);
                 break;

@@ -127,6 +127,7 @@ pub enum Naming {
 
 /// Reads a name of a file as a process of `release` does.
 pub fn naming(name: &str, release: Release) -> Naming {
+    // Upstream's filter looks the name up as it stands, without the aliases of `--controllers`.
     if let Some(function) = Function::ALL.into_iter().find(|f| f.name_in(release) == name) {
         return Naming::Matches(function);
     }

@@ -133,6 +133,7 @@ impl Settings {
 pub fn edits(stage: MigrationStage, settings: &Settings) -> StageEdits {
     let mut made = StageEdits::default();
     match stage {
+        // These two only look and wait.
         MigrationStage::Preflight | MigrationStage::Settle => {}
         MigrationStage::Grant => made.grant(settings),
         MigrationStage::Enable => made.enable(settings),
@@ -222,6 +223,7 @@ impl StageEdits {
     }
 
     fn enable(&mut self, settings: &Settings) {
+        // A static pod cannot mount a ConfigMap: its file has to be on the host before the flags.
         let text = settings.file(settings.releases.0);
         self.on_hosts(
             &format!("{PATH} on every control plane host, before the flags"),
@@ -274,6 +276,8 @@ impl StageEdits {
     /// The old processes give their cloud provider up.
     fn without_provider(&mut self, settings: &Settings) {
         let flags =
+            // With the flag a process without a provider could win the migration lock and run
+            // nothing.
             [FlagChange::Set(PROVIDER, EXTERNAL), FlagChange::Remove(ENABLE), FlagChange::Remove(CONFIG)];
         let change = ManagerChange {
             manager: ManagerKind::KubeControllerManager,
@@ -323,6 +327,7 @@ impl StageEdits {
                      says what follows from it",
                     self.or(first)
                 );
+                // `change` keeps a record of its own, by which it is taken back.
                 let act = |patch, _| EditAct::Configuration(patch);
                 self.placed(&title, "ConfigMap kubeadm-config", change.of_cluster_configuration(root), act);
             }
@@ -496,6 +501,7 @@ fn is_concerned(object: &Value, change: &ManagerChange<'_>) -> bool {
 }
 
 fn is_source(found: &FoundManager) -> bool {
+    // An unknown release may have providers in it, so it counts as one that has.
     let is_old = found.release.is_none_or(|release| release < WITHOUT_CLOUD_PROVIDER);
     let given = CommandLine::read(found.manager, &found.args).given;
     let provider = given.into_iter().rev().find(|flag| flag.name == PROVIDER).and_then(|flag| flag.value);

@@ -101,6 +101,7 @@ pub fn change_container(
     container: &mut Value,
     changes: &[FlagChange<'_>],
 ) -> Result<(), String> {
+    // A flag may begin in `command` and have its value in `args`: they are one line.
     let (mut words, mut arguments) = (words(&container["command"])?, words(&container["args"])?);
     let mut commands = words.len();
     words.append(&mut arguments);

@@ -36,6 +36,7 @@ pub struct ElectionTimes {
 impl Default for ElectionTimes {
     fn default() -> Self {
         let s = Duration::from_secs;
+        // Both programs have the defaults of component-base.
         Self { lease_duration: s(15), renew_deadline: s(10), retry_period: s(2) }
     }
 }

@@ -117,7 +117,9 @@ impl Inventory {
 
     fn described(&self, origin: &str, found: &FoundManager) -> Result<Process, InventoryError> {
         let (origin, name) = (origin.to_owned(), found.name.clone());
+        // What somebody names counts before the tag: a provider's tag need not follow its library.
         let given = self.given(found.manager);
+        // Names of controllers and versions of the file depend on the release: none is assumed.
         let Some(release) = given.or(found.release) else {
             let short = found.manager.short().to_lowercase();
             return Err(InventoryError::Release { origin, name, short });
@@ -173,10 +175,12 @@ impl Inventory {
         if path.is_empty() {
             return ConfigFile::BuiltIn;
         }
+        // People name a file by where they keep it, not by where its container sees it.
         let last = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
         let files: Vec<&KnownFile> = self.files.iter().filter(|file| counts(file)).collect();
         let same_path = files.iter().find(|file| file.name == *path);
         let same_name = || files.iter().find(|file| last(&file.name) == last(path));
+        // With several files a guess could judge a process by the file of another one.
         let single = || files.first().filter(|_| files.len() == 1);
         match same_path.or_else(same_name).or_else(single) {
             Some(file) => file.config(),
@@ -202,6 +206,7 @@ impl Inventory {
 pub fn assume_files(processes: &mut [Process], leader_name: &str, functions: &[Function]) -> Vec<String> {
     let mut assumed: BTreeMap<(ManagerKind, String), Vec<String>> = BTreeMap::new();
     for process in processes {
+        // Every control plane host has such a process, and one remark is enough for all.
         let alike = (process.manager, process.flags.migration_config.clone());
         if let Some(remark) = assume_file(process, leader_name, functions) {
             assumed.entry(alike).or_default().push(remark);

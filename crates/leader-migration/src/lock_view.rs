@@ -113,6 +113,7 @@ impl WatchedLease {
         let duration_s = u64::from(self.duration_s);
         match self.changed_s {
             _ if self.holder.is_empty() => LockState::Free,
+            // By what was seen here: the time in the record is what the holder claims.
             Some(changed) if changed <= duration_s => LockState::Held,
             // As client-go judges it: before one duration was watched nobody can say that the
             // holder is gone.
@@ -286,6 +287,7 @@ fn anomalies(rows: &[LockRow], around: Surroundings<'_>) -> Vec<(String, String)
             "one of several migration locks that are renewed: do files differ in leaderName?".to_owned(),
         ));
     }
+    // Where no process is known, nothing is known about flags either.
     let nobody_migrates = !around.processes.is_empty() && !around.processes.iter().any(Process::migrates);
     for lease in renewed.iter().filter(|_| nobody_migrates) {
         found.push((lease.key(), "renewed though no known process has leader migration on".to_owned()));
@@ -297,6 +299,7 @@ fn anomalies(rows: &[LockRow], around: Surroundings<'_>) -> Vec<(String, String)
 fn is_stranger(lease: &WatchedLease, processes: &[Process]) -> bool {
     let host = lease.identity().0;
     let is_on = |node: &str| {
+        // Either may have the domain: the host's own name, or that of its Node.
         let (long, short) = if host.len() > node.len() { (host, node) } else { (node, host) };
         long.strip_prefix(short).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     };

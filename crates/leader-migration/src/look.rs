@@ -88,6 +88,7 @@ impl LockLook {
         let leases = self.leases_at(now);
         let is_ours =
             |lease: &&WatchedLease| lease.name == scope.leader_name && lease.namespace == scope.namespace;
+        // A Lease that nobody renews still has the acquire time of its last holder.
         let ours = leases.iter().find(is_ours).filter(|lease| lease.is_renewed());
         let held_for_s =
             ours.and_then(|lease| Some((now.timestamp_micros() - lease.acquired_us?) / 1_000_000));

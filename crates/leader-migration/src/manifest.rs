@@ -135,6 +135,7 @@ fn program_of(container: &Value) -> Option<(ManagerKind, Vec<String>)> {
     let words: Vec<String> =
         texts("command").chain(texts("args")).filter_map(|a| a.as_str().map(str::to_owned)).collect();
     let image = container["image"].as_str().unwrap_or_default();
+    // Without `command` the first word is a flag, and the entry point of the image is the program.
     let program = words.first().filter(|first| !first.starts_with('-')).map_or(image, String::as_str);
     // A wrapper or a shell may start the program: then its image says what it is.
     let manager = kind_of(program).or_else(|| kind_of(image))?;
@@ -209,6 +210,7 @@ fn trouble(status: &Value, container: &str) -> Option<String> {
     if matches!(reason, "ContainerCreating" | "PodInitializing") {
         return None;
     }
+    // What it said when it ended is the reason; the waiting state only has the kubelet's back-off.
     let said = own["lastState"]["terminated"]["message"].as_str();
     let said = said.or_else(|| own["state"]["waiting"]["message"].as_str()).filter(|said| !said.is_empty());
     Some(said.map_or_else(|| reason.to_owned(), |said| format!("{reason}: {said}")))

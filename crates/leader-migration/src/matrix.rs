@@ -61,6 +61,7 @@ fn cell(process: &Process, function: Function, leases: &[WatchedLease]) -> Matri
         Some(Placement::Migration) => {
             let holder = |lock: &str| leases.iter().find(|l| l.key() == lock).map(|l| l.holder.as_str());
             let lock = process.migration_lock().unwrap_or_default();
+            // Two processes of one host have one host part: only equal identities are one process.
             holds(&main) && holds(&lock) && holder(&main) == holder(&lock)
         }
         Some(Placement::Unowned) | None => false,

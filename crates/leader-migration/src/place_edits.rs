@@ -101,6 +101,7 @@ impl ManagerChange<'_> {
             patch
         };
         let replacement = Replacement::between(before, &after);
+        // The type would be in no difference, since it is the same on both sides.
         Ok(replacement.map(|r| Replacement { patch: typed(r.patch), inverse: typed(r.inverse) }))
     }
 
@@ -111,6 +112,7 @@ impl ManagerChange<'_> {
     pub fn of_control_plane(&self, before: &Value) -> Result<Option<Replacement>, String> {
         let mut after = before.clone();
         let form = control_plane_form(before)?;
+        // The path that stood there before: afterwards the flag may be gone.
         let config = self.component(&mut after, &MANAGER_OF_PLANE, form)?;
         match self.beside(config.as_deref()).1 {
             FileChange::Keep => {}
@@ -152,6 +154,7 @@ impl ManagerChange<'_> {
             FileChange::Mount { path: file, .. } => {
                 let volumes: Vec<&str> = path.iter().copied().chain(["extraVolumes"]).collect();
                 let volumes = list_at(root, &volumes)?;
+                // No pod may have two mounts at one path.
                 if !volumes.iter().any(|volume| volume["mountPath"] == file) {
                     volumes.push(json!({"name": free_name(volumes), "hostPath": file, "mountPath": file,
                         "readOnly": true, "pathType": "File"}));
@@ -225,6 +228,7 @@ impl ManagerChange<'_> {
         let texts = |key: &str| container[key].as_array().cloned().unwrap_or_default();
         let words = [texts("command"), texts("args")].concat();
         let words: Vec<String> = words.iter().filter_map(|word| word.as_str().map(str::to_owned)).collect();
+        // Words of a wrapper before the program are not flags of the program.
         let from = first_flag(self.manager, &words)?;
         let given = CommandLine::read(self.manager, &words[from..]).given;
         given.into_iter().rev().find(|given| given.name == flag)?.value

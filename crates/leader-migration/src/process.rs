@@ -150,6 +150,7 @@ impl Process {
 
     /// `NAMESPACE/NAME` of the migration Lease. `None`: migration is off, or its configuration is not known.
     pub fn migration_lock(&self) -> Option<String> {
+        // Both Leases are in one namespace: the file has no field for another one.
         let configuration = self.configuration().filter(|_| self.migrates())?;
         Some(format!("{}/{}", self.flags.resource_namespace, configuration.leader_name))
     }

@@ -104,10 +104,12 @@ fn lint(text: &str) -> Vec<Defect> {
             let problem = "a tab in the indentation: expected blanks, YAML takes no tabs there".to_owned();
             defects.push(always("F13", number, problem));
         }
+        // Upstream's documentation has shown the bare form.
         if value_of(body).is_some_and(|value| value == "*") {
             let problem = "an unquoted * begins an alias of YAML: expected \"*\" in quotes".to_owned();
             defects.push(always("F13", number, problem));
         }
+        // A sample of upstream's documentation has had this dash.
         if body.starts_with("- component:") && !next_names(text, number, indent) {
             let problem =
                 "a dash before component begins an entry of its own: expected component below name, \
@@ -161,6 +163,7 @@ fn parse(text: &str, defects: &mut Vec<Defect>) -> Option<Value> {
             documents
         }
     };
+    // A stream that ends with `---` has an empty document behind it.
     documents.retain(|document| !document.is_null());
     if documents.len() > 1 {
         let problem = "more than one document: expected one, only the first is read".to_owned();
@@ -234,6 +237,7 @@ impl Reader<'_> {
             }
         };
         let read = entries.iter().enumerate().map(|(nth, entry)| self.entry(entry, nth)).collect::<Vec<_>>();
+        // All entries are read before one of them ends the reading, so that each defect is named.
         let controller_leaders = read.into_iter().collect::<Option<Vec<_>>>()?;
         self.duplicates(&controller_leaders);
         Some(Configuration { leader_name, resource_lock, controller_leaders })
@@ -272,6 +276,7 @@ impl Reader<'_> {
             }
             LEASES => {}
             "" => self.fails(line, format!("resourceLock is missing: {} requires {LEASES}", version.name())),
+            // Upstream's validation takes it, and the process ends when its lock is made.
             "endpoints" => {
                 let problem = format!("resourceLock endpoints: expected {LEASES}");
                 self.defects.push(always("F11", line, problem));

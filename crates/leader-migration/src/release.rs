@@ -26,6 +26,7 @@ impl Release {
     /// From an image: the version in its tag. `None` without one, as in `name@sha256:…`.
     pub fn of_image(image: &str) -> Option<Self> {
         let name = image.split('@').next()?;
+        // Behind the last `/`: a registry may have a port, which stands behind a colon too.
         let (_, tag) = name.rsplit_once('/').unwrap_or(("", name)).1.split_once(':')?;
         // Tags allow no `+` of a build: projects write `_` for it.
         Self::parse(&tag.replace('_', "+")).ok()

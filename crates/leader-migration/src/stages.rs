@@ -213,6 +213,8 @@ impl Situation {
     }
 
     pub(super) fn main_holder(&self, kind: ManagerKind) -> Option<&str> {
+        // Main Leases that differ within one kind are a finding of their own: one process stands
+        // for all.
         let process = self.of(kind).next()?;
         self.holder(&process.flags.resource_namespace, &process.flags.resource_name)
     }
@@ -404,6 +406,7 @@ impl Situation {
             value: format!("{} of {all} have the flag", all - missing.len()),
         });
         let state = match missing.first() {
+            // With no source left the handover is over: nothing is to be enabled any more.
             None if all == 0 || self.migration_holder().is_some() => StageState::Done,
             None => StageState::InProgress("nobody renews the migration Lease yet".to_owned()),
             // A process without the flag runs all its controllers under its main lock, beside a
@@ -428,6 +431,7 @@ impl Situation {
         let left = self.left(MigrationStage::Introduce);
         let next = left.first().map(|process| process.name.as_str()).unwrap_or_default();
         let state = match unflagged {
+            // It runs them under its main lock, and an old one under the migration lock.
             Some(cloud) if old > 0 => {
                 StageState::Blocked(format!("{} runs without the enable flag", cloud.name))
             }

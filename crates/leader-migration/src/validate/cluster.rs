@@ -66,6 +66,7 @@ fn is_of(process: &Process, subject: &Grantee) -> bool {
 
 pub(super) fn findings(processes: &[Process], facts: &ClusterFacts) -> Vec<Finding> {
     let mut found = Vec::new();
+    // A right that could not be asked for is named too: the process may try for ever.
     for fact in facts.rights.iter().filter(|fact| fact.allowed != Some(true) && is_needed(fact, facts)) {
         found.push(right(fact));
     }

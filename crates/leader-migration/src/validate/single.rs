@@ -36,6 +36,7 @@ pub(super) fn findings(process: &Process) -> Vec<Finding> {
 
 /// Does the process end at its start?
 pub(super) fn ends(process: &Process) -> bool {
+    // Without migration the file is not opened: its content ends nothing.
     let file_ends = process.migrates()
         && match &process.file {
             ConfigFile::Read { reading, .. } => reading.ends(process.release),
@@ -53,6 +54,7 @@ fn are_possible(times: &ElectionTimes) -> bool {
     // A shorter one is 0 in the Lease, which the API refuses.
     times.lease_duration >= Duration::from_secs(1)
         && times.lease_duration > times.renew_deadline
+        // 1.2 is the factor by which client-go draws out the waits between its tries.
         && times.renew_deadline > times.retry_period.mul_f64(1.2)
         && times.retry_period > Duration::ZERO
 }
@@ -192,6 +194,8 @@ impl Findings<'_> {
 
     fn leader_name(&mut self, configuration: &Configuration) {
         let name = &configuration.leader_name;
+        // By the usual names too: the other program may have kept its default, whatever this one
+        // has.
         if ManagerKind::ALL.iter().any(|kind| kind.name() == name)
             || *name == self.process.flags.resource_name
         {
@@ -239,6 +243,7 @@ impl Findings<'_> {
                 );
             }
         }
+        // From 1.31 on the names are still there, and nothing starts under them.
         let is_late_source = process.manager == ManagerKind::KubeControllerManager
             && process.release >= WITHOUT_CLOUD_PROVIDER;
         if is_late_source && configuration.controller_leaders.iter().any(|e| is_cloud(&e.name, process)) {

@@ -37,6 +37,8 @@ fn leader_names(migrating: &[&Process]) -> Option<Finding> {
 
 /// A controller that both kinds have, and that one of the migrating processes which have it does not list.
 fn unlisted(processes: &[Process], migrating: &[&Process]) -> Vec<Finding> {
+    // A controller of one kind alone stays under that kind's main lock, which excludes its
+    // replicas.
     let both = |function: Function| {
         ManagerKind::ALL
             .into_iter()
@@ -85,6 +87,7 @@ fn missing_flags(processes: &[Process]) -> Vec<Finding> {
 /// with the enable flag is a finding by itself.
 fn lost_providers(processes: &[Process]) -> Option<Finding> {
     let is_source = |process: &Process| process.has_cloud_provider();
+    // With a cloud's process the others need no provider.
     let is_alone = processes.iter().all(|process| process.manager == ManagerKind::KubeControllerManager);
     let lost = processes.iter().filter(|process| process.names_no_provider() && !process.migrates());
     let lost = names(lost);
@@ -128,6 +131,7 @@ fn times(processes: &[Process]) -> Option<Finding> {
 }
 
 fn node_ipam(processes: &[Process]) -> Option<Finding> {
+    // Settings of a process that does not allocate ranges decide nothing.
     let having: Vec<&Process> = processes.iter().filter(|process| process.has(Function::NodeIpam)).collect();
     let settings: BTreeSet<(&str, &str)> = having
         .iter()
@@ -142,6 +146,7 @@ fn node_ipam(processes: &[Process]) -> Option<Finding> {
 fn equal_hosts(processes: &[Process]) -> Option<Finding> {
     let of_one_node = |process: &&Process| {
         processes.iter().any(|other| {
+            // By identity: replicas in files may be equal in everything.
             !std::ptr::eq(other, *process)
                 && other.manager == process.manager
                 && other.node.is_some()
