@@ -100,6 +100,7 @@ impl SimulatedHosts {
 
 impl Drop for SimulatedHosts {
     fn drop(&mut self) {
+        // A task whose handle is only dropped goes on by itself.
         self.running.values().for_each(|running| running.task.abort());
     }
 }
@@ -116,6 +117,7 @@ fn account(found: &FoundManager, pod: &Value) -> Grantee {
         return Grantee::User(format!("system:{}", found.manager.name()));
     }
     let namespace = pod["metadata"]["namespace"].as_str().unwrap_or("kube-system").to_owned();
+    // As the API server's admission names the account of a pod that names none.
     let name = found.service_account.clone().unwrap_or_else(|| "default".to_owned());
     Grantee::ServiceAccount { namespace, name }
 }

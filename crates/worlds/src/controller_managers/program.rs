@@ -113,6 +113,7 @@ impl Program {
             duration: self.times.lease_duration,
             renew_deadline: self.times.renew_deadline,
             retry: self.times.retry_period,
+            // Upstream's process exits over a lost lock at once: nothing is given time to end.
             stop_grace: Duration::ZERO,
             ..LeaseOptions::new(&self.namespace, lease, identity)
         }
@@ -158,6 +159,7 @@ fn configuration(
             "apiVersion: controllermanager.config.k8s.io/v1\nkind: LeaderMigrationConfiguration\n\
              leaderName: cloud-provider-extraction-migration\ncontrollerLeaders:\n{entries}"
         );
+        // Whether the release reads v1 does not matter here: a built-in configuration is no file.
         return read(&text).configuration.ok_or_else(|| StartError::NoFile(path.clone()));
     }
     let text = files.get(path).ok_or_else(|| StartError::NoFile(path.clone()))?;
@@ -182,6 +184,7 @@ fn controllers(manager: ManagerKind, release: Release, flags: &Flags) -> Vec<Fun
         // In both managers, whatever the provider.
         (_, Function::NodeIpam) => flags.allocate_node_cidrs,
         (ManagerKind::CloudControllerManager, _) => true,
+        // kube-controller-manager never had it.
         (ManagerKind::KubeControllerManager, Function::NodeInitialization) => false,
         (ManagerKind::KubeControllerManager, _) => has_provider && release.0 <= LAST_WITH_PROVIDERS,
     };

@@ -236,6 +236,7 @@ impl Extension {
                 answer["handlers"][0]["requestHook"]["hook"] = json!("DrainMachine");
                 document(answer)
             }
+            // Two handlers of one name, which callers refuse.
             Misbehaviour::Unfitting if hook == Hook::Discovery => {
                 let mut answer = json!(self.discovered());
                 answer["handlers"][1] = answer["handlers"][0].clone();
@@ -247,6 +248,7 @@ impl Extension {
                 document(with_patch(hook, "JSONPatch", &operations.to_string())?)
             }
             Misbehaviour::Lie => return lie(hook, body),
+            // Without handlers nothing is offered.
             Misbehaviour::Refuse if hook == Hook::Discovery => document(json!({"status": SUCCESS})),
             Misbehaviour::Refuse if hook == Hook::UpdateMachine => document(failure),
             Misbehaviour::Refuse => {

@@ -198,6 +198,7 @@ async fn respond(
     request: http::Request<Incoming>,
 ) -> Result<Response<Full<Bytes>>, io::Error> {
     let (parts, body) = request.into_parts();
+    // Every hook is called by POST, discovery too.
     if parts.method != Method::POST {
         return Ok(response(StatusCode::METHOD_NOT_ALLOWED, Bytes::from_static(b"only POST is answered\n")));
     }

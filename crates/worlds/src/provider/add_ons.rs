@@ -68,6 +68,7 @@ impl AddOn {
         let new = self.replaced(wanted, now, time_scale);
         let app = match addon {
             Addon::KubeProxy => "kube-proxy",
+            // kubeadm kept the old name in the label of CoreDNS.
             Addon::CoreDns => "kube-dns",
         };
         let mut object = json!({

@@ -50,6 +50,7 @@ fn settings(component: Option<&InMemoryComponent>) -> (Duration, f64) {
     };
     let jitter = provisioning.startup_jitter.as_deref().and_then(|text| text.parse().ok()).unwrap_or(0.0);
     let duration = GoDuration::parse(&provisioning.startup_duration).and_then(GoDuration::to_std);
+    // `f64::max` drops a NaN too, which the text of a jitter may say.
     (duration.unwrap_or_default(), f64::max(jitter, 0.0))
 }
 

@@ -96,6 +96,7 @@ impl DevMachinePools {
         let Some(machine) = self.machine_of(host) else { return Ok(()) };
         // A second deletion would change nothing: the Machine drains already.
         if machine.metadata.deletion_timestamp.is_none() {
+            // Another Machine may have the name by now.
             let same = Precondition { uid: machine.metadata.uid.clone(), resource_version: None };
             self.writer.delete::<Machine>(&ObjectKey::of(machine.as_ref()), &same, Mode::Real).await?;
         }
@@ -305,6 +306,7 @@ impl Controller for DevMachinePools {
         // As for Machines: no host starts before its bootstrap data is there.
         let has_data = scope.pool.spec.template.spec.bootstrap.data_secret_name.is_some();
         if let (true, Some(spec)) = (has_data, in_memory(&dev)) {
+            // Successors first: a host leaves only while more are ready than wanted.
             self.grow(&scope, spec).await?;
             self.shrink(&scope).await?;
         }

@@ -86,6 +86,7 @@ impl SimCluster {
                 }
                 Ok(())
             }
+            // What clients change of other objects stays theirs: nothing here depends on it.
             _ => Ok(()),
         }
     }
@@ -123,6 +124,7 @@ impl SimCluster {
         if let Some(node) = found.spec.as_ref().and_then(|spec| spec.node_name.clone()) {
             self.note_node(&node);
         }
+        // A pod that is none of the tenants has no budget and nothing to end: it goes at once.
         answer.unwrap_or_else(|| {
             self.pods.remove(pod);
             Eviction::Started

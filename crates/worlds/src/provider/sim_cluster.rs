@@ -238,6 +238,8 @@ impl SimCluster {
         let before = self.nodes.get(name).ok_or_else(missing)?;
         let after: Node = patched(before.as_ref(), patch)?;
         if after != **before {
+            // Taken out and put in again: the patch may change the provider ID by which it is
+            // found.
             self.remove_node(name);
             self.put_node(name, Arc::new(after));
         }

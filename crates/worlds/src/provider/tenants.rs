@@ -238,6 +238,7 @@ impl Tenants {
     /// The volumes in the status of a node.
     pub fn attached_to(&self, node: &str) -> Vec<AttachedVolume> {
         let here = self.volumes.iter().filter(|(_, volume)| volume.node.as_deref() == Some(node));
+        // Kubernetes names a CSI volume in a Node so: driver and handle with `^` between.
         let name = |name: &String| format!("kubernetes.io/csi/{DRIVER}^{name}");
         here.map(|(name_, _)| AttachedVolume { name: name(name_), device_path: String::new() }).collect()
     }
@@ -295,5 +296,6 @@ impl Tenants {
 
 fn scaled(seconds: u32, time_scale: f64) -> TimeDelta {
     let millis = f64::from(seconds) * 1000.0 / time_scale;
+    // The clamp keeps a tiny scale from a moment beyond the calendar.
     TimeDelta::milliseconds(millis.clamp(0.0, 1e12) as i64)
 }

@@ -36,6 +36,8 @@ pub fn chapters() -> Vec<Chapter> {
     let created = created.chain(reef::objects()).chain(lagoon::objects()).collect();
     let smaller = json!({ "spec": { "replicas": 2 } });
     let shrink = edit(0, Gvk::of::<MachineDeployment>(), "estuary-busy".to_owned(), smaller);
+    // Only the control plane's edit is of the past: the workers' comes while the fleet is looked
+    // at.
     let rolls = upgrade(&rolling()).into_iter().take(1).collect();
     vec![
         chapter(23 * DAY_S, 180, created, Vec::new()),
@@ -49,6 +51,7 @@ pub fn chapters() -> Vec<Chapter> {
 
 /// What happens while the fleet is looked at: the workers follow the control plane.
 pub fn edits() -> Vec<Edit> {
+    // The upgrade began before now: only what is left of the wait counts.
     let since_now = |edit: Edit| Edit { after: edit.after.saturating_sub(secs(ROLLING_FOR_S)), ..edit };
     upgrade(&rolling()).into_iter().skip(1).map(since_now).collect()
 }

@@ -99,6 +99,7 @@ impl KubeadmHost {
         let (waits, busy, rest) = match words {
             ["-n", "-E", status, _, rest @ ..] => (false, status.parse().unwrap_or(1), rest),
             ["-w", _, _, rest @ ..] => (true, 1, rest),
+            // 64 is EX_USAGE of sysexits.h, with which flock(1) ends over its options.
             _ => return Output::failed(64, "flock: this form is not simulated\n"),
         };
         // Commands of here end at once; the lock lasts for as long as the command is said to take.
@@ -118,6 +119,7 @@ impl KubeadmHost {
             ["flock", rest @ ..] => self.flock(rest, input, around),
             // Nothing runs between two lines, so that no process of before is ever found.
             ["pgrep", "-x", _] => Output { status: 1, ..Output::printed("") },
+            // The shell of here knows no pipes, and what old plans kept ends with the process.
             ["sh", "-c", line] if line.starts_with("ls -dt /etc/kubernetes/tmp/capstan-") => {
                 Output::printed("")
             }
@@ -130,6 +132,7 @@ impl KubeadmHost {
             }
             ["timeout", _, "sh", "-c", line] if line.contains("/healthz") => match self.kubelet_works() {
                 true => Output::printed(""),
+                // 124 is the status of timeout(1) when the time is over.
                 false => Output::failed(124, ""),
             },
             ["journalctl", "-u", "kubelet", ..] => Output::printed("the kubelet does not start\n"),
@@ -153,6 +156,7 @@ impl KubeadmHost {
             }
             ["systemctl", "restart", "kubelet"] => self.restart_kubelet(around),
             ["systemctl", "is-active", "kubelet"] if self.kubelet_works() => Output::printed("active\n"),
+            // 3 is systemctl's status for a unit that is not active.
             ["systemctl", "is-active", "kubelet"] => Output { status: 3, ..Output::printed("failed\n") },
             ["crictl", rest @ ..] => self.crictl(rest, around),
             ["kubeadm", rest @ ..] => self.kubeadm(rest, around),
@@ -365,6 +369,7 @@ impl KubeadmHost {
                 Some(component) => Output::printed(format!("{component}\n")),
                 None => Output::failed(1, "crictl stop: no container of that name runs\n"),
             },
+            // No image is there, so that the line of a runbook goes on to fetch it.
             ["inspecti", "-q", _] => Output { status: 1, ..Output::printed("") },
             ["pull", image] => Output::printed(format!("Image is up to date for {image}\n")),
             ["exec", id, "etcdctl", rest @ ..] => self.etcdctl(id, rest, around),

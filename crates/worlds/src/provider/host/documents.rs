@@ -119,6 +119,7 @@ fn kubelet(facts: &InitFacts) -> Value {
         "kind": "KubeletConfiguration",
         "authentication": {
             "anonymous": { "enabled": false },
+            // Go leaves out no duration of zero, so kubeadm writes it down.
             "webhook": { "cacheTTL": "0s", "enabled": true },
             "x509": { "clientCAFile": "/etc/kubernetes/pki/ca.crt" },
         },

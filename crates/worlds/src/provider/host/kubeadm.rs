@@ -89,6 +89,7 @@ impl KubeadmHost {
     }
 
     fn wait(&self, span: Duration) -> Duration {
+        // `div_f64` panics when its result is not finite, as with a scale of 0.
         span.div_f64(self.time_scale.max(0.001))
     }
 

@@ -96,6 +96,7 @@ const WORKERS_PER_GROUP: usize = 40;
 impl ClusterCensus {
     /// `share` machines, at least one: three of them control plane when there are more than three.
     pub(super) fn draw(number: usize, namespace: String, share: usize, now: Timestamp, rng: &Rng) -> Self {
+        // Not the oldest one: what rolls has machines of the version before.
         let newest = 1 + index(rng, VERSIONS.len() - 1);
         let mut cluster = Self {
             name: format!("fleet-{number:04}"),
@@ -108,6 +109,7 @@ impl ClusterCensus {
         let desired = if share > 3 { 3 } else { 1 };
         let situation = control_plane_situation(rng, desired);
         cluster.groups.push(cluster.control_plane_group(desired, situation, newest, rng));
+        // Workers follow their control plane: while it rolls they still have the version before.
         let workers_version = if situation == Situation::Rolling { newest - 1 } else { newest };
         let workers = share - desired;
         let groups = workers.div_ceil(WORKERS_PER_GROUP);
@@ -243,6 +245,7 @@ impl Counters {
     }
 
     fn add_version(&mut self, version: &'static str, count: usize) {
+        // All versions have one form, so that the order of their texts is that of the versions.
         match self.versions.binary_search_by_key(&version, |&(version, _)| version) {
             Ok(at) => self.versions[at].1 += count,
             Err(at) => self.versions.insert(at, (version, count)),

@@ -259,6 +259,7 @@ pub(super) fn aggregate(reports: &[Report]) -> String {
     let (mut lines, mut left) = (Vec::new(), 3_usize);
     for (kind, messages) in grouped {
         let mut messages: Vec<_> = messages.into_iter().collect();
+        // The sort is stable: equally frequent messages stay in the order of their texts.
         messages.sort_by_key(|(_, names)| std::cmp::Reverse(names.len()));
         let rest = messages.split_off(messages.len().min(left));
         left -= messages.len();

@@ -75,6 +75,7 @@ impl Synthetic {
 
     fn census(self, index: usize, now: Timestamp) -> ClusterCensus {
         let share = self.machines / self.clusters + usize::from(index < self.machines % self.clusters);
+        // A stream for each cluster: how much one draws does not change the next.
         let rng = Rng::seeded(self.seed).stream(&format!("cluster/{index}"));
         ClusterCensus::draw(index, namespace_name(index % self.namespaces()), share, now, &rng)
     }

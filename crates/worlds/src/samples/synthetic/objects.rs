@@ -30,6 +30,7 @@ pub(super) struct Owner<'a> {
 
 impl ClusterCensus {
     pub(super) fn uid(&self, kind: &str, name: &str) -> String {
+        // From names, so that the uid of an owner is known without the owner.
         Uuid::new_v5(&Uuid::NAMESPACE_OID, format!("{kind}/{}/{name}", self.namespace).as_bytes()).to_string()
     }
 
@@ -88,6 +89,8 @@ impl ClusterCensus {
         loud: &[Deviation],
         created: Timestamp,
     ) -> Vec<Value> {
+        // An object may be younger than these spans: no time is in the future or before its
+        // creation.
         let quiet = rfc3339((created + TimeDelta::minutes(4)).min(self.now));
         let recently = rfc3339((self.now - TimeDelta::minutes(7)).max(created));
         conditions::list(table, loud, Since { quiet: &quiet, loud: &recently }, GENERATION)
@@ -397,6 +400,7 @@ fn machine_deployment(census: &ClusterCensus, group: &Group) -> Value {
 fn machine_set(census: &ClusterCensus, group: &Group, set: &Set, revision: usize) -> Value {
     let owner = Owner { group: CORE_GROUP, kind: "MachineDeployment", name: &group.name, controller: true };
     let current = revision == group.sets.len();
+    // The set that a rollout made is new; the first one is as old as its cluster.
     let created = if current && revision > 1 { census.now - TimeDelta::minutes(12) } else { census.created };
     let mut object = census.object(CORE_GROUP, "MachineSet", &set.name, created, Some(&owner));
     let metadata = &mut object["metadata"];
@@ -406,6 +410,7 @@ fn machine_set(census: &ClusterCensus, group: &Group, set: &Set, revision: usize
     metadata["annotations"] = json!({
         annotation::REVISION: revision.to_string(),
         annotation::DESIRED_REPLICAS: group.desired.to_string(),
+        // With maxSurge of the MachineDeployment, which is 1.
         annotation::MAX_REPLICAS: (group.desired + 1).to_string(),
     });
     object["spec"] = worker_spec(census, group, set.members.len(), set.version, Some(&set.hash));

@@ -47,6 +47,7 @@ impl Rehearsal {
     fn holder_last(&self, cast: &Cast, manager: ManagerKind) -> Vec<String> {
         let holder = self.holder(manager.name());
         let mut nodes = cast.nodes.clone();
+        // `false` sorts first, and the sort is stable: the others keep their order.
         nodes.sort_by_key(|node| *node == holder);
         nodes
     }
@@ -103,6 +104,7 @@ pub async fn whole_way(cast: Cast) -> Result<Played, RehearsalError> {
     play.enable(&cast).await?;
     play.hand_over(&cast).await?;
     play.judge();
+    // Stage Settle lasts ten minutes without a transition.
     play.pass(600).await?;
     play.disable(&cast).await?;
     play.clean().await?;

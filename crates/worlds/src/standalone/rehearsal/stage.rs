@@ -369,6 +369,7 @@ where
     P: Future<Output = Result<Played, RehearsalError>>,
 {
     let (send, done) = tokio::sync::oneshot::channel();
+    // As in `past`: paused time holds for a whole runtime, and the caller's must go on.
     std::thread::Builder::new().name("rehearsal".to_owned()).spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
         // A receiver that is gone has no use for the result.
