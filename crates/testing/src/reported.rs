@@ -155,6 +155,7 @@ pub fn rows() -> Vec<Row> {
 
 /// Kind, type, status and reason of everything that the controllers report, whoever writes it.
 pub fn reported() -> Vec<[String; 4]> {
+    // Where another controller writes the condition, its name follows the kind's.
     let of_kind = |of: &str| of.split(' ').next().unwrap_or_default().to_owned();
     let split = |(of, type_, told): &(String, String, String)| {
         let (status, reason) = told.split_once('/')?;
@@ -166,6 +167,7 @@ pub fn reported() -> Vec<[String; 4]> {
 /// The list, a reason each.
 pub fn listed() -> Seen {
     let paused = PAUSABLE.map(|of| Row::parse(&format!("{of} | 2.10 | Paused | {PAUSED}")));
+    // Some sections have a reason in common, as InternalError: a set keeps it once.
     let mut all = Seen::new();
     for Row { of, types, told, .. } in rows().into_iter().chain(paused) {
         for type_ in types {
