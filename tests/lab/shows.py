@@ -4,8 +4,12 @@
 shows.py PATCH SSH-CONFIG KUBECONFIG HOST...   (hosts are named as their Nodes are)
 """
 import json
+import os
+import pathlib
+import re
 import subprocess
 import sys
+import tomllib
 
 COMPONENTS = {
     ("apiServer",): "kube-apiserver",
@@ -77,11 +81,22 @@ def of_component(cluster, host, program, field, items):
             yield f"{field}[NAME].mountPath", item["mountPath"], cluster.sees(host, program, item["mountPath"])
 
 
+def since():
+    """The minor version that is the first to read a field of the kubelet, where the table of the rules names one."""
+    table = pathlib.Path(__file__).parents[2] / "crates/kubeadm-change/src/schema.toml"
+    fields = tomllib.loads(table.read_text(encoding="utf-8"))["KubeletConfiguration"]
+    marks = {field: re.search(r" since 1\.(\d+)", type_) for field, type_ in fields.items()}
+    return {field: int(mark[1]) for field, mark in marks.items() if mark}
+
+
 def of_kubelet(cluster, host, patch):
-    effective = cluster.kubelet(host)
+    effective, minor, first = cluster.kubelet(host), int(os.environ["KUBERNETES"].split(".")[1]), since()
     for path, wanted in leaves(patch):
         if path[0] not in ("apiVersion", "kind"):
             found = at(effective, path)
+            if first.get(path[0], 0) > minor:
+                yield ".".join(path), f"{wanted}: 1.{minor} ignores it (has {found})", found is None
+                continue
             yield ".".join(path), f"{wanted} (has {found})" if found != wanted else str(wanted), found == wanted
 
 
