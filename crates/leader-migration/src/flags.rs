@@ -2,7 +2,7 @@
 //! must not know what they lead to.
 //!
 //! Source: `k8s.io/component-base` `config/options/leaderelectionconfig.go`, `k8s.io/controller-manager`
-//! `pkg/leadermigration/options/options.go`.
+//! `pkg/leadermigration/options/options.go` and `options/generic.go`; `github.com/spf13/pflag` `string_slice.go`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -101,7 +101,8 @@ impl Flags {
         }
     }
 
-    /// Reads arguments, the program's own name among them or not. Of a flag given twice the last one counts.
+    /// Reads arguments, the program's own name among them or not. Of a flag given twice the last one counts; the values
+    /// of `--controllers` and `--feature-gates`, which are lists, add up.
     ///
     /// # Errors
     /// The first flag with a value of the wrong form.
@@ -133,18 +134,26 @@ impl Flags {
             "leader-elect-resource-lock" => value.clone_into(&mut self.resource_lock),
             "leader-elect-resource-name" => value.clone_into(&mut self.resource_name),
             "leader-elect-resource-namespace" => value.clone_into(&mut self.resource_namespace),
-            "controllers" => self.controllers = value.split(',').map(|c| c.trim().to_owned()).collect(),
+            "controllers" => self.add_controllers(value),
             "cloud-provider" => value.clone_into(&mut self.cloud_provider),
             "allocate-node-cidrs" => self.allocate_node_cidrs = boolean(name, value)?,
             "cluster-cidr" => value.clone_into(&mut self.cluster_cidr),
             "node-cidr-mask-size" => value.clone_into(&mut self.node_cidr_mask_size),
             "cidr-allocator-type" => value.clone_into(&mut self.cidr_allocator_type),
-            // Gates of a repeated flag add up; of all others the last value counts.
+            // Gates of a repeated flag add up, and of one gate the last value counts.
             "feature-gates" => self.feature_gates.extend(gates(name, value)?),
             // Names of all flags are judged by `known_flags`; values of others do not matter here.
             _ => {}
         }
         Ok(())
+    }
+
+    /// The first value replaces the default, each later one is added.
+    fn add_controllers(&mut self, value: &str) {
+        if !self.given.iter().any(|given| given == "controllers") {
+            self.controllers.clear();
+        }
+        self.controllers.extend(value.split(',').map(|word| word.trim().to_owned()));
     }
 
     /// Is `--controllers` for a controller of this name or alias? An explicit word counts before `*`.
@@ -218,6 +227,24 @@ mod tests {
         );
         assert!(!flags.enables(["node-ipam-controller", "nodeipam"]));
         assert!(flags.enables(["node-route-controller", "route"]));
+    }
+
+    #[test]
+    fn lists_of_repeated_flags_add_up() {
+        for (text, controllers, runs_route, gates) in [
+            ("", "*", true, ""),
+            ("--controllers=a,-b", "a,-b", false, ""),
+            ("--controllers=-route --v=2 --controllers=*,a", "-route,*,a", false, ""),
+            // The first word about a controller counts, whichever value it is from.
+            ("--controllers=route --controllers=-route", "route,-route", true, ""),
+            ("--feature-gates=A=true --feature-gates=B=true,A=false", "*", true, "A=false,B=true"),
+        ] {
+            let flags = parse(text).expect(text);
+            let gate = |(name, on): (&String, &bool)| format!("{name}={on}");
+            let found: Vec<String> = flags.feature_gates.iter().map(gate).collect();
+            assert_eq!((flags.controllers.join(","), found.join(",")), (controllers.into(), gates.into()));
+            assert_eq!(flags.enables(["node-route-controller", "route"]), runs_route, "{text}");
+        }
     }
 
     #[test]
