@@ -151,7 +151,10 @@ impl ClusterCensus {
             Situation::Starting => current[desired.div_ceil(2)..].fill(State::Provisioning),
             Situation::Rolling => {
                 let old = 1 + index(rng, desired - 1);
-                let set = self.set(&group.name, VERSIONS[version - 1], &vec![State::Outdated; old], rng);
+                // Below a control plane that is upgraded, the version may be the oldest: then
+                // something else of the template changed.
+                let before = previous(VERSIONS[version]);
+                let set = self.set(&group.name, before, &vec![State::Outdated; old], rng);
                 group.sets.push(set);
                 current.truncate(desired - old);
                 current.push(State::Provisioning);
@@ -282,4 +285,42 @@ fn index(rng: &Rng, bound: usize) -> usize {
 
 fn minutes(rng: &Rng, bound: u64) -> i64 {
     i64::try_from(rng.below(bound)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn census(share: usize, seed: u64) -> ClusterCensus {
+        let rng = Rng::seeded(seed);
+        ClusterCensus::draw(0, "ns".to_owned(), share, Timestamp::UNIX_EPOCH, &rng)
+    }
+
+    #[test]
+    fn workers_of_every_version_may_be_in_every_situation() {
+        let (cluster, rng) = (census(3, 0), Rng::seeded(1));
+        let situations = [Situation::Healthy, Situation::Rolling, Situation::Failing, Situation::Starting];
+        for situation in situations {
+            for (version, name) in VERSIONS.iter().enumerate() {
+                for size in [2, WORKERS_PER_GROUP] {
+                    let group = cluster.worker_group(0, size, situation, version, &rng);
+                    let versions: Vec<&str> = group.sets.iter().map(|set| set.version).collect();
+                    let expected = match situation {
+                        Situation::Rolling => vec![VERSIONS[version.saturating_sub(1)], *name],
+                        _ => vec![*name],
+                    };
+                    assert_eq!(versions, expected, "{situation:?} {name} {size}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_seed_gives_a_cluster_of_the_size_that_is_asked_for() {
+        for seed in 0..20_000 {
+            // Small clusters: what is drawn for each of them is the same.
+            let desired: usize = census(5, seed).groups.iter().map(|group| group.desired).sum();
+            assert_eq!(desired, 5, "seed {seed}");
+        }
+    }
 }
