@@ -216,14 +216,18 @@ impl<'c> ClusterSettings<'c> {
     }
 
     /// Where a file stands on the host that a component sees at `path`: volumes of the configuration may mount it elsewhere.
+    /// Source: containerd `internal/cri/opts/spec_opts.go` (`orderedMounts`), v2.1.
     pub fn on_host(&self, component: &str, path: &str) -> String {
         let volumes = self.at(&[component, "extraVolumes"]).and_then(Value::as_array).into_iter().flatten();
-        let mut mounted = volumes.filter_map(|volume| {
-            let rest = path.strip_prefix(volume["mountPath"].as_str()?)?;
+        let mounted = volumes.filter_map(|volume| {
+            let mount_path = volume["mountPath"].as_str()?.trim_end_matches('/');
+            let rest = path.strip_prefix(mount_path)?;
+            let depth = mount_path.split('/').count();
             (rest.is_empty() || rest.starts_with('/'))
-                .then(|| Some(format!("{}{rest}", volume["hostPath"].as_str()?)))?
+                .then(|| Some((depth, flags::join_path(volume["hostPath"].as_str()?, rest))))?
         });
-        mounted.next_back().unwrap_or_else(|| path.to_owned())
+        // Deeper mounts are made later and cover what is mounted above them, whatever their order here.
+        mounted.max_by_key(|(depth, _)| *depth).map_or_else(|| path.to_owned(), |(_, file)| file)
     }
 
     /// A file in the folder of certificates.

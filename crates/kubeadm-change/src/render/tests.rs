@@ -152,6 +152,27 @@ fn images_of_addons() {
 }
 
 #[test]
+fn the_deepest_mount_covers_those_above_it() {
+    let volume = |host: &str, mount: &str| json!({"name": mount, "hostPath": host, "mountPath": mount});
+    for (volumes, path, expected) in [
+        (vec![], "/etc/a/b", "/etc/a/b"),
+        (vec![volume("/srv", "/etc")], "/etc/a/b", "/srv/a/b"),
+        (vec![volume("/srv/a", "/etc/a"), volume("/srv", "/etc")], "/etc/a/b", "/srv/a/b"),
+        (vec![volume("/deep", "/etc/a"), volume("/srv", "/etc")], "/etc/a/b", "/deep/b"),
+        (vec![volume("/srv", "/etc"), volume("/deep", "/etc/a")], "/etc/a/b", "/deep/b"),
+        // The file itself is the deepest.
+        (vec![volume("/x.yaml", "/etc/a/b"), volume("/deep", "/etc/a")], "/etc/a/b", "/x.yaml"),
+        (vec![volume("/one", "/etc/a"), volume("/two", "/etc/a/")], "/etc/a/b", "/two/b"),
+        (vec![volume("/srv/", "/etc/")], "/etc/a/b", "/srv/a/b"),
+        (vec![volume("/srv", "/et"), volume("/srv", "/etc/a/b/c")], "/etc/a/b", "/etc/a/b"),
+    ] {
+        let value = json!({"kubernetesVersion": "v1.36.0", "scheduler": {"extraVolumes": volumes}});
+        let settings = ClusterSettings::new(&value, None).expect("a version");
+        assert_eq!(settings.on_host("scheduler", path), expected, "{value}");
+    }
+}
+
+#[test]
 fn what_cannot_be_rendered_is_said() {
     let error =
         ClusterSettings::new(&json!({"kubernetesVersion": "stable-1"}), None).expect_err("no version");

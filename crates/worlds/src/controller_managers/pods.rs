@@ -58,7 +58,10 @@ fn files(pod: &Value, maps: &[Arc<ConfigMap>], site: &dyn Site) -> HostFiles {
     let volumes = list(&pod["spec"]["volumes"]);
     let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
     for container in list(&pod["spec"]["containers"]) {
-        for mount in list(&container["volumeMounts"]) {
+        let mut mounts = list(&container["volumeMounts"]);
+        // As containerd mounts them: the deepest last, so that it covers what is there.
+        mounts.sort_by_key(depth);
+        for mount in mounts {
             let path = mount["mountPath"].as_str().unwrap_or_default().trim_end_matches('/');
             // Without its volume a kubelet starts no pod; here the process lacks the file.
             let Some(volume) = volumes.iter().find(|volume| volume["name"] == mount["name"]) else {
@@ -77,6 +80,12 @@ fn files(pod: &Value, maps: &[Arc<ConfigMap>], site: &dyn Site) -> HostFiles {
     files
 }
 
+/// Folders on the way to a mount.
+fn depth(mount: &Value) -> usize {
+    let path = mount["mountPath"].as_str().unwrap_or_default();
+    path.trim_end_matches('/').matches('/').count()
+}
+
 /// The texts of a ConfigMap, by key.
 fn texts<'a>(maps: &'a [Arc<ConfigMap>], name: &str) -> impl Iterator<Item = (&'a str, &'a String)> {
     let map = maps.iter().find(|map| map.metadata.name.as_deref() == Some(name));
@@ -92,10 +101,10 @@ mod tests {
     use capstan_engine::client::{Client, in_process};
     use leader_migration::rights::Grantee;
 
-    /// Hosts with two files, and an API that nobody asks.
-    struct TwoFiles;
+    /// Hosts with files, and an API that nobody asks.
+    struct FewFiles;
 
-    impl Site for TwoFiles {
+    impl Site for FewFiles {
         fn administrator(&self) -> Client {
             let nobody = tower::service_fn(|_: http::Request<kube::client::Body>| {
                 std::future::ready(Err::<http::Response<kube::client::Body>, _>(std::io::Error::other(
@@ -110,12 +119,28 @@ mod tests {
         }
 
         fn host_files(&self, node: &str, path: &str) -> HostFiles {
-            let all = [("/srv/m.yaml", "one"), ("/srv/deep/n.yaml", "two")];
+            let all = [("/srv/m.yaml", "one"), ("/srv/deep/n.yaml", "two"), ("/host/ccm/m.yaml", "four")];
             let found = all.into_iter().filter(|(file, _)| node == "cp-1" && file.starts_with(path));
             found.map(|(file, text)| (file.to_owned(), text.to_owned())).collect()
         }
 
         fn show(&self, _: &str, _: &str, _: Option<&str>) {}
+    }
+
+    #[test]
+    fn the_deepest_mount_of_a_file_is_the_one_that_a_process_sees() {
+        let map = json!({"metadata": {"name": "ccm"}, "data": {"m.yaml": "three"}});
+        let maps = [Arc::new(serde_json::from_value(map).expect("a ConfigMap"))];
+        let deep = json!({"name": "a", "mountPath": "/etc/ccm"});
+        let above = json!({"name": "b", "mountPath": "/etc"});
+        for mounts in [json!([deep, above]), json!([above, deep])] {
+            let pod = json!({"spec": {
+                "nodeName": "cp-1",
+                "volumes": [{"name": "a", "configMap": {"name": "ccm"}}, {"name": "b", "hostPath": {"path": "/host"}}],
+                "containers": [{"volumeMounts": mounts}]}});
+            let seen = files(&pod, &maps, &FewFiles);
+            assert_eq!(seen.get("/etc/ccm/m.yaml").map(String::as_str), Some("three"), "{mounts}");
+        }
     }
 
     #[test]
@@ -129,7 +154,7 @@ mod tests {
             "containers": [{"volumeMounts": [{"name": "a", "mountPath": "/etc/ccm/"},
                 {"name": "b", "mountPath": "/etc/kubernetes/leader-migration.yaml"},
                 {"name": "c", "mountPath": "/etc/deep"}, {"name": "gone", "mountPath": "/x"}]}]}});
-        let seen: Vec<(String, String)> = files(&pod, &maps, &TwoFiles).into_iter().collect();
+        let seen: Vec<(String, String)> = files(&pod, &maps, &FewFiles).into_iter().collect();
         let seen: Vec<(&str, &str)> =
             seen.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
         assert_eq!(
