@@ -143,7 +143,10 @@ impl Tenants {
             if let Some(claim) = &spec.claim {
                 let claim = ObjectKey::new(key.namespace.clone(), format!("{claim}-{node}"));
                 let volume = Volume { claim, node: Some(node.clone()), detaches: None };
-                self.volumes.insert(format!("pv-{}", volume.claim.name), volume);
+                // Claims of two namespaces may have one name; volumes have no namespace. A namespace has
+                // no dot, so that no other claim gives the same name.
+                let name = format!("pv-{}.{}", volume.claim.namespace, volume.claim.name);
+                self.volumes.insert(name, volume);
             }
             self.pods.insert(key, Tenant { spec: spec.clone(), node, asked: None, ends: None });
         }

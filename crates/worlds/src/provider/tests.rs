@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::PersistentVolume;
 use parking_lot::Mutex;
 use serde_json::json;
 
@@ -282,6 +283,24 @@ async fn a_job_ends_after_the_cordon_and_a_silent_node_ends_nothing() {
     assert_eq!(world.evict(&cluster(), &key, Some(1)).await, Ok(Eviction::Started));
     hand.pass(600);
     assert_eq!(left(&world).await, ["default/web-w"], "no kubelet is there to stop it");
+}
+
+#[tokio::test]
+async fn claims_of_one_name_in_two_namespaces_have_a_volume_each() {
+    let (world, hand) = busy(json!([
+        {"namespace": "x", "name": "db", "claim": "data"},
+        {"namespace": "x-y", "name": "db", "claim": "data"},
+        {"namespace": "x", "name": "other", "claim": "y-data"},
+    ]));
+    let volumes = world.persistent_volumes(&cluster()).await.expect("volumes");
+    let namespace = |volume: &PersistentVolume| volume.spec.as_ref()?.claim_ref.as_ref()?.namespace.clone();
+    assert_eq!(volumes.iter().filter_map(namespace).collect::<Vec<_>>(), ["x-y", "x", "x"]);
+    world.evict(&cluster(), &ObjectKey::new("x", "db-w"), None).await.expect("evicted");
+    assert_eq!(left(&world).await, ["x/other-w", "x-y/db-w"]);
+    hand.pass(1);
+    let attachments = world.volume_attachments(&cluster()).await.expect("attachments");
+    let attached = attachments.iter().filter_map(|a| a.spec.source.persistent_volume_name.as_deref());
+    assert_eq!(attached.collect::<Vec<_>>(), ["pv-x-y.data-w", "pv-x.y-data-w"]);
 }
 
 #[tokio::test]
