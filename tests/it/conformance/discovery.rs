@@ -60,6 +60,7 @@ async fn s002_health_is_told_to_everybody() {
         "/readyz/ping",
         "/livez/store",
         "/readyz?exclude=store",
+        "/readyz?exclude=store&exclude=kubeconfigs",
     ] {
         let answer = site.get(path).await.expect(200);
         assert_eq!(

@@ -73,7 +73,7 @@ impl Wire {
     fn of_query(query: &Query) -> Self {
         let text = |name: &str| Some(query.text(name).to_owned()).filter(|text| !text.is_empty());
         Self {
-            dry_run: text("dryRun").into_iter().collect(),
+            dry_run: query.texts("dryRun").to_vec(),
             propagation_policy: text("propagationPolicy"),
             orphan_dependents: query.has("orphanDependents").then(|| query.truthy("orphanDependents")),
             ..Self::default()

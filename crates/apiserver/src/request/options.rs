@@ -1,7 +1,8 @@
 //! The query of a request and the options in it: of writes, of lists and watches. Must not know which resources
 //! exist.
 //!
-//! Source: apimachinery `pkg/apis/meta/v1/{types,validation/validation}.go`, v0.35.
+//! Source: apimachinery `pkg/apis/meta/v1/{types,validation/validation,zz_generated.conversion}.go` and
+//! `pkg/runtime/conversion.go`, v0.36.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +14,9 @@ use super::grants::Grants;
 use crate::failure::Failure;
 use k8s_machinery::validation::cause::Cause;
 
-/// The query, decoded; the last of several equal names wins.
+/// The query, decoded: every value of each name, in their order. Of what is no list the first value counts.
 #[derive(Clone, Debug, Default)]
-pub struct Query(BTreeMap<String, String>);
+pub struct Query(BTreeMap<String, Vec<String>>);
 
 impl Query {
     pub fn parse(uri: &Uri) -> Self {
@@ -23,19 +24,22 @@ impl Query {
             // A plus sign is a blank in a query; one that is meant is written as `%2B`.
             |text: &str| percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned();
         let pairs = uri.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
-        Self(
-            pairs
-                .map(|pair| {
-                    let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-                    (decode(name), decode(value))
-                })
-                .collect(),
-        )
+        let mut values: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for pair in pairs {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            values.entry(decode(name)).or_default().push(decode(value));
+        }
+        Self(values)
     }
 
     /// Empty when missing.
     pub fn text(&self, name: &str) -> &str {
-        self.0.get(name).map_or("", String::as_str)
+        self.texts(name).first().map_or("", String::as_str)
+    }
+
+    /// All values of a name that is a list.
+    pub fn texts(&self, name: &str) -> &[String] {
+        self.0.get(name).map(Vec::as_slice).unwrap_or_default()
     }
 
     pub fn has(&self, name: &str) -> bool {
@@ -45,7 +49,8 @@ impl Query {
     /// Present without a value is true.
     pub fn truthy(&self, name: &str) -> bool {
         // Upstream takes every other word for true as well.
-        self.0.get(name).is_some_and(|value| !matches!(value.to_ascii_lowercase().as_str(), "0" | "false"))
+        let is_false = |value: &String| matches!(value.to_ascii_lowercase().as_str(), "0" | "false");
+        self.texts(name).first().is_some_and(|value| !is_false(value))
     }
 
     fn number(&self, name: &str) -> Result<Option<u64>, Failure> {
@@ -123,8 +128,7 @@ impl<'a> WriteOptions<'a> {
             _ => {}
         }
         check_manager(manager, &mut causes);
-        let asked = Some(query.text("dryRun").to_owned()).filter(|text| !text.is_empty());
-        let dry_run = dry_run(asked.as_slice(), &mut causes);
+        let dry_run = dry_run(query.texts("dryRun"), &mut causes);
         let field_validation = match query.text("fieldValidation") {
             "Ignore" => FieldValidation::Ignore,
             "" | "Warn" => FieldValidation::Warn,
@@ -346,6 +350,36 @@ mod tests {
             "fieldManager: Too long: may not be more than 128 bytes"
         );
         assert_eq!(agent_name(&long).len(), 128);
+    }
+
+    #[test]
+    fn of_a_name_that_is_given_twice_the_first_value_counts() {
+        let query = |text: &str| {
+            let uri: Uri = format!("/?{text}").parse().expect("an address");
+            Query::parse(&uri)
+        };
+        for (text, first, all, is_true) in [
+            ("a", "", &[""][..], true),
+            ("", "", &[], false),
+            ("a=1&a=0", "1", &["1", "0"], true),
+            ("a=false&b=2&a=true", "false", &["false", "true"], false),
+            ("%61=x&a=y%26", "x", &["x", "y&"], true),
+            // The first value counts even where it is empty.
+            ("a=&a=x", "", &["", "x"], true),
+        ] {
+            let query = query(text);
+            assert_eq!((query.text("a"), query.truthy("a")), (first, is_true), "{text}");
+            assert_eq!(query.texts("a"), all, "{text}");
+        }
+        let list = ListOptions::parse(&query("limit=5&limit=7&labelSelector=a&labelSelector=b"), false);
+        let list = list.expect("options");
+        assert_eq!((list.limit, list.label_selector.as_str()), (5, "a"));
+        for (text, code) in [("dryRun=All&dryRun=All", 0), ("dryRun=All&dryRun=x", 422), ("dryRun=", 422)] {
+            let query = query(text);
+            let found = WriteOptions::parse(&query, WriteKind::Create, "");
+            let found = found.map_or_else(|failure| failure.code(), |options| u16::from(!options.dry_run));
+            assert_eq!(found, code, "{text}");
+        }
     }
 
     #[test]
