@@ -263,7 +263,7 @@ fn default_fits(node: &Node, at: &str, in_metadata: bool, causes: &mut Vec<Cause
         let mut pruned = default.clone();
         node.prune(&mut pruned);
         if pruned != *default {
-            causes.push(Cause::invalid(field.clone(), default, "must be pruned"));
+            causes.push(Cause::invalid(field.clone(), default, "must not have unknown fields"));
         }
         let found = validate::value(node, default);
         causes.extend(found.into_iter().map(|cause| match cause.field.as_str() {
@@ -271,6 +271,7 @@ fn default_fits(node: &Node, at: &str, in_metadata: bool, causes: &mut Vec<Cause
             below => Cause { field: format!("{field}.{below}"), ..cause },
         }));
     }
+    // As upstream, defaults below `additionalProperties` are not judged.
     if let Some(items) = &node.items {
         default_fits(items, &format!("{at}.items"), in_metadata, causes);
     }

@@ -375,6 +375,25 @@ fn schemas_that_are_not_structural() {
 }
 
 #[test]
+fn defaults_are_judged_where_upstream_judges_them() {
+    let wrong = json!({"type": "string", "default": 1});
+    let unknown = json!({"type": "object", "properties": {"a": {"type": "string"}}, "default": {"b": 1}});
+    let broken = json!({"type": "integer", "default": 0, "x-kubernetes-validations": [{"rule": "self > 0"}]});
+    for (field, expected) in [
+        (wrong.clone(), Some("s.properties[f].default")),
+        (unknown, Some("s.properties[f].default")),
+        (json!({"type": "array", "items": wrong}), Some("s.properties[f].items.default")),
+        (json!({"type": "array", "maxItems": 5, "items": broken}), Some("s.properties[f].items.default")),
+        (json!({"type": "object", "additionalProperties": wrong}), None),
+        (json!({"type": "object", "maxProperties": 5, "additionalProperties": broken}), None),
+    ] {
+        let schema = json!({"type": "object", "properties": {"f": field}});
+        let causes = Schema::custom("K", "v1", &schema, "s").err().unwrap_or_default();
+        assert_eq!(causes.first().map(|cause| cause.field.as_str()), expected, "{schema}");
+    }
+}
+
+#[test]
 fn built_in_kinds_are_decoded_strictly() {
     let decoded = |group: &str, kind: &str, mut object: Value| {
         let unknown = native::schema(group, "v1", kind).expect(kind).decode(&mut object)?;

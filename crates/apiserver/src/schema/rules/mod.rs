@@ -116,6 +116,7 @@ pub(super) fn install(root: &mut Node, schema: &Json, at: &str, causes: &mut Vec
 }
 
 /// Defaults must satisfy the rules too.
+/// Source: apiextensions-apiserver `pkg/apiserver/schema/defaulting/validation.go` (`validate`), v0.36.
 fn defaults(node: &Node, at: &str, causes: &mut Vec<Cause>) {
     if !node.has_rules || !node.has_defaults {
         return;
@@ -130,8 +131,9 @@ fn defaults(node: &Node, at: &str, causes: &mut Vec<Cause>) {
     for (name, child) in &node.properties {
         defaults(child, &format!("{at}.properties[{name}]"), causes);
     }
-    for (key, child) in [("items", &node.items), ("additionalProperties", &node.additional)] {
-        child.iter().for_each(|child| defaults(child, &format!("{at}.{key}"), causes));
+    // As upstream, defaults below `additionalProperties` are not judged.
+    if let Some(items) = &node.items {
+        defaults(items, &format!("{at}.items"), causes);
     }
 }
 
