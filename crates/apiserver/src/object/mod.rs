@@ -9,6 +9,7 @@
 pub mod field_selector;
 pub mod label_selector;
 pub mod metadata;
+pub mod printable;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use serde::Deserialize;

@@ -12,6 +12,7 @@ use percent_encoding::percent_decode_str;
 use super::fence::HeldLease;
 use super::grants::Grants;
 use crate::failure::Failure;
+use crate::object::printable::not_printable;
 use k8s_machinery::validation::cause::Cause;
 
 /// The query, decoded: every value of each name, in their order. Of what is no list the first value counts.
@@ -165,7 +166,7 @@ fn check_manager(manager: &str, causes: &mut Vec<Cause>) {
     if manager.len() > MANAGER_BYTES_MAX {
         causes.push(Cause::too_long(field, MANAGER_BYTES_MAX as u64));
     }
-    for (at, c) in manager.char_indices().filter(|(_, c)| c.is_control()) {
+    for (at, c) in not_printable(manager) {
         let detail = format!("invalid character U+{:04X} (at position {at})", u32::from(c));
         causes.push(Cause::invalid(field, &manager.into(), &detail));
     }
@@ -331,6 +332,12 @@ mod tests {
                 WriteKind::Update,
                 "",
                 "fieldManager: Invalid value: \"a\\nb\": invalid character U+000A (at position 1)",
+            ),
+            (
+                "fieldManager=a%E2%80%8Bb",
+                WriteKind::Update,
+                "",
+                "fieldManager: Invalid value: \"a\u{200b}b\": invalid character U+200B (at position 1)",
             ),
         ] {
             let uri: Uri = format!("/?{query}").parse().unwrap();

@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::{Cause, text};
+use crate::object::printable::not_printable;
 use crate::schema::{Schema, field_path, format};
 use k8s_machinery::validation::naming;
 
@@ -76,20 +77,25 @@ fn unique_and_stored(versions: &[Value], causes: &mut Vec<Cause>) {
     }
 }
 
+/// Source: apiextensions-apiserver `pkg/apis/apiextensions/validation/validation.go` (`validateDeprecationWarning`), v0.36.
 fn deprecation(version: &Value, at: &str, causes: &mut Vec<Cause>) {
     let Some(warning) = version["deprecationWarning"].as_str() else { return };
-    let complaint = if version["deprecated"] != true {
-        "can only be set for deprecated versions"
-    } else if warning.len() > WARNING_BYTES_MAX {
-        "must be <= 256 characters long"
-    } else if warning.is_empty() {
-        "must not be an empty string"
-    } else if warning.chars().any(char::is_control) {
-        "must only contain printable UTF-8 characters"
-    } else {
+    let field = format!("{at}.deprecationWarning");
+    let mut complain = |detail: &str| causes.push(Cause::invalid(field.clone(), &json!(warning), detail));
+    if version["deprecated"] != true {
+        complain("can only be set for deprecated versions");
         return;
-    };
-    causes.push(Cause::invalid(format!("{at}.deprecationWarning"), &json!(warning), complaint));
+    }
+    if warning.len() > WARNING_BYTES_MAX {
+        complain("must be <= 256 characters long");
+    }
+    if warning.is_empty() {
+        complain("must not be an empty string");
+    }
+    if let Some((index, _)) = not_printable(warning).next() {
+        let only = "must only contain printable UTF-8 characters";
+        complain(&format!("{only}; non-printable character found at index {index}"));
+    }
 }
 
 /// A schema that is as it was is not judged again.
@@ -272,5 +278,46 @@ fn collect_formats(schema: &Value, found: &mut BTreeSet<String>) {
     for key in ["allOf", "anyOf", "oneOf"] {
         let branches = map.get(key).and_then(Value::as_array);
         branches.into_iter().flatten().for_each(|child| collect_formats(child, found));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_fault_of_a_deprecation_warning_is_named() {
+        let long = "x".repeat(WARNING_BYTES_MAX + 1);
+        let long_and_odd = format!("{long}\n");
+        for (deprecated, warning, expected) in [
+            (false, "\n", &["can only be set for deprecated versions"][..]),
+            (true, "use v2", &[]),
+            (true, "", &["must not be an empty string"]),
+            (true, &long, &["must be <= 256 characters long"]),
+            (
+                true,
+                "é\u{a0}",
+                &["must only contain printable UTF-8 characters; non-printable character found at index 2"],
+            ),
+            (
+                true,
+                &long_and_odd,
+                &[
+                    "must be <= 256 characters long",
+                    "must only contain printable UTF-8 characters; non-printable character found at index 257",
+                ],
+            ),
+        ] {
+            let (version, mut causes) =
+                (json!({"deprecated": deprecated, "deprecationWarning": warning}), vec![]);
+            deprecation(&version, "v", &mut causes);
+            let found: Vec<String> = causes.iter().map(Cause::to_string).collect();
+            let value = json!(warning);
+            let expected: Vec<String> = expected
+                .iter()
+                .map(|e| format!("v.deprecationWarning: Invalid value: {value}: {e}"))
+                .collect();
+            assert_eq!(found, expected);
+        }
     }
 }
