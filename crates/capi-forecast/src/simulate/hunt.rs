@@ -2,7 +2,7 @@
 //! never come up, controllers that are stopped in the middle of their writes. Owns what goes wrong and what must hold all
 //! the same; shares no rule with the planners.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
@@ -146,12 +146,28 @@ fn reason(course: &Course) -> String {
     let stuck = blockers().find(|blocker| blocker.wait == Wait::Stuck);
     let held = stuck.or_else(|| blockers().next());
     let Some(blocker) = held else { return "a Machine is not available, and nothing replaces it".to_owned() };
-    let mut sentence = blocker.reason.sentence.clone();
-    // Names differ from run to run.
-    for machine in course.world.all::<Machine>() {
-        sentence = sentence.replace(name_of(machine.as_ref()), "…");
+    // They differ from run to run.
+    let names = course.world.all::<Machine>().map(|machine| name_of(machine.as_ref())).collect();
+    format!("{}: {}", blocker.reason.rule, without_names(&blocker.reason.sentence, &names))
+}
+
+/// A sentence with `…` for each of the names. Only whole ones: a name may begin another one.
+fn without_names(sentence: &str, names: &BTreeSet<&str>) -> String {
+    let is_of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
+    let (mut found, mut rest) = (String::new(), sentence);
+    while let Some(start) = rest.find(is_of_name) {
+        let (before, from) = rest.split_at(start);
+        let end = from.find(|c| !is_of_name(c)).unwrap_or(from.len());
+        let (run, after) = from.split_at(end);
+        // No name ends with the full stop of a sentence.
+        let name = run.trim_end_matches('.');
+        found.push_str(before);
+        found.push_str(if names.contains(name) { "…" } else { name });
+        found.push_str(&run[name.len()..]);
+        rest = after;
     }
-    format!("{}: {sentence}", blocker.reason.rule)
+    found.push_str(rest);
+    found
 }
 
 /// What must hold in every run.
@@ -270,5 +286,26 @@ impl Seen {
         // The sort is stable: findings of one number stay in the order of their sentences.
         all.sort_by_key(|finding| std::cmp::Reverse(finding.runs));
         all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_names_are_left_out_of_a_sentence() {
+        let names = BTreeSet::from(["m-1", "m-10", "m-1.b", "md"]);
+        for (sentence, expected) in [
+            ("", ""),
+            ("m-1", "…"),
+            ("Machine m-10 waits for m-1.", "Machine … waits for …."),
+            ("m-1, m-1.b and m-1x: (m-10)", "…, … and m-1x: (…)"),
+            // Of a pool that is called as a Machine begins.
+            ("MachineSet md-0 of md waits…", "MachineSet md-0 of … waits…"),
+            ("ns/m-1 has m-1's Node", "ns/… has …'s Node"),
+        ] {
+            assert_eq!(without_names(sentence, &names), expected);
+        }
     }
 }
