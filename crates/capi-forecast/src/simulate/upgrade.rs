@@ -117,7 +117,6 @@ pub fn upgrade(dump: &Dump, plan: &UpgradePlan, scenario: &Scenario, now: Timest
     upgrade
 }
 
-/// The control plane, then the pools, those that have another version.
 /// The KubeadmControlPlanes of a Cluster: what it names, and what is labelled with it.
 pub fn control_planes_of<'d>(dump: &'d Dump, cluster: &'d ObjectKey) -> impl Iterator<Item = &'d ObjectKey> {
     let object = dump.clusters.get(cluster);
@@ -129,6 +128,7 @@ pub fn control_planes_of<'d>(dump: &'d Dump, cluster: &'d ObjectKey) -> impl Ite
     its.map(|(at, _)| at)
 }
 
+/// The control plane, then the pools, those that have another version.
 fn stages_of(
     dump: &Dump,
     key: &ObjectKey,
