@@ -157,7 +157,12 @@ async fn create(context: &Context, notice: Notice) {
 
 fn event_named(notice: &Notice, name: String) -> ObjectRef {
     let gvk = Gvk::of::<k8s_openapi::api::core::v1::Event>();
-    ObjectRef { gvk, key: ObjectKey::new(&notice.about.key.namespace, name), uid: String::new() }
+    // An event has a namespace, whether or not what it is about has one.
+    let namespace = match notice.about.key.namespace.as_str() {
+        "" => "default",
+        namespace => namespace,
+    };
+    ObjectRef { gvk, key: ObjectKey::new(namespace, name), uid: String::new() }
 }
 
 #[cfg(test)]
@@ -177,6 +182,19 @@ mod tests {
         assert!(memory.allows(&about, start + TimeDelta::seconds(600)));
         let other = ObjectRef { uid: "other".into(), ..about };
         assert!(memory.allows(&other, start), "each object has its own");
+    }
+
+    #[test]
+    fn an_event_has_the_namespace_of_what_it_is_about_or_the_default_one() {
+        for (namespace, expected) in [("ns", "ns"), ("", "default")] {
+            let about = ObjectRef {
+                gvk: Gvk::of::<Machine>(),
+                key: ObjectKey::new(namespace, "m"),
+                uid: String::new(),
+            };
+            let notice = Notice { about, warning: false, reason: String::new(), message: String::new() };
+            assert_eq!(event_named(&notice, "m.1".to_owned()).key, ObjectKey::new(expected, "m.1"));
+        }
     }
 
     #[test]
