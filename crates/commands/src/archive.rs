@@ -109,8 +109,9 @@ fn text_of(field: &[u8]) -> String {
 
 fn name(header: &[u8; BLOCK]) -> String {
     let (name, prefix) = (text_of(&header[..100]), text_of(&header[345..500]));
-    // What archives from before POSIX have in these bytes is not a prefix.
-    let has_prefix = header[257..262] == *b"ustar" && !prefix.is_empty();
+    // Archives from before POSIX have no word here; GNU's own have a blank behind it, and times where POSIX has the
+    // prefix.
+    let has_prefix = header[257..263] == *b"ustar\0" && !prefix.is_empty();
     if has_prefix { format!("{prefix}/{name}") } else { name }
 }
 
@@ -164,13 +165,35 @@ pub(super) mod tests {
         header[124..135].copy_from_slice(format!("{:011o}", body.len()).as_bytes());
         header[156] = kind;
         header[257..262].copy_from_slice(b"ustar");
-        header[148..156].fill(b' ');
-        let sum: u64 = header.iter().map(|byte| u64::from(*byte)).sum();
-        header[148..155].copy_from_slice(format!("{sum:06o}\0").as_bytes());
-        let mut bytes = header.to_vec();
+        let mut bytes = summed(header.to_vec());
         bytes.extend_from_slice(body);
         bytes.resize(bytes.len().next_multiple_of(BLOCK), 0);
         bytes
+    }
+
+    /// With the sum that its header has now.
+    fn summed(mut entry: Vec<u8>) -> Vec<u8> {
+        entry[148..156].fill(b' ');
+        let sum: u64 = entry[..BLOCK].iter().map(|byte| u64::from(*byte)).sum();
+        entry[148..155].copy_from_slice(format!("{sum:06o}\0").as_bytes());
+        entry
+    }
+
+    #[test]
+    fn a_name_has_the_prefix_of_posix_and_nothing_of_other_forms() {
+        for (magic, behind, expected) in [
+            (b"ustar\x0000", "", "a.yaml"),
+            (b"ustar\x0000", "bundle/folder", "bundle/folder/a.yaml"),
+            // Times of access and change.
+            (b"ustar  \0", "14743560000\x0014743560001", "a.yaml"),
+            (b"\0\0\0\0\0\0\0\0", "whatever", "a.yaml"),
+        ] {
+            let mut bytes = entry("a.yaml", b'0', b"a: 1");
+            bytes[257..265].copy_from_slice(magic);
+            bytes[345..345 + behind.len()].copy_from_slice(behind.as_bytes());
+            let found = entries(summed(bytes).as_slice(), |_| true).expect("an archive");
+            assert_eq!(found, [(expected.to_owned(), "a: 1".to_owned())]);
+        }
     }
 
     #[test]
@@ -195,9 +218,7 @@ pub(super) mod tests {
         assert_eq!(found, [("bundle/a.yaml", "a: 1"), (long.as_str(), "b: 2"), (long.as_str(), "c: 3")]);
         let mut huge = entry("a.yaml", b'0', b"");
         huge[124..135].copy_from_slice(format!("{:011o}", KEPT_MAX_BYTES + 1).as_bytes());
-        huge[148..156].fill(b' ');
-        let sum: u64 = huge[..BLOCK].iter().map(|byte| u64::from(*byte)).sum();
-        huge[148..155].copy_from_slice(format!("{sum:06o}\0").as_bytes());
+        let huge = summed(huge);
         for (bytes, reason) in [
             (&archive[..700], "it is cut off"),
             (&archive[..1100], "it is cut off"),
