@@ -63,6 +63,13 @@ impl Stalls {
         (id, let_go)
     }
 
+    /// Whoever polls the connection now is woken when it is let go.
+    fn stay(&self, id: u64, waker: &Waker) {
+        if let Some(stall) = self.0.lock().stalls.get_mut(&id) {
+            stall.waker.clone_from(waker);
+        }
+    }
+
     fn leave(&self, id: u64) {
         let mut waiting = self.0.lock();
         // One that was let go is out of the count already.
@@ -108,6 +115,8 @@ impl<S> Patient<S> {
             let (id, let_go) = stalls.enter(bytes, context.waker());
             Stalled { id, let_go, deadline: Box::pin(tokio::time::sleep(STALL_MAX)) }
         });
+        // Before `let_go` is looked at: one that is let go from here on wakes this task.
+        stalls.stay(stalled.id, context.waker());
         let why = match stalled.deadline.as_mut().poll(context) {
             Poll::Ready(()) => "the peer does not read",
             // Relaxed: no other memory is read because of the flag.
@@ -180,6 +189,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicUsize;
+    use std::task::Wake;
+
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
     use tokio::time::Instant;
 
@@ -212,6 +224,31 @@ mod tests {
         });
         stream.write_all(&[0; 128]).await.unwrap();
         reader.await.unwrap();
+    }
+
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_polls_last_is_woken_when_a_connection_is_let_go() {
+        let (stalls, wakes) = (Stalls::default(), [Arc::<Wakes>::default(), Arc::default()]);
+        let (ours, _theirs) = tokio::io::duplex(1);
+        let mut stream = patient(ours, &stalls);
+        stream.write_all(&[0]).await.unwrap();
+        for wakes in &wakes {
+            let waker = Waker::from(Arc::clone(wakes));
+            let write = Pin::new(&mut stream).poll_write(&mut Context::from_waker(&waker), &[0]);
+            assert!(write.is_pending());
+        }
+        let other = stalls.enter(STALLED_BYTES_MAX, Waker::noop());
+        assert_eq!(wakes.each_ref().map(|wakes| wakes.0.load(Ordering::Relaxed)), [0, 1]);
+        stalls.leave(other.0);
     }
 
     #[tokio::test(start_paused = true)]
