@@ -61,7 +61,11 @@ fn is_ours(name: &str, listened: SocketAddr) -> bool {
     let host = authority.host().trim_start_matches('[').trim_end_matches(']');
     match host.parse::<IpAddr>() {
         // An address cannot be rebound, so that of any interface will do.
-        Ok(address) => address.is_loopback() || address == listened.ip() || listened.ip().is_unspecified(),
+        Ok(address) => {
+            // One of IPv4 may be written as one of IPv6.
+            let (address, listened) = (address.to_canonical(), listened.ip().to_canonical());
+            address.is_loopback() || address == listened || listened.is_unspecified()
+        }
         Err(_) => NAMES.iter().any(|known| known.eq_ignore_ascii_case(host.trim_end_matches('.'))),
     }
 }
@@ -111,6 +115,8 @@ mod tests {
             (here, "LocalHost", true),
             (here, "[::1]:6443", true),
             (here, "kubernetes.default.svc", true),
+            (here, "[::ffff:127.0.0.1]:6443", true),
+            (here, "[::ffff:192.0.2.7]:6443", false),
             (here, "evil.example:6443", false),
             (here, "127.0.0.1.evil.example", false),
             (here, "localhost.evil.example", false),
@@ -120,6 +126,9 @@ mod tests {
             (all, "192.0.2.7:6443", true),
             (all, "evil.example", false),
             ("192.0.2.7:6443", "192.0.2.7", true),
+            ("192.0.2.7:6443", "[::ffff:192.0.2.7]", true),
+            ("[::ffff:192.0.2.7]:6443", "192.0.2.7", true),
+            ("[::]:6443", "192.0.2.7", true),
         ] {
             let listened = listened.parse().expect("an address");
             assert_eq!(is_ours(host, listened), expected, "{host} at {listened}");
