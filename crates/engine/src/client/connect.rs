@@ -166,6 +166,7 @@ async fn finish(
 fn layered(live: Live, namespace: &str, read_only: bool, pulse: &Pulse) -> Client {
     let builder = ClientBuilder::new(live, namespace).with_layer(&retry::when_asked());
     let builder = builder.with_layer(&PulseLayer(pulse.clone())).with_layer(&JsonLinesLayer);
+    // Outside of the pulse: what is refused here shows nothing about the server.
     if read_only { builder.with_layer(&ReadOnlyLayer).build() } else { builder.build() }
 }
 

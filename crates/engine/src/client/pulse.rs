@@ -24,7 +24,6 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tower::{BoxError, Layer, Service};
 
 use super::errors::explain;
-use super::read_only::Refused;
 use capstan_base::time::{Clock, Timestamp};
 
 /// How long a server may be quiet before a probe is sent.
@@ -225,10 +224,7 @@ where
             Ok(answer.map(|body| body.map_frame(hearing)))
         }
         Err(error) => {
-            // What this process refuses itself shows nothing about the server.
-            if !error.is::<Refused>() {
-                pulse.doubt();
-            }
+            pulse.doubt();
             Err(error)
         }
     }
@@ -324,6 +320,18 @@ mod tests {
         assert!(timeout(Duration::from_secs(3), client.request_text(request)).await.is_err());
         outages.wait_for(Option::is_some).await.unwrap();
         assert!(began.elapsed() <= Duration::from_secs(3) + PROBE_MAX, "{:?}", began.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_write_that_is_refused_here_casts_no_doubt_on_the_server() {
+        let server = Server::default();
+        server.status.store(200, Ordering::SeqCst);
+        let (client, _outages) = server.guarded();
+        client.request_text(Request::get("/version").body(Vec::new()).unwrap()).await.unwrap();
+        let write = Request::post("/api/v1/namespaces").body(Vec::new()).unwrap();
+        client.request_text(write).await.unwrap_err();
+        sleep(QUIET_MAX / 2).await;
+        assert_eq!(server.reached.load(Ordering::SeqCst), 1, "no probe was sent");
     }
 
     #[tokio::test(start_paused = true)]
