@@ -138,6 +138,23 @@ fn one_command_at_a_time() {
 }
 
 #[test]
+fn exit_ends_the_whole_line_also_within_braces() {
+    let (world, _) = reef();
+    for (line, status, said) in [
+        ("true && exit 3; echo behind", 3, ""),
+        ("{ exit 1; }; echo behind", 1, ""),
+        ("{ exit 0; } || echo behind", 0, ""),
+        ("false || { echo no; { exit 4; }; echo never; } && echo behind", 4, "no\n"),
+        ("true || { exit 5; }; echo behind", 0, "behind\n"),
+        // A shell of its own ends alone.
+        ("sh -c '{ exit 2; }; echo never' || echo behind", 0, "behind\n"),
+    ] {
+        let output = run(&world, line);
+        assert_eq!((output.status, output.stdout.as_str()), (status, said), "{line}");
+    }
+}
+
+#[test]
 fn a_changed_flag_reaches_the_pods_of_one_host_after_a_restart() {
     let (world, hand) = reef();
     let hash = |node: &str| {

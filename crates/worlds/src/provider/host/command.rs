@@ -1,6 +1,7 @@
 //! The shell of a host: which command a line names, and what the simple ones do to its files. Must not know how kubeadm
 //! renders.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use chrono::TimeDelta;
@@ -58,10 +59,18 @@ impl KubeadmHost {
             Ok(commands) => commands,
             Err(why) => return Output::failed(2, format!("sh: syntax error: {why}\n")),
         };
-        self.run_all(&commands, input, around)
+        let (ControlFlow::Break(output) | ControlFlow::Continue(output)) =
+            self.run_all(&commands, input, around);
+        output
     }
 
-    fn run_all(&mut self, commands: &[Simple], input: &str, around: &Surroundings<'_>) -> Output {
+    /// A break when `exit` ended the shell.
+    fn run_all(
+        &mut self,
+        commands: &[Simple],
+        input: &str,
+        around: &Surroundings<'_>,
+    ) -> ControlFlow<Output, Output> {
         let mut output = Output::default();
         for command in commands {
             // The status is that of the last command that ran; one that is passed over leaves it.
@@ -76,13 +85,16 @@ impl KubeadmHost {
             let words: Vec<&str> = command.words.iter().map(String::as_str).collect();
             if let ["exit", status] = words.as_slice() {
                 output.status = status.parse().unwrap_or(2);
-                return output;
+                return ControlFlow::Break(output);
             }
-            let mut said = if command.group.is_empty() {
-                self.command(&words, input, around)
+            let ran = if command.group.is_empty() {
+                ControlFlow::Continue(self.command(&words, input, around))
             } else {
                 self.run_all(&command.group, input, around)
             };
+            // Braces are no shell of their own: an `exit` in them ends what stands behind them, too.
+            let is_over = ran.is_break();
+            let (ControlFlow::Break(mut said) | ControlFlow::Continue(mut said)) = ran;
             if command.is_error {
                 said.stderr.push_str(&std::mem::take(&mut said.stdout));
             }
@@ -90,8 +102,11 @@ impl KubeadmHost {
             // A kubelet looks by itself; here it looks after
             // each command, so that the next one finds its work.
             self.sync_pods(around.now);
+            if is_over {
+                return ControlFlow::Break(output);
+            }
         }
-        output
+        ControlFlow::Continue(output)
     }
 
     /// flock(1): the lock is held until the command in it has ended.
