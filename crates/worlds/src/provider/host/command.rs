@@ -102,6 +102,7 @@ impl KubeadmHost {
             // A kubelet looks by itself; here it looks after
             // each command, so that the next one finds its work.
             self.sync_pods(around.now);
+            self.read_certificates();
             if is_over {
                 return ControlFlow::Break(output);
             }

@@ -77,7 +77,7 @@ struct Container {
     /// `None`: it does not come up.
     ready_at: Option<Timestamp>,
     restarts: u32,
-    /// Names in the serving certificate that it read when it started.
+    /// Names in the serving certificate that it read last.
     names: Vec<String>,
     /// Why its program ended at its last start.
     failure: Option<String>,
@@ -129,6 +129,7 @@ impl KubeadmHost {
         // Over those of `install`: manifests may name files that are only here.
         self.files.extend(files.clone());
         self.sync_pods(now);
+        self.read_certificates();
         for container in self.containers.values_mut().filter(|container| container.ready_at.is_some()) {
             container.ready_at = Some(now);
         }
@@ -197,7 +198,6 @@ impl KubeadmHost {
         let restarts = self.containers.get(component).map_or(0, |running| running.restarts);
         let comes_up = self.comes_up(component, &manifest);
         let ready_at = comes_up.then(|| now + self.scaled(POD_RESTART));
-        // Read at the start, as a server does: a new certificate shows only after a restart.
         let names = self.certificate_names(component);
         let container = Container { manifest, started: now, ready_at, restarts, names, failure: None };
         self.containers.insert(component.to_owned(), container);
@@ -221,6 +221,19 @@ impl KubeadmHost {
         named.all(|(_, path)| self.files.contains_key(path.as_str()))
     }
 
+    /// kube-apiserver and etcd read their certificate anew when its file changes. Without one the former goes on with the
+    /// last; the handshakes that etcd refuses meanwhile are not simulated.
+    /// Source: apiserver `pkg/server/dynamiccertificates/dynamic_serving_content.go`, v0.36; etcd
+    /// `client/pkg/transport/listener.go` (`baseConfig`), v3.6.
+    fn read_certificates(&mut self) {
+        for component in [API_SERVER, ETCD] {
+            let names = self.certificate_names(component);
+            if let Some(running) = self.containers.get_mut(component).filter(|_| !names.is_empty()) {
+                running.names = names;
+            }
+        }
+    }
+
     /// The names in the serving certificate of a component.
     fn certificate_names(&self, component: &str) -> Vec<String> {
         let file = match component {
@@ -233,7 +246,7 @@ impl KubeadmHost {
         text.lines().skip(1).map(str::to_owned).collect()
     }
 
-    /// The names that the API server of this host shows in its certificate; those it read when it started.
+    /// The names that the API server of this host shows in its certificate.
     pub fn api_server_names(&self) -> &[String] {
         self.containers.get(API_SERVER).map_or(&[], |running| running.names.as_slice())
     }
