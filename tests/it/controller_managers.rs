@@ -56,12 +56,10 @@ async fn from_the_first_stage_to_the_last_nobody_acts_twice() {
 /// Also where processes of two releases name the controllers differently, and read files of two versions.
 #[tokio::test(start_paused = true)]
 async fn across_the_releases_that_renamed_things() {
-    for (old, new) in [(21, 22), (23, 24), (27, 28), (29, 30), (30, 31)] {
-        for seed in [1, 2] {
-            let played = whole_way(cast(old, new, seed)).await.expect("played");
-            is_sound(&played, 2);
-            assert!(played.log.ends_with("nothing to migrate\n"), "1.{old} to 1.{new}\n{}", played.log);
-        }
+    for (seed, (old, new)) in (1..).zip([(21, 22), (23, 24), (27, 28), (29, 30), (30, 31)]) {
+        let played = whole_way(cast(old, new, seed)).await.expect("played");
+        is_sound(&played, 2);
+        assert!(played.log.ends_with("nothing to migrate\n"), "1.{old} to 1.{new}\n{}", played.log);
     }
 }
 

@@ -11,6 +11,10 @@
     reason = "a test that cannot go on should say so and stop"
 )]
 
+// As in the program; a twelfth of the time of all tests is that of the allocator without it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[path = "../support/at_rest.rs"]
 mod at_rest;
 #[path = "../support/fleet_fixture/mod.rs"]

@@ -10,7 +10,7 @@ use crate::simulate::change::ActorKind;
 use capi_rules::plan::StepAction;
 
 /// So many seeds in the suite.
-const SEEDS: u64 = 40;
+const SEEDS: u64 = 20;
 const OWNERS: [(&str, &str); 2] = [("MachineDeployment", "md"), ("KubeadmControlPlane", "cp")];
 
 /// An upgrade of one of the two.

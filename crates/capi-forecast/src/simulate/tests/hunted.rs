@@ -16,7 +16,7 @@ use capi_types::control_plane::KubeadmControlPlane;
 use capstan_base::rng::Rng;
 
 /// So many seeds in the suite.
-const SEEDS: u64 = 300;
+const SEEDS: u64 = 120;
 const POOL: &str = "MachineDeployment/md";
 
 /// Something that people change, after so many steps of what was wanted before.
