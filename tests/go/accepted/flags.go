@@ -21,7 +21,7 @@ type place struct {
 
 var (
 	serving    = regexp.MustCompile(`^(SecureServingOptions|DelegatingAuth\w+|RequestHeaderAuthenticationOptions|ClientCertAuthenticationOptions)\.`)
-	delegating = regexp.MustCompile(`^(DelegatingAuth\w+|CoreAPIOptions|RecommendedOptions)\.`)
+	delegating = regexp.MustCompile(`^(DelegatingAuth\w+|CoreAPIOptions|RecommendedOptions|DeprecatedInsecureServing\w*)\.`)
 	everywhere = []place{
 		{part: "component-base", folder: "logs/api/v1"},
 		{part: "component-base", folder: "logs", only: regexp.MustCompile(`^addKlogFlags`)},
@@ -222,6 +222,12 @@ func (r reader) call(call *ast.CallExpr, found map[string]string, gone map[strin
 		}
 		return
 	}
+	if of, is := selector.X.(*ast.Ident); is && of.Name == "globalflag" && method == "Register" {
+		for _, name := range r.texts(call.Args[1]) {
+			found[dashed(name)] = registered(name)
+		}
+		return
+	}
 	type_, known := methods[strings.TrimSuffix(method, "P")]
 	if !known {
 		return
@@ -232,6 +238,14 @@ func (r reader) call(call *ast.CallExpr, found map[string]string, gone map[strin
 	for _, name := range r.texts(call.Args[1]) {
 		found[dashed(name)] = r.form(name, type_)
 	}
+}
+
+// registered is the type of a flag that another package declares for the whole process, by its name.
+func registered(name string) string {
+	if strings.HasSuffix(name, "-toleration-seconds") {
+		return "int64"
+	}
+	return "value"
 }
 
 // dashed is a name as programs read it: pflag takes both forms.

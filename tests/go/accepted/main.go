@@ -20,7 +20,7 @@ import (
 
 // The releases that are read; a minor release that is not here has the answers of the one before.
 var releases = []string{
-	"29.14", "30.14", "31.14", "32.13", "33.13", "34.4", "35.4", "36.3", "37.2",
+	"26.9", "27.16", "28.15", "29.14", "30.14", "31.14", "32.13", "33.13", "34.4", "35.4", "36.3", "37.2",
 }
 
 // Releases of etcd: the minor of its version 3 instead of that of Kubernetes.

@@ -4,6 +4,9 @@
 // It reads cases, one JSON object a line, and prints for each `ok` or `refused: WHY`. A case is judged in a process of
 // its own, because feature gates are global. `flags COMPONENT` lists the flags with their types.
 //
+// Not seen by it: flags that kube-apiserver registers beside its options before 1.34 (cmd/kube-apiserver/app/options/globalflags.go).
+// tests/lab/accepted.py reads what the program itself says.
+//
 // It has a module of its own, because building Kubernetes takes minutes; nothing runs it but a person who records vectors
 // anew (crates/kubeadm-change/src/accepted/vectors, docs/testing.md):
 //
