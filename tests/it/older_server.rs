@@ -23,6 +23,9 @@ const CONTROL_PLANE: &str = "controlplane.cluster.x-k8s.io";
 const BOOTSTRAP: &str = "bootstrap.cluster.x-k8s.io";
 const PROVIDER: &str = "infrastructure.cluster.x-k8s.io";
 
+/// What a control plane Machine was made with.
+const RECORD: &str = "controlplane.cluster.x-k8s.io/kubeadm-cluster-configuration";
+
 const NOTE: &str = "objects of v1beta1 read as v1beta2, by Cluster API's own conversion";
 
 fn definitions() -> Vec<CustomResourceDefinition> {
@@ -65,11 +68,23 @@ fn owned(mut object: Value, group: &str, kind: &str, name: &str) -> Value {
     object
 }
 
-/// Conditions of releases before 1.9, all true.
+/// Conditions of releases before 1.9, all true: the Cluster came first, then its control plane, then its workers.
 fn well(types: &[&str]) -> Value {
-    let of =
-        |type_: &&str| json!({"type": type_, "status": "True", "lastTransitionTime": "2026-11-20T08:10:00Z"});
+    let all: Vec<(&str, &str)> = types.iter().map(|type_| (*type_, "08:05")).collect();
+    well_since(&all)
+}
+
+fn well_since(types: &[(&str, &str)]) -> Value {
+    let of = |(type_, minute): &(&str, &str)| json!({"type": type_, "status": "True", "lastTransitionTime": format!("2026-11-20T{minute}:00Z")});
     types.iter().map(of).collect()
+}
+
+/// As the releases leave the one of the first Machine.
+fn first_config() -> Value {
+    json!({"format": "cloud-config", "initConfiguration": {"localAPIEndpoint": {}, "nodeRegistration": {"imagePullPolicy": "IfNotPresent"}},
+        "clusterConfiguration": {"apiServer": {}, "controllerManager": {}, "scheduler": {}, "dns": {}, "etcd": {},
+            "networking": {"serviceSubnet": "10.96.0.0/12"}, "clusterName": "yard", "controlPlaneEndpoint": "127.0.0.1:6443",
+            "kubernetesVersion": "v1.31.0", "featureGates": {"ControlPlaneKubeletLocalMode": true}}})
 }
 
 /// A Machine that runs, with what is behind it.
@@ -77,26 +92,41 @@ fn machine(name: &str, owner: (&str, &str, &str), is_control_plane: bool) -> [Va
     let spec = json!({"clusterName": "yard", "version": "v1.31.0", "providerID": format!("yard://{name}"),
         "bootstrap": {"dataSecretName": name, "configRef": reference(BOOTSTRAP, "KubeadmConfig", name)},
         "infrastructureRef": reference(PROVIDER, "YardMachine", name)});
-    let mut types = vec!["Ready", "BootstrapReady", "InfrastructureReady", "NodeHealthy"];
+    let [bootstrap, host, node] =
+        if is_control_plane { ["08:02", "08:04", "08:05"] } else { ["08:06", "08:08", "08:10"] };
+    let mut types = vec![
+        ("Ready", host),
+        ("BootstrapReady", bootstrap),
+        ("InfrastructureReady", host),
+        ("NodeHealthy", node),
+    ];
     if is_control_plane {
-        types.extend(["APIServerPodHealthy", "ControllerManagerPodHealthy", "SchedulerPodHealthy"]);
-        types.extend(["EtcdPodHealthy", "EtcdMemberHealthy"]);
+        let parts = [
+            "APIServerPodHealthy",
+            "ControllerManagerPodHealthy",
+            "SchedulerPodHealthy",
+            "EtcdPodHealthy",
+            "EtcdMemberHealthy",
+        ];
+        types.extend(parts.map(|type_| (type_, node)));
     }
     let status = json!({"phase": "Running", "bootstrapReady": true, "infrastructureReady": true, "observedGeneration": 1,
-        "nodeRef": {"apiVersion": "v1", "kind": "Node", "name": name, "uid": "n"}, "conditions": well(&types)});
+        "nodeRef": {"apiVersion": "v1", "kind": "Node", "name": name, "uid": "n"}, "conditions": well_since(&types)});
     let mut machine = owned(object(CORE, "Machine", name, spec, status), owner.0, owner.1, owner.2);
     machine["metadata"]["finalizers"] = json!(["machine.cluster.x-k8s.io"]);
     let labels = &mut machine["metadata"]["labels"];
     if is_control_plane {
         labels["cluster.x-k8s.io/control-plane"] = json!("");
         labels["cluster.x-k8s.io/control-plane-name"] = json!(owner.2);
+        machine["metadata"]["annotations"] = json!({RECORD: "{}"});
     } else {
-        labels["pool"] = json!("a");
-        labels["cluster.x-k8s.io/deployment-name"] = json!("yard-md");
-        labels["machine-template-hash"] = json!("h");
+        *labels = pool_labels(true);
+        labels["cluster.x-k8s.io/set-name"] = json!("yard-md-h");
     }
+    let labels = machine["metadata"]["labels"].clone();
+    let spec = if is_control_plane { first_config() } else { json!({"joinConfiguration": {}}) };
     let config =
-        object(BOOTSTRAP, "KubeadmConfig", name, json!({}), json!({"ready": true, "dataSecretName": name}));
+        object(BOOTSTRAP, "KubeadmConfig", name, spec, json!({"ready": true, "dataSecretName": name}));
     let host = object(
         PROVIDER,
         "YardMachine",
@@ -104,7 +134,21 @@ fn machine(name: &str, owner: (&str, &str, &str), is_control_plane: bool) -> [Va
         json!({"providerID": format!("yard://{name}")}),
         json!({"ready": true, "conditions": well(&["Ready"])}),
     );
-    [machine, owned(config, CORE, "Machine", name), owned(host, CORE, "Machine", name)]
+    let behind = [config, host].map(|mut object| {
+        object["metadata"]["labels"] = labels.clone();
+        owned(object, CORE, "Machine", name)
+    });
+    let [config, host] = behind;
+    [machine, config, host]
+}
+
+/// What Machines of the pool are found by; `hashed`: of one of its MachineSets.
+fn pool_labels(hashed: bool) -> Value {
+    let mut labels = json!({"pool": "a", "cluster.x-k8s.io/cluster-name": "yard", "cluster.x-k8s.io/deployment-name": "yard-md"});
+    if hashed {
+        labels["machine-template-hash"] = json!("h");
+    }
+    labels
 }
 
 /// A Cluster with one control plane Machine and two workers, as a release before 1.9 leaves it.
@@ -117,7 +161,8 @@ fn fleet() -> Vec<Value> {
             "controlPlaneEndpoint": {"host": "127.0.0.1", "port": 6443},
             "infrastructureRef": reference(PROVIDER, "YardCluster", "yard")}),
         json!({"phase": "Provisioned", "controlPlaneReady": true, "infrastructureReady": true, "observedGeneration": 1,
-            "conditions": well(&["Ready", "ControlPlaneInitialized", "ControlPlaneReady", "InfrastructureReady"])}),
+            "conditions": well_since(&[("Ready", "08:05"), ("ControlPlaneInitialized", "08:05"), ("ControlPlaneReady", "08:05"),
+                ("InfrastructureReady", "08:01")])}),
     );
     let plane = object(
         CONTROL_PLANE,
@@ -129,7 +174,7 @@ fn fleet() -> Vec<Value> {
         json!({"replicas": 1, "readyReplicas": 1, "updatedReplicas": 1, "initialized": true, "ready": true, "version": "v1.31.0",
             "observedGeneration": 1, "conditions": well(&["Ready", "Available", "CertificatesAvailable", "MachinesReady"])}),
     );
-    let template = json!({"metadata": {"labels": {"pool": "a"}}, "spec": {"clusterName": "yard", "version": "v1.31.0",
+    let template = json!({"metadata": {"labels": pool_labels(false)}, "spec": {"clusterName": "yard", "version": "v1.31.0",
         "bootstrap": {"configRef": reference(BOOTSTRAP, "KubeadmConfigTemplate", "t")},
         "infrastructureRef": reference(PROVIDER, "YardMachineTemplate", "t")}});
     let counters = json!({"replicas": 2, "readyReplicas": 2, "availableReplicas": 2, "updatedReplicas": 2,
@@ -138,7 +183,7 @@ fn fleet() -> Vec<Value> {
         CORE,
         "MachineDeployment",
         "yard-md",
-        json!({"clusterName": "yard", "replicas": 2, "selector": {"matchLabels": {"pool": "a"}}, "template": template,
+        json!({"clusterName": "yard", "replicas": 2, "selector": {"matchLabels": pool_labels(false)}, "template": template,
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}}),
         counters.clone(),
     );
@@ -147,12 +192,13 @@ fn fleet() -> Vec<Value> {
         "MachineSet",
         "yard-md-h",
         json!({"clusterName": "yard", "replicas": 2, "template": template,
-            "selector": {"matchLabels": {"pool": "a", "machine-template-hash": "h"}}}),
+            "selector": {"matchLabels": pool_labels(true)}}),
         counters,
     );
-    set["metadata"]["labels"]["pool"] = json!("a");
-    set["metadata"]["labels"]["machine-template-hash"] = json!("h");
-    set["spec"]["template"]["metadata"]["labels"]["machine-template-hash"] = json!("h");
+    set["metadata"]["labels"] = pool_labels(true);
+    set["metadata"]["annotations"] = json!({"machinedeployment.clusters.x-k8s.io/revision": "1",
+        "machinedeployment.clusters.x-k8s.io/desired-replicas": "2", "machinedeployment.clusters.x-k8s.io/max-replicas": "3"});
+    set["spec"]["template"]["metadata"]["labels"] = pool_labels(true);
     let ready = json!({"ready": true});
     let mut all = vec![
         cluster,
@@ -160,8 +206,8 @@ fn fleet() -> Vec<Value> {
         owned(deployment, CORE, "Cluster", "yard"),
         owned(set, CORE, "MachineDeployment", "yard-md"),
         object(PROVIDER, "YardCluster", "yard", json!({}), ready),
-        object(PROVIDER, "YardMachineTemplate", "t", json!({"template": {"spec": {}}}), Value::Null),
-        object(BOOTSTRAP, "KubeadmConfigTemplate", "t", json!({"template": {"spec": {}}}), Value::Null),
+        owned(template_of(PROVIDER, "YardMachineTemplate"), CORE, "Cluster", "yard"),
+        owned(template_of(BOOTSTRAP, "KubeadmConfigTemplate"), CORE, "Cluster", "yard"),
     ];
     all.extend(machine("yard-cp-1", (CONTROL_PLANE, "KubeadmControlPlane", "yard-cp"), true));
     all.extend(machine("yard-md-h-1", (CORE, "MachineSet", "yard-md-h"), false));
@@ -169,9 +215,17 @@ fn fleet() -> Vec<Value> {
     all
 }
 
+fn template_of(group: &str, kind: &str) -> Value {
+    object(group, kind, "t", json!({"template": {"spec": {}}}), Value::Null)
+}
+
 async fn place() -> Place {
+    holding(fleet()).await
+}
+
+async fn holding(objects: Vec<Value>) -> Place {
     let mut place = Place::serving(definitions(), Arc::new(AdmitAll)).await;
-    for object in fleet() {
+    for object in objects {
         place = place.with(object).await;
     }
     place
@@ -201,9 +255,60 @@ async fn a_cluster_of_a_server_without_the_newer_version_is_planned() {
         let answer = answer.unwrap_or_else(|error| panic!("{line}: {error}"));
         println!("{line}\n{}\n{:?}", answer.document, answer.remarks);
         assert_noted(&answer.remarks);
-        for word in ["blocked", "waits", "unknown", "not initialized"] {
+        for word in ["blocked", "waits", "unknown", "not initialized", "not up-to-date", "acting"] {
             assert!(!answer.document.contains(word), "{line}: it is well\n{}", answer.document);
         }
+    }
+}
+
+/// What changes an object of the fleet before it is planned.
+type Variant = (&'static str, fn(&mut Vec<Value>));
+
+/// Its KubeadmConfig was compared, as later releases do it: every Machine that was made before a release set a gate was to be
+/// replaced.
+#[tokio::test]
+async fn a_control_plane_machine_is_outdated_by_what_its_release_compares() {
+    fn of<'f>(fleet: &'f mut [Value], kind: &str, name: &str) -> &'f mut Value {
+        let found = fleet.iter_mut().find(|o| o["kind"] == kind && o["metadata"]["name"] == name);
+        found.expect("an object")
+    }
+    let stays: [Variant; 3] = [
+        ("as release 1.8.5 leaves it", |_| {}),
+        ("made before release 1.8.2", |fleet| {
+            let config = of(fleet, "KubeadmConfig", "yard-cp-1");
+            let configuration = config["spec"]["clusterConfiguration"].as_object_mut();
+            configuration.expect("a configuration").remove("featureGates");
+        }),
+        ("adopted, without a record", |fleet| {
+            of(fleet, "Machine", "yard-cp-1")["metadata"]["annotations"] = Value::Null;
+            let flags = json!({"clusterConfiguration": {"apiServer": {"extraArgs": {"v": "4"}}}});
+            of(fleet, "KubeadmControlPlane", "yard-cp")["spec"]["kubeadmConfigSpec"] = flags;
+        }),
+    ];
+    let goes: [Variant; 3] = [
+        ("another flag", |fleet| {
+            let flags = json!({"clusterConfiguration": {"apiServer": {"extraArgs": {"v": "4"}}}});
+            of(fleet, "KubeadmControlPlane", "yard-cp")["spec"]["kubeadmConfigSpec"] = flags;
+        }),
+        ("another file", |fleet| {
+            let files = json!({"files": [{"path": "/a", "content": "b"}]});
+            of(fleet, "KubeadmControlPlane", "yard-cp")["spec"]["kubeadmConfigSpec"] = files;
+        }),
+        ("another version", |fleet| {
+            of(fleet, "KubeadmControlPlane", "yard-cp")["spec"]["version"] = json!("v1.31.4");
+        }),
+    ];
+    let all = stays.into_iter().map(|it| (it, false)).chain(goes.into_iter().map(|it| (it, true)));
+    for ((name, vary), is_replaced) in all {
+        let mut objects = fleet();
+        vary(&mut objects);
+        let place = holding(objects).await;
+        let Command::Plan(args) = command("plan kcp/yard-cp") else { panic!("plan") };
+        let answer =
+            plan::from_server(&place.connection(true), &args, "default", now(), Style::default()).await;
+        let document = answer.expect("a plan").document;
+        println!("{name}\n{document}");
+        assert_eq!(document.contains("not up-to-date"), is_replaced, "{name}\n{document}");
     }
 }
 

@@ -99,6 +99,8 @@ pub mod annotation {
     pub const REMEDIATION_IN_PROGRESS: &str = "controlplane.cluster.x-k8s.io/remediation-in-progress";
     /// On the Machine that replaces an unhealthy one: the same, as JSON.
     pub const REMEDIATION_FOR: &str = "controlplane.cluster.x-k8s.io/remediation-for";
+    /// On a control plane Machine: the ClusterConfiguration that it was made with, as JSON; written by releases before 1.12.
+    pub const CLUSTER_CONFIGURATION: &str = "controlplane.cluster.x-k8s.io/kubeadm-cluster-configuration";
     /// On an ExtensionConfig: `<namespace>/<name>` of the Secret whose `ca.crt` becomes its CA bundle.
     pub const INJECT_CA_FROM_SECRET: &str = "runtime.cluster.x-k8s.io/inject-ca-from-secret";
     /// On any object: hooks that have to be called, joined by commas.

@@ -17,7 +17,7 @@ use super::under_way::agreed;
 use super::workload;
 use super::world::{Kept, Keys, World, name_of};
 use capi_rules::observe::dump::{Dump, last_seen};
-use capi_rules::observe::{Source as _, namespace};
+use capi_rules::observe::{Source as _, key_of, namespace};
 use capi_rules::status::conditions::wording::NO_MEMBER;
 use capi_rules::status::control_plane::Kubeconfig;
 use capi_rules::status::control_plane::certificates::Certificates;
@@ -195,6 +195,10 @@ fn take_provider_objects(dump: &Dump, cluster: &Cluster, begun: &mut Beginning) 
     for object in world.control_planes.values().cloned().collect::<Vec<_>>() {
         let reference = Some(&object.spec.machine_template.spec.infrastructure_ref);
         take(world, reference, dump.template(&ns, reference));
+        let key = key_of(object.as_ref());
+        if dump.is_of_older_release(&key) {
+            world.of_older_releases.insert(key);
+        }
     }
     for machine in machines_of(dump, &world.key.clone()) {
         take(world, Some(&machine.spec.infrastructure_ref), dump.infrastructure_of_machine(machine));

@@ -84,6 +84,8 @@ pub struct World {
     /// compared, by its name.
     pub(super) sets_in_step: BTreeMap<String, u64>,
     pub(super) updates: Updates,
+    /// Control planes that a release looks after which has nothing newer than v1beta1.
+    pub(super) of_older_releases: BTreeSet<ObjectKey>,
 }
 
 impl World {
@@ -116,6 +118,7 @@ impl World {
             in_step: BTreeMap::new(),
             sets_in_step: BTreeMap::new(),
             updates: Updates::default(),
+            of_older_releases: BTreeSet::new(),
         }
     }
 
@@ -278,6 +281,10 @@ impl Source for World {
 
     fn kubeadm_configs(&self) -> &impl Objects<KubeadmConfig> {
         &self.configs
+    }
+
+    fn is_of_older_release(&self, control_plane: &ObjectKey) -> bool {
+        self.of_older_releases.contains(control_plane)
     }
 
     /// There is one Cluster in a world.

@@ -36,6 +36,7 @@ pub fn control_plane(source: &impl Source, object: &KubeadmControlPlane, cluster
         workload: Workload::NotAsked,
         name_suffix: String::new(),
         in_place: InPlace::Off,
+        is_of_older_release: source.is_of_older_release(&key_of(object)),
     };
     for machine in source.control_plane_machines(&key) {
         sort(source, &machine, &mut observed);

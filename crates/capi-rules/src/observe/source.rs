@@ -73,6 +73,11 @@ pub trait Source {
         found
     }
 
+    /// Does a release look after this KubeadmControlPlane that has nothing newer than v1beta1?
+    fn is_of_older_release(&self, _control_plane: &ObjectKey) -> bool {
+        false
+    }
+
     /// What a reference in a spec leads to, as the provider contract shows it.
     fn external(&self, namespace: &str, reference: Option<&ContractRef>) -> External;
 

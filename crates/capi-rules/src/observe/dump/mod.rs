@@ -163,6 +163,8 @@ pub struct Dump {
     is_listed: bool,
     /// Objects of v1beta1 that were put into the newer form.
     converted: usize,
+    /// Control planes that a release looks after which has only v1beta1.
+    of_older_releases: BTreeSet<ObjectKey>,
 }
 
 impl Dump {
@@ -187,6 +189,7 @@ impl Dump {
             dump.remarks
                 .push(format!("{objects} of v1beta1 read as {VERSION}, by Cluster API's own conversion"));
         }
+        dump.put_recorded_configurations();
         let (workloads, remarks) = workload::sorted(remote);
         dump.workloads = workloads;
         dump.remarks.extend(remarks);
@@ -251,11 +254,15 @@ impl Dump {
     }
 
     fn take(&mut self, mut value: Value, origin: Origin) {
+        let key = key_of(&value);
+        let is_of_older_release = older_version::is_of_older_release(&value);
         if older_version::convert(&mut value) {
             older_version::take_over(&mut value);
             self.converted += 1;
+            if is_of_older_release && value["kind"] == "KubeadmControlPlane" {
+                self.of_older_releases.insert(key.clone());
+            }
         }
-        let key = key_of(&value);
         let kind = value["kind"].as_str().unwrap_or_default().to_owned();
         let (group, version) = match value["apiVersion"].as_str().unwrap_or_default().split_once('/') {
             Some((group, version)) => (group.to_owned(), version.to_owned()),
@@ -433,6 +440,10 @@ impl Source for Dump {
 
     fn kubeadm_configs(&self) -> &impl Objects<KubeadmConfig> {
         &self.configs
+    }
+
+    fn is_of_older_release(&self, control_plane: &ObjectKey) -> bool {
+        self.of_older_releases.contains(control_plane)
     }
 
     fn external(&self, namespace: &str, reference: Option<&ContractRef>) -> External {

@@ -48,10 +48,25 @@ pub fn take_over(object: &mut Value) {
     else {
         return;
     };
-    let newer: Vec<Value> = older.iter().filter_map(|condition| taken_over(same, condition)).collect();
+    let mut newer: Vec<Value> = older.iter().filter_map(|condition| taken_over(same, condition)).collect();
+    if kind == "Machine" {
+        newer.extend(available(&newer));
+    }
     if !newer.is_empty() {
         object["status"]["conditions"] = newer.into();
     }
+}
+
+/// Those releases count a Machine as available as soon as its Node is ready, and have no condition for it.
+/// Source: cluster-api `internal/controllers/machineset/machineset_controller.go` (`updateStatus`), v1.8.12.
+fn available(conditions: &[Value]) -> Vec<Value> {
+    let node = conditions.iter().find(|condition| condition["type"] == "NodeHealthy");
+    let Some(node) = node.filter(|node| node["status"] == "True") else { return Vec::new() };
+    let of = |type_: &str| {
+        json!({"type": type_, "status": "True", "reason": type_, "message": "",
+            "lastTransitionTime": node["lastTransitionTime"]})
+    };
+    vec![of("Ready"), of("Available")]
 }
 
 fn taken_over(same: &[(&str, &str)], older: &Value) -> Option<Value> {
@@ -90,6 +105,12 @@ mod tests {
             let expected = expected.map_or(Value::Null, |type_| json!([newer(type_)]));
             assert_eq!(seen["status"]["conditions"], expected, "{kind} {from}");
         }
+        let ready = json!({"type": "NodeHealthy", "status": "True", "lastTransitionTime": at});
+        let mut seen = object("Machine", &json!([ready]), &Value::Null);
+        take_over(&mut seen);
+        let types: Vec<_> =
+            seen["status"]["conditions"].as_array().expect("a list").iter().map(|c| &c["type"]).collect();
+        assert_eq!(types, ["NodeHealthy", "Ready", "Available"]);
         let own = json!([newer("Ready")]);
         let mut both = object("Machine", &json!([older("EtcdMemberHealthy")]), &own);
         take_over(&mut both);

@@ -12,10 +12,12 @@ mod conditions;
 mod kinds;
 mod kubeadm;
 mod moves;
+mod recorded;
 #[cfg(test)]
 mod tests;
 
 pub use conditions::take_over;
+pub use recorded::made_with;
 
 use serde_json::Value;
 
@@ -25,14 +27,18 @@ use capi_types::names::{BOOTSTRAP_GROUP, CONTROL_PLANE_GROUP, CORE_GROUP, OLDER_
 /// What a server that stores the newer form hands along with the older one.
 const NEWER_FORM: &str = "cluster.x-k8s.io/conversion-data";
 
-/// Puts an object of v1beta1 into the form of v1beta2. False when it is in another version, or of a kind that is not converted.
-pub fn convert(object: &mut Value) -> bool {
-    let api_version = object["apiVersion"].as_str().unwrap_or_default().to_owned();
-    let (group, version) = (group_of(&api_version), api_version.rsplit('/').next().unwrap_or_default());
-    if version != OLDER_VERSION || !object.is_object() {
-        return false;
+/// Is the object in v1beta1 because its server has nothing newer? Releases since 1.11 keep in it what v1beta1 has no place for.
+pub fn is_of_older_release(object: &Value) -> bool {
+    conversion_of(object).is_some() && object["metadata"]["annotations"][NEWER_FORM].is_null()
+}
+
+fn conversion_of(object: &Value) -> Option<fn(&mut Value)> {
+    let api_version = object["apiVersion"].as_str()?;
+    let (group, version) = (group_of(api_version), api_version.rsplit('/').next().unwrap_or_default());
+    if version != OLDER_VERSION {
+        return None;
     }
-    let convert: fn(&mut Value) = match (group, object["kind"].as_str().unwrap_or_default()) {
+    Some(match (group, object["kind"].as_str()?) {
         (CORE_GROUP, "Cluster") => kinds::cluster,
         (CORE_GROUP, "MachineDeployment") => kinds::machine_deployment,
         (CORE_GROUP, "MachineSet") => kinds::machine_set,
@@ -43,8 +49,14 @@ pub fn convert(object: &mut Value) -> bool {
         (CONTROL_PLANE_GROUP, "KubeadmControlPlaneTemplate") => kinds::control_plane_template,
         (BOOTSTRAP_GROUP, "KubeadmConfig") => kinds::config,
         (BOOTSTRAP_GROUP, "KubeadmConfigTemplate") => kinds::config_template,
-        _ => return false,
-    };
+        _ => return None,
+    })
+}
+
+/// Puts an object of v1beta1 into the form of v1beta2. False when it is in another version, or of a kind that is not converted.
+pub fn convert(object: &mut Value) -> bool {
+    let Some(convert) = conversion_of(object) else { return false };
+    let group = object["apiVersion"].as_str().map(group_of).unwrap_or_default().to_owned();
     let restored = newer_form(object);
     convert(object);
     if let Some(restored) = restored {

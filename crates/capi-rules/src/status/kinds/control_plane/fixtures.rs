@@ -222,6 +222,7 @@ pub fn observed(machines: Vec<OwnedMachine>) -> Observed {
         kubeconfig: Kubeconfig::Found { ours: true, controlled: true, expires: None },
         name_suffix: "abcdefghij".to_owned(),
         in_place: InPlace::Off,
+        is_of_older_release: false,
     }
 }
 

@@ -110,6 +110,8 @@ pub struct Observed {
     pub name_suffix: String,
     /// Answers by the name of the Machine.
     pub in_place: InPlace,
+    /// Its release has nothing newer than v1beta1: which fields of a Machine that one keeps in step is not known here.
+    pub is_of_older_release: bool,
 }
 
 /// The infrastructure template of new Machines.
