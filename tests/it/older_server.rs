@@ -312,6 +312,64 @@ async fn a_control_plane_machine_is_outdated_by_what_its_release_compares() {
     }
 }
 
+/// What is written to a file for `--change`, and what the forecast then says.
+#[tokio::test]
+async fn a_patch_in_the_version_of_the_server_is_tried_there() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("patch.yaml");
+    let place = place().await;
+    let of = |api_version: &str, kind: &str, name: &str, spec: &str| {
+        format!("apiVersion: {api_version}\nkind: {kind}\nmetadata: {{name: {name}}}\nspec: {spec}\n")
+    };
+    for (text, expected) in [
+        (
+            of(
+                "cluster.x-k8s.io/v1beta1",
+                "MachineDeployment",
+                "yard-md",
+                "{template: {spec: {version: v1.31.4}}, strategy: {rollingUpdate: {maxSurge: 0, maxUnavailable: 1}}}",
+            ),
+            Ok("yard-md: never below 1 available, never more than 2 Machines"),
+        ),
+        (
+            of(
+                "cluster.x-k8s.io/v1beta2",
+                "MachineDeployment",
+                "yard-md",
+                "{template: {spec: {version: v1.31.4}}, rollout: {strategy: {rollingUpdate: {maxSurge: 0, maxUnavailable: 1}}}}",
+            ),
+            Ok("yard-md: never below 1 available, never more than 2 Machines"),
+        ),
+        (
+            of(
+                "controlplane.cluster.x-k8s.io/v1beta1",
+                "KubeadmControlPlane",
+                "yard-cp",
+                "{kubeadmConfigSpec: {clusterConfiguration: {apiServer: {extraArgs: {v: '4'}}}}}",
+            ),
+            Ok("KubeadmControlPlane/yard-cp: never below 1 available, never more than 2 Machines"),
+        ),
+        (
+            of("cluster.x-k8s.io/v1beta1", "MachineDeployment", "yard-md", "{stratgy: {type: OnDelete}}"),
+            Err("spec.stratgy.type of v1beta1 changes nothing of a MachineDeployment"),
+        ),
+    ] {
+        std::fs::write(&path, &text).expect("written");
+        let Command::Simulate(args) = command(&format!("simulate cluster/yard --change {}", path.display()))
+        else {
+            panic!("simulate")
+        };
+        let connection = place.connection(true);
+        let answer =
+            simulate::from_server(&connection, &args, "default", (now(), &[]), Style::default()).await;
+        match (answer, expected) {
+            (Ok(answer), Ok(line)) => assert!(answer.document.contains(line), "{text}{}", answer.document),
+            (Err(error), Err(words)) => assert!(error.to_string().contains(words), "{text}{error}"),
+            (answer, expected) => panic!("{text}{expected:?}: {:?}", answer.map(|it| it.document)),
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_change_is_run_ahead_there() {
     let place = place().await;

@@ -6,14 +6,16 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use anyhow::{anyhow, bail};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::documents;
 use crate::exit_code::WrongUsage;
 use crate::target::{self, NamedObject};
 use capi_rules::observe::dump::Dump;
 use capi_rules::observe::dump::document::Document;
+use capi_rules::observe::older_version;
 use capi_types::key::{ObjectKey, ObjectRef, group_of};
+use capi_types::names::{OLDER_VERSION, VERSION};
 use capstan_dashboard::actions::tried::{Tried, TriedChange, TriedEdit, short_edit};
 
 /// The changes of `--change` files. A document without a kind is about `named`.
@@ -44,8 +46,9 @@ fn from_document(
         let named = named.ok_or_else(|| {
             anyhow!("{origin}: the patch names no object: give it kind and metadata.name, or name one as KIND/NAME")
         })?;
-        return Ok(TriedChange { origin, object: named.clone(), edit: TriedEdit::Merge(value) });
+        return Ok(TriedChange { origin, object: named.clone(), edit: TriedEdit::Either(value) });
     }
+    let edit = edit_of(&value).map_err(|why| anyhow!("{origin}: {why}"))?;
     let (kind, name) = (text(&value["kind"]), text(&value["metadata"]["name"]));
     if name.is_empty() {
         bail!("{origin}: the patch of a {kind} has no metadata.name");
@@ -72,7 +75,22 @@ fn from_document(
         // A status follows from the rest: one in the patch is that of another time.
         patch.remove("status");
     }
-    Ok(TriedChange { origin, object, edit: TriedEdit::Merge(value) })
+    Ok(TriedChange { origin, object, edit: edit(value) })
+}
+
+/// In which version the patch of an object is written.
+fn edit_of(patch: &Value) -> Result<fn(Value) -> TriedEdit, String> {
+    let Some(api_version) = patch["apiVersion"].as_str() else { return Ok(TriedEdit::Either) };
+    if older_version::is_older(patch) {
+        return Ok(TriedEdit::Older);
+    }
+    let version = api_version.rsplit('/').next().unwrap_or_default();
+    let as_older =
+        json!({"apiVersion": format!("{}/{OLDER_VERSION}", group_of(api_version)), "kind": patch["kind"]});
+    if version != VERSION && older_version::is_older(&as_older) {
+        return Err(format!("the patch is in {version}; {VERSION} and {OLDER_VERSION} are understood"));
+    }
+    Ok(TriedEdit::Merge)
 }
 
 /// A field to try, as `[KIND/NAME:]path=value`.
@@ -203,8 +221,6 @@ fn segments(path: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
     use capstan_dashboard::actions::tried::apply;
 
@@ -301,5 +317,121 @@ mod tests {
         let refused =
             flagged("md/md:spec.selector.matchLabels.x=y").expect_err("the selector does not match");
         assert!(refused.contains("Cluster API refuses it: spec."), "{refused}");
+    }
+
+    fn older_deployment() -> Dump {
+        let reference = json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "DevMachineTemplate", "name": "t"});
+        let labels = json!({"cluster.x-k8s.io/cluster-name": "c", "cluster.x-k8s.io/deployment-name": "md"});
+        Dump::new(vec![Document::from(json!({
+            "apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "MachineDeployment",
+            "metadata": {"name": "md", "namespace": "ns", "generation": 3, "labels": labels},
+            "spec": {"clusterName": "c", "replicas": 3, "selector": {"matchLabels": labels}, "revisionHistoryLimit": 1,
+                "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
+                "template": {"metadata": {"labels": labels}, "spec": {"clusterName": "c", "version": "v1.31.1",
+                    "nodeDrainTimeout": "5m", "bootstrap": {"dataSecretName": "s"}, "infrastructureRef": reference}}}}))])
+    }
+
+    fn patched(mut dump: Dump, texts: &[&str]) -> Result<Value, String> {
+        let key = ObjectKey::new("ns", "md");
+        let gvk = capi_types::key::Gvk::of::<capi_types::machine_deployment::MachineDeployment>();
+        let named = ObjectRef { gvk, key: key.clone(), uid: String::new() };
+        for text in texts {
+            let change = match text.strip_prefix("--set ") {
+                Some(field) => {
+                    let field: FieldArg = field.parse()?;
+                    field.change("--set", Some(&named), (&dump, "ns")).map_err(|error| error.to_string())?
+                }
+                None => {
+                    let value = serde_saphyr::from_str::<Value>(text).expect("YAML");
+                    let made = from_document(Document::from(value), Some(&named), "ns");
+                    made.map_err(|error| error.to_string())?
+                }
+            };
+            apply(&mut dump, &[change]).map_err(|error| error.to_string())?;
+        }
+        Ok(dump.raw("cluster.x-k8s.io", "MachineDeployment", &key).expect("it")["spec"].clone())
+    }
+
+    const OLDER: &str =
+        "apiVersion: cluster.x-k8s.io/v1beta1\nkind: MachineDeployment\nmetadata: {name: md}\n";
+    const NEWER: &str =
+        "apiVersion: cluster.x-k8s.io/v1beta2\nkind: MachineDeployment\nmetadata: {name: md}\n";
+
+    /// What v1beta1 has elsewhere was dropped without a word, or refused as no field at all.
+    #[test]
+    fn a_patch_is_in_the_version_that_it_names_or_in_that_of_the_object() {
+        let older = |spec: &str| format!("{OLDER}spec: {spec}");
+        let newer = |spec: &str| format!("{NEWER}spec: {spec}");
+        let surge = "/rollout/strategy/rollingUpdate/maxSurge";
+        let drain = "/template/spec/deletion/nodeDrainTimeoutSeconds";
+        for (texts, field, expected) in [
+            (vec![older("{strategy: {rollingUpdate: {maxSurge: 2}}}")], surge, json!(2)),
+            (vec![older("{template: {spec: {nodeDrainTimeout: null}}}")], drain, Value::Null),
+            (vec![older("{template: {spec: {nodeDrainTimeout: 90s}}}")], drain, json!(90)),
+            (
+                vec![older("{rolloutAfter: '2099-01-01T00:00:00Z'}")],
+                "/rollout/after",
+                json!("2099-01-01T00:00:00Z"),
+            ),
+            (vec![newer("{rollout: {strategy: {rollingUpdate: {maxSurge: 2}}}}")], surge, json!(2)),
+            // Neither says its version.
+            (vec!["spec: {strategy: {rollingUpdate: {maxSurge: 2}}}".to_owned()], surge, json!(2)),
+            (vec!["spec: {rollout: {strategy: {rollingUpdate: {maxSurge: 2}}}}".to_owned()], surge, json!(2)),
+            (vec!["--set spec.strategy.rollingUpdate.maxSurge=2".to_owned()], surge, json!(2)),
+            (vec!["--set spec.template.spec.nodeDrainTimeout=null".to_owned()], drain, Value::Null),
+            (vec!["--set surge=2".to_owned()], surge, json!(2)),
+            // One after the other.
+            (
+                vec![older("{replicas: 5}"), older("{strategy: {rollingUpdate: {maxSurge: 2}}}")],
+                "/replicas",
+                json!(5),
+            ),
+            (vec![older("{replicas: 5}"), "--set surge=2".to_owned()], "/replicas", json!(5)),
+        ] {
+            let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+            let spec = patched(older_deployment(), &texts).unwrap_or_else(|why| panic!("{texts:?}: {why}"));
+            assert_eq!(spec.pointer(field).cloned().unwrap_or_default(), expected, "{texts:?}");
+        }
+    }
+
+    #[test]
+    fn a_patch_that_would_change_nothing_or_is_in_another_version_says_so() {
+        let older = |spec: &str| format!("{OLDER}spec: {spec}");
+        let alpha = OLDER.replace("v1beta1", "v1alpha4") + "spec: {replicas: 5}";
+        for (dump, text, expected) in [
+            (
+                older_deployment(),
+                older("{stratgy: {type: OnDelete}}"),
+                "spec.stratgy.type of v1beta1 changes nothing of a MachineDeployment",
+            ),
+            (
+                older_deployment(),
+                older("{revisionHistoryLimit: 2}"),
+                "spec.revisionHistoryLimit of v1beta1 changes nothing of a MachineDeployment",
+            ),
+            (older_deployment(), older("{replicas: many}"), "MachineDeployment ns/md would not be valid: "),
+            (
+                older_deployment(),
+                "spec: {stratgy: {type: OnDelete}}".to_owned(),
+                "spec.stratgy.type of v1beta1 changes nothing",
+            ),
+            (
+                older_deployment(),
+                "--set spec.stratgy=x".to_owned(),
+                "spec.stratgy is not a field of a MachineDeployment",
+            ),
+            (
+                deployment(),
+                older("{replicas: 5}"),
+                "the patch is in v1beta1, and MachineDeployment ns/md is at hand in v1beta2",
+            ),
+            (deployment(), alpha, "the patch is in v1alpha4; v1beta2 and v1beta1 are understood"),
+        ] {
+            let said = patched(dump, &[text.as_str()]).expect_err(&text);
+            assert!(said.contains(expected), "{text}: {said}");
+        }
+        // What is left as it is asks for nothing.
+        let whole = older("{replicas: 5, revisionHistoryLimit: 1, clusterName: c}");
+        assert_eq!(patched(older_deployment(), &[&whole]).expect("fine")["replicas"], 5);
     }
 }

@@ -28,6 +28,7 @@ use capi_forecast::simulate::{
 };
 use capi_rules::observe::dump::Dump;
 use capi_types::key::{ObjectKey, ObjectRef};
+use capi_types::names::OLDER_VERSION;
 use capstan_base::text::sanitize_line;
 use capstan_base::time::Timestamp;
 use capstan_base::toml_file::Source;
@@ -151,11 +152,12 @@ pub async fn with_patch(
     let mut dump = Dump::of_lists(lists.kinds);
     // Before the patch is put on: Machines that are there took their time under the old templates.
     let learnt = learn_with(&dump, &[]);
-    let tried = tried::TriedChange {
-        origin: "the patch".to_owned(),
-        object: object.clone(),
-        edit: tried::TriedEdit::Merge(patch.clone()),
+    let edit = if object.gvk.version == OLDER_VERSION {
+        tried::TriedEdit::Older(patch.clone())
+    } else {
+        tried::TriedEdit::Merge(patch.clone())
     };
+    let tried = tried::TriedChange { origin: "the patch".to_owned(), object: object.clone(), edit };
     tried::apply(&mut dump, &[tried])?;
     let key = ObjectKey::new(&object.key.namespace, cluster);
     let scenario = Scenario { timings: learnt.timings, ..Scenario::default() };

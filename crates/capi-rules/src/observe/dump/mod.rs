@@ -126,6 +126,8 @@ type GroupKind = (String, String);
 #[derive(Clone, Debug)]
 struct Entry {
     value: Value,
+    /// As it was read, where that is v1beta1.
+    older: Option<Value>,
     origin: Origin,
 }
 
@@ -256,6 +258,7 @@ impl Dump {
     fn take(&mut self, mut value: Value, origin: Origin) {
         let key = key_of(&value);
         let is_of_older_release = older_version::is_of_older_release(&value);
+        let older = older_version::is_older(&value).then(|| value.clone());
         if older_version::convert(&mut value) {
             older_version::take_over(&mut value);
             self.converted += 1;
@@ -289,7 +292,7 @@ impl Dump {
         let again = origin.to_string();
         // Stored raw even when it cannot be judged: others may refer to it.
         let of_kind = self.raw.entry((group, kind)).or_default();
-        if let Some(former) = of_kind.insert(key, Entry { value, origin }) {
+        if let Some(former) = of_kind.insert(key, Entry { value, older, origin }) {
             self.remarks.push(format!("{again}: {name} is also at {}: this one counts", former.origin));
         }
     }
@@ -323,6 +326,21 @@ impl Dump {
     /// The object, unchanged.
     pub fn raw(&self, group: &str, kind: &str, key: &ObjectKey) -> Option<&Value> {
         Some(&self.raw.get(&(group.to_owned(), kind.to_owned()))?.get(key)?.value)
+    }
+
+    /// The object in v1beta1, where it was read in it and was not changed in another form since.
+    pub fn older(&self, group: &str, kind: &str, key: &ObjectKey) -> Option<&Value> {
+        self.raw.get(&(group.to_owned(), kind.to_owned()))?.get(key)?.older.as_ref()
+    }
+
+    /// Says what an object that is here looks like in v1beta1.
+    pub fn keep_older(&mut self, older: Value) {
+        let kind = older["kind"].as_str().unwrap_or_default().to_owned();
+        let group = older["apiVersion"].as_str().map(group_of).unwrap_or_default().to_owned();
+        let entry = self.raw.get_mut(&(group, kind)).and_then(|objects| objects.get_mut(&key_of(&older)));
+        if let Some(entry) = entry {
+            entry.older = Some(older);
+        }
     }
 
     /// All objects of a kind, unchanged.

@@ -32,6 +32,11 @@ pub fn is_of_older_release(object: &Value) -> bool {
     conversion_of(object).is_some() && object["metadata"]["annotations"][NEWER_FORM].is_null()
 }
 
+/// Is it an object of v1beta1, of a kind that is converted?
+pub fn is_older(object: &Value) -> bool {
+    conversion_of(object).is_some()
+}
+
 fn conversion_of(object: &Value) -> Option<fn(&mut Value)> {
     let api_version = object["apiVersion"].as_str()?;
     let (group, version) = (group_of(api_version), api_version.rsplit('/').next().unwrap_or_default());
