@@ -75,6 +75,7 @@ mod logins;
 mod lost_connections;
 mod machine_pools;
 mod mangled;
+mod older_changes;
 mod older_files;
 mod older_server;
 mod one_namespace;

@@ -63,6 +63,11 @@ const ONLY_V1BETA4: &[&[&str]] = &[
     &["caCertificateValidityPeriod"],
 ];
 
+/// Where the flags of a ClusterConfiguration stand.
+pub fn flag_lists() -> impl Iterator<Item = &'static [&'static str]> {
+    FLAGS.iter().copied().filter(|path| path[0] != "nodeRegistration")
+}
+
 /// A document without its type, its flags as lists; a map of flags is sorted by name, a null in it means that the
 /// flag goes away (`$patch: delete`).
 pub fn to_internal(kind: DocumentKind, version: &str, mut value: Value) -> Value {
@@ -149,7 +154,11 @@ fn not_merged(value: &Value) -> Result<(), ConvertError> {
     Ok(())
 }
 
-fn as_map(items: &[Value], path: &str) -> Result<Map<String, Value>, ConvertError> {
+/// Flags as a map by name.
+///
+/// # Errors
+/// [`ConvertError::Duplicate`]: a flag stands twice in the list at `path`.
+pub fn as_map(items: &[Value], path: &str) -> Result<Map<String, Value>, ConvertError> {
     let mut map = Map::new();
     let mut seen = BTreeSet::new();
     for item in items {

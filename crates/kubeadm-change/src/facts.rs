@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::check::minor_of;
+use super::control_plane_object;
 use super::document::{DocumentKind, Inputs};
 use super::live::{self, LiveNode};
 use super::network::is_dns_name;
@@ -38,6 +39,8 @@ pub struct ClusterFacts {
     pub has_cloud_provider: bool,
     /// Who would take back what is written by hand.
     pub managed_by: ManagedBy,
+    /// The KubeadmControlPlane that was read is in Cluster API's v1beta1.
+    pub has_older_control_plane: bool,
     /// Names of Nodes whose controller manager or scheduler holds its lock.
     pub lock_holders: BTreeSet<String>,
     /// The tag of etcd's image that kubeadm of this version takes when none is given.
@@ -68,8 +71,8 @@ impl ClusterFacts {
         let annotation = |node: &Value| {
             node["metadata"]["annotations"]["cluster.x-k8s.io/owner-kind"] == "KubeadmControlPlane"
         };
-        let is_managed = nodes.iter().any(|node| annotation(node))
-            || inputs.objects.iter().any(|object| object["kind"] == "KubeadmControlPlane");
+        let is_managed =
+            nodes.iter().any(|node| annotation(node)) || control_plane_object::object(inputs).is_some();
         let version = cluster.and_then(|value| value["kubernetesVersion"].as_str());
         let minor = version.and_then(minor_of);
         let release = version.and_then(Release::of);
@@ -79,6 +82,8 @@ impl ClusterFacts {
             has_local_etcd: cluster.is_none_or(|value| value["etcd"]["external"].is_null()),
             has_cloud_provider: has_cloud_provider(cluster, &nodes, &control_plane),
             managed_by: if is_managed { ManagedBy::ControlPlane } else { ManagedBy::Kubeadm },
+            has_older_control_plane: control_plane_object::object(inputs)
+                .is_some_and(control_plane_object::is_older),
             lock_holders: lock_holders(&inputs.objects),
             etcd_tag: release.map(|release| release.etcd_tag(release.minor)),
             coredns_image: running::coredns_image(&inputs.objects),

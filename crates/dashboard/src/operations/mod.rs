@@ -12,6 +12,7 @@ pub mod guard;
 pub mod journal;
 mod locks;
 pub mod migration;
+mod served;
 
 pub use configuration::{
     ChangeOrder, ChangePreview, ConfigurationReader, ConfigurationReading, PatchedObject, Underway,

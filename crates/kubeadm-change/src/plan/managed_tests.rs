@@ -186,10 +186,102 @@ fn without_the_object_no_list_is_made() {
     assert!(plan.changes[0].finding.message.contains("it was not read"), "{:?}", plan.changes[0].finding);
     let mut inputs = managed(json!({"apiServer": {"extraArgs": {"v": "4"}}}));
     let object = inputs.objects.last_mut().expect("the object");
-    object["apiVersion"] = json!("controlplane.cluster.x-k8s.io/v1beta1");
+    object["apiVersion"] = json!("controlplane.cluster.x-k8s.io/v1alpha4");
     let plan = planned(&inputs, &["apiServer.extraArgs[event-ttl]=2h"]);
     assert_eq!((plan.state, &plan.control_plane_patch), (PlanState::Blocked, &None));
-    assert!(plan.changes[0].finding.message.contains("v1beta1"), "{:?}", plan.changes[0].finding);
+    assert!(
+        plan.changes[0].finding.message.contains("is in version v1alpha4"),
+        "{:?}",
+        plan.changes[0].finding
+    );
+}
+
+/// The same with an object of v1beta1.
+fn older(configuration: Value) -> Inputs {
+    let mut inputs = managed(configuration);
+    let object = inputs.objects.last_mut().expect("the object");
+    object["apiVersion"] = json!("controlplane.cluster.x-k8s.io/v1beta1");
+    inputs
+}
+
+/// What only an object of v1beta1 has.
+fn own_of_older() -> Value {
+    json!({
+        "apiServer": {"extraArgs": {"oidc-issuer-url": "own", "v": "4"}, "certSANs": ["own.example"],
+            "timeoutForControlPlane": "5m0s"},
+        "scheduler": {"extraArgs": {"v": "4"}},
+        "etcd": {"local": {"extraArgs": {"snapshot-count": "5000"}, "dataDir": "/var/lib/etcd"}},
+        "kubernetesVersion": "v1.36.1",
+    })
+}
+
+/// It was refused: lists of v1beta2 do not go into the maps of v1beta1.
+#[test]
+fn an_object_of_the_older_version_is_patched_in_its_own_form() {
+    for (requests, expected) in [
+        (
+            &["apiServer.extraArgs[audit-log-maxage]=30"][..],
+            json!({"apiServer": {"extraArgs": {"audit-log-maxage": "30", "oidc-issuer-url": "own", "v": "4"}}}),
+        ),
+        (
+            &["apiServer.extraArgs[oidc-issuer-url]=null", "apiServer.certSANs=[new.example]"],
+            json!({"apiServer": {"extraArgs": {"oidc-issuer-url": null, "v": "4"},
+                "certSANs": ["new.example", "own.example"]}}),
+        ),
+        (&["scheduler.extraArgs[v]=null"], json!({"scheduler": null})),
+        (
+            &["etcd.local.extraArgs[log-level]=debug", "dns.imageTag=v1.14.0"],
+            json!({"etcd": {"local": {"extraArgs": {"log-level": "debug", "snapshot-count": "5000"}}},
+                "dns": {"imageTag": "v1.14.0"}}),
+        ),
+        (
+            &["controllerManager.extraVolumes[new]={hostPath: /n, mountPath: /n}"],
+            json!({"controllerManager": {"extraVolumes": [{"name": "new", "hostPath": "/n", "mountPath": "/n"}]}}),
+        ),
+    ] {
+        let plan = planned(&older(own_of_older()), requests);
+        let patch = plan.control_plane_patch.expect("a patch");
+        assert_eq!(patch["spec"]["kubeadmConfigSpec"]["clusterConfiguration"], expected, "{requests:?}");
+        let commands: Vec<String> =
+            plan.steps.iter().flat_map(|step| &step.commands).map(ToString::to_string).collect();
+        let named =
+            "kubectl patch kubeadmcontrolplanes.v1beta1.controlplane.cluster.x-k8s.io NAME --type merge";
+        assert!(commands.iter().any(|line| line.starts_with(named)), "{commands:?}");
+    }
+    let inputs = older(own_of_older());
+    assert_eq!(planned(&inputs, &["apiServer.extraArgs[oidc-issuer-url]=own"]).state, PlanState::Nothing);
+}
+
+#[test]
+fn the_time_for_the_api_server_of_an_older_object_stays() {
+    let inputs = older(json!({"apiServer": {"extraArgs": {"v": "4"}, "timeoutForControlPlane": "5m0s"}}));
+    let plan = planned(&inputs, &["apiServer.extraArgs[v]=null"]);
+    let patch = plan.control_plane_patch.expect("a patch");
+    assert_eq!(
+        patch["spec"]["kubeadmConfigSpec"]["clusterConfiguration"],
+        json!({"apiServer": {"extraArgs": null}})
+    );
+}
+
+#[test]
+fn what_the_older_version_cannot_say_is_refused() {
+    for (set, expected) in [
+        ("encryptionAlgorithm=ECDSA-P256", "A KubeadmControlPlane in version v1beta1 has no field for it."),
+        ("certificateValidityPeriod=4800h", "A KubeadmControlPlane in version v1beta1 has no field for it."),
+        (
+            "proxy.disabled=true",
+            "KubeadmControlPlane has no field for it: the next rollout would write the document without it.",
+        ),
+        (
+            "apiServer.extraArgs=[{name: v, value: '1'}, {name: v, value: '2'}]",
+            "The flag stands twice, and a KubeadmControlPlane in version v1beta1 has one value per flag.",
+        ),
+    ] {
+        let plan = planned(&older(own_of_older()), &[set]);
+        let said: Vec<&str> = plan.changes.iter().map(|judged| judged.finding.message.as_str()).collect();
+        assert_eq!(plan.state, PlanState::Blocked, "{set}: {said:?}");
+        assert!(said.contains(&expected), "{set}: {said:?}");
+    }
 }
 
 #[test]

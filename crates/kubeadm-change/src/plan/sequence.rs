@@ -301,10 +301,16 @@ fn managed(plan: &Inputs<'_>, steps: &mut Vec<PlannedStep>) {
     title.clone_into(&mut step.title);
     check.clone_into(&mut step.check);
     undo.clone_into(&mut step.undo);
-    step.commands = vec![CommandLine::of(
-        "kubectl patch kubeadmcontrolplane NAME --type merge --patch-file {}",
-        [&format!("{}/{}-kubeadmcontrolplane.json", plan.files, plan.id)],
-    )];
+    let file = format!("{}/{}-kubeadmcontrolplane.json", plan.files, plan.id);
+    // Without a version kubectl writes the one that the server prefers, and the patch has the form of the object's.
+    step.commands = vec![if plan.facts.has_older_control_plane {
+        CommandLine::of(
+            "kubectl patch kubeadmcontrolplanes.v1beta1.controlplane.cluster.x-k8s.io NAME --type merge --patch-file {}",
+            [&file],
+        )
+    } else {
+        CommandLine::of("kubectl patch kubeadmcontrolplane NAME --type merge --patch-file {}", [&file])
+    }];
     steps.push(step);
 }
 

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::MANAGER;
 use super::source::ManagedCluster;
+use capi_rules::observe::older_version;
 use capi_types::key::ObjectRef;
 use capstan_engine::client::access::{Attempt, may};
 use capstan_engine::client::write::{Part, WriteError};
@@ -65,30 +66,40 @@ async fn send(
     precondition: &Precondition,
     mode: Mode,
 ) -> Result<Value, WriteError> {
-    let writer = Writer::new(managed.management.client.clone(), MANAGER);
+    // Strict: releases before 1.8 have no field for a component's environment, and would drop it without a word.
+    let writer = Writer::new(managed.management.client.clone(), MANAGER).strict();
     writer.patch_value(&managed.control_plane, Part::Main, patch, precondition, mode).await
 }
 
 /// How far its rollout is, in its own words.
 pub fn state_words(managed: &ManagedCluster) -> String {
-    let status = &managed.object["status"];
-    let count =
-        |field: &str| status[field].as_u64().map_or_else(|| "?".to_owned(), |count| count.to_string());
+    let mut object = managed.object.clone();
+    older_version::convert(&mut object);
+    let status = &object["status"];
+    // Releases before 1.9 write the older counters alone, and leave zeros out.
+    let older = &status["deprecated"]["v1beta1"];
+    let is_older = !older.is_null() && status["upToDateReplicas"].is_null();
+    let count = |field: &str, older_field: &str| match &status[field] {
+        Value::Null if is_older => older[older_field].as_u64().unwrap_or_default().to_string(),
+        count => count.as_u64().map_or_else(|| "?".to_owned(), |count| count.to_string()),
+    };
     let mut text = format!(
-        "{}: {} of {} Machines are up to date, {} available\n",
+        "{}: {} of {} Machines are up to date, {} {}\n",
         managed.control_plane,
-        count("upToDateReplicas"),
-        count("replicas"),
-        count("availableReplicas")
+        count("upToDateReplicas", "updatedReplicas"),
+        count("replicas", "replicas"),
+        count("availableReplicas", "readyReplicas"),
+        if is_older { "ready" } else { "available" }
     );
-    let conditions = status["conditions"].as_array().into_iter().flatten();
-    for condition in conditions.filter(|condition| condition["type"] == "RollingOut") {
+    let (conditions, type_) = match &status["conditions"] {
+        Value::Null => (&older["conditions"], "MachinesSpecUpToDate"),
+        conditions => (conditions, "RollingOut"),
+    };
+    let conditions = conditions.as_array().into_iter().flatten();
+    for condition in conditions.filter(|condition| condition["type"] == type_) {
         let message = condition["message"].as_str().unwrap_or_default();
-        let _ = writeln!(
-            text,
-            "  RollingOut is {}: {message}",
-            condition["status"].as_str().unwrap_or("unknown")
-        );
+        let _ =
+            writeln!(text, "  {type_} is {}: {message}", condition["status"].as_str().unwrap_or("unknown"));
     }
     text
 }

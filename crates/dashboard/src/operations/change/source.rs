@@ -5,15 +5,14 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use crate::operations::served::ServedObjects;
 use capi_types::cluster::Cluster;
 use capi_types::control_plane::KubeadmControlPlane;
 use capi_types::key::{ObjectKey, ObjectRef};
 use capi_types::machine::Machine;
 use capi_types::names::label::CLUSTER_NAME;
 use capstan_engine::client::deadline::within;
-use capstan_engine::client::read::{get_value, list_values};
-use capstan_engine::client::write::gvk_of;
-use capstan_engine::client::{Client, Connection, explain, get};
+use capstan_engine::client::{Client, Connection};
 use capstan_engine::reconfigure::read::{ClusterReading, ReadError, read};
 use capstan_engine::workload::{REQUEST_TIMEOUT, connect_to};
 use kubeadm_change::network::parse_ip;
@@ -94,8 +93,8 @@ pub async fn reading_of(live: LiveCluster) -> Result<SourceReading, SourceError>
 /// [`SourceError`].
 pub async fn of_fleet(management: Connection, key: &ObjectKey) -> Result<LiveCluster, SourceError> {
     let read_only = management.read_only;
-    let unreachable = |error| SourceError::Unreachable(explain(&error, &management.server));
-    let cluster: Option<Cluster> = get(&management.client, key).await.map_err(unreachable)?;
+    let served = ServedObjects::new(&management);
+    let cluster: Option<Cluster> = served.get(key).await.map_err(SourceError::Unreachable)?;
     let missing = || SourceError::NoCluster { cluster: key.clone(), server: management.server.clone() };
     let cluster = cluster.ok_or_else(missing)?;
     let client = connect_to(&management.client, key, read_only).await.map_err(SourceError::Unreachable)?;
@@ -104,12 +103,10 @@ pub async fn of_fleet(management: Connection, key: &ObjectKey) -> Result<LiveClu
     let managed = match reference {
         None => None,
         Some(reference) => {
-            let control_plane = ObjectRef {
-                gvk: gvk_of::<KubeadmControlPlane>(),
-                key: ObjectKey::new(&key.namespace, reference.name),
-                uid: String::new(),
-            };
-            let object = get_value(&management.client, &control_plane).await.map_err(unreachable)?;
+            let own = ObjectKey::new(&key.namespace, reference.name);
+            // As the server has it: the patch is made in the same version.
+            let read = served.value::<KubeadmControlPlane>(&own).await;
+            let (control_plane, object) = read.map_err(SourceError::Unreachable)?;
             let missing =
                 || SourceError::NoControlPlane { cluster: key.clone(), control_plane: control_plane.clone() };
             let object = object.ok_or_else(missing)?;
@@ -129,8 +126,8 @@ pub async fn machine_hosts(
 ) -> Result<Option<BTreeMap<String, Option<String>>>, SourceError> {
     let Some(FleetCluster { management, key }) = &live.fleet else { return Ok(None) };
     let selector = format!("{CLUSTER_NAME}={}", key.name);
-    let found = list_values(&management.client, &gvk_of::<Machine>(), &key.namespace, &selector).await;
-    let found = found.map_err(|error| SourceError::Unreachable(explain(&error, &management.server)))?;
+    let found = ServedObjects::new(management).values::<Machine>(&key.namespace, &selector).await;
+    let found = found.map_err(SourceError::Unreachable)?;
     // The label picks them, but only spec.clusterName, which cannot change, says whose they are.
     let of_cluster = found.iter().filter(|machine| machine["spec"]["clusterName"] == key.name.as_str());
     let host = |machine: &Value| {

@@ -7,17 +7,17 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::EtcdReader;
+use crate::operations::served::ServedObjects;
 use capi_rules::etcd::facts::Facts;
 use capi_rules::observe::{hosts, simulated_members};
 use capi_types::cluster::Cluster;
 use capi_types::control_plane::KubeadmControlPlane;
 use capi_types::dev::{DevCluster, DevMachine};
-use capi_types::key::{Gvk, ObjectKey};
+use capi_types::key::ObjectKey;
 use capi_types::machine::Machine;
 use capi_types::names::label;
 use capstan_base::time::Clock;
-use capstan_engine::client::read::list_values;
-use capstan_engine::client::{Connection, Object, explain, get};
+use capstan_engine::client::{Connection, Object};
 use capstan_engine::workload::connect_to;
 use capstan_engine::workload::etcd::{Access, StackedEtcd, Tls, access, control_plane_nodes, look};
 
@@ -40,13 +40,14 @@ impl EtcdReader for ClusterEtcd {
 
 impl ClusterEtcd {
     async fn look_at(&self, cluster: &ObjectKey) -> Result<Facts, String> {
+        let served = ServedObjects::new(&self.connection);
         let object: Cluster =
-            self.get(cluster).await?.ok_or_else(|| format!("there is no Cluster {cluster}"))?;
-        let machines: Vec<Machine> = self.list(cluster).await?;
+            served.get(cluster).await?.ok_or_else(|| format!("there is no Cluster {cluster}"))?;
+        let machines: Vec<Machine> = of_control_plane(&served, cluster).await?;
         // A simulated etcd has no members that could be asked: its state is noted on the
         // DevMachines.
-        if self.is_simulated(cluster, &object).await? {
-            let dev_machines: Vec<DevMachine> = self.list(cluster).await?;
+        if is_simulated(&served, cluster, &object).await? {
+            let dev_machines: Vec<DevMachine> = of_control_plane(&served, cluster).await?;
             let facts = simulated_members(&dev_machines, &machines);
             return Ok(Facts { hosts: Some(hosts(&machines, &[], self.clock.now())), ..facts });
         }
@@ -59,7 +60,7 @@ impl ClusterEtcd {
         match access(&self.connection.client, cluster, self.clock.now()).await? {
             Access::Stacked(tls) => self.stacked(cluster, tls, &machines).await,
             Access::External(tls) => {
-                let endpoints = self.get::<KubeadmControlPlane>(&key).await?.map(|kcp| endpoints(&kcp));
+                let endpoints = served.get::<KubeadmControlPlane>(&key).await?.map(|kcp| endpoints(&kcp));
                 Ok(look(&endpoints.unwrap_or_default(), Some(&tls)).await)
             }
         }
@@ -72,29 +73,28 @@ impl ClusterEtcd {
         let facts = StackedEtcd { workload, tls, nodes: names }.look().await;
         Ok(Facts { hosts: Some(hosts(machines, &nodes, self.clock.now())), ..facts })
     }
+}
 
-    /// Its infrastructure is a DevCluster with the in-memory backend.
-    async fn is_simulated(&self, key: &ObjectKey, cluster: &Cluster) -> Result<bool, String> {
-        let reference = cluster.spec.infrastructure_ref.as_ref().filter(|r| r.kind == "DevCluster");
-        let Some(reference) = reference else { return Ok(false) };
-        let dev: Option<DevCluster> = self.get(&ObjectKey::new(&key.namespace, &reference.name)).await?;
-        Ok(dev.is_some_and(|dev| dev.spec.backend.in_memory.is_some()))
-    }
+/// Its infrastructure is a DevCluster with the in-memory backend.
+async fn is_simulated(
+    served: &ServedObjects<'_>,
+    key: &ObjectKey,
+    cluster: &Cluster,
+) -> Result<bool, String> {
+    let reference = cluster.spec.infrastructure_ref.as_ref().filter(|r| r.kind == "DevCluster");
+    let Some(reference) = reference else { return Ok(false) };
+    let dev: Option<DevCluster> = served.get(&ObjectKey::new(&key.namespace, &reference.name)).await?;
+    Ok(dev.is_some_and(|dev| dev.spec.backend.in_memory.is_some()))
+}
 
-    async fn get<K: Object>(&self, key: &ObjectKey) -> Result<Option<K>, String> {
-        get(&self.connection.client, key).await.map_err(|error| explain(&error, &self.connection.server))
-    }
-
-    /// The objects of a kind that belong to the cluster and to its control plane.
-    async fn list<K: Object>(&self, cluster: &ObjectKey) -> Result<Vec<K>, String> {
-        let selector = format!("{}={},{}", label::CLUSTER_NAME, cluster.name, label::CONTROL_PLANE);
-        let listed =
-            list_values(&self.connection.client, &Gvk::of::<K>(), &cluster.namespace, &selector).await;
-        let listed = listed.map_err(|error| explain(&error, &self.connection.server))?;
-        // An object that is left out would make the control plane look smaller than it is.
-        let typed = listed.into_iter().map(serde_json::from_value::<K>).collect::<Result<_, _>>();
-        typed.map_err(|error| format!("a {} of Cluster {cluster} cannot be read: {error}", K::kind(&())))
-    }
+/// The objects of a kind that belong to the cluster and to its control plane.
+async fn of_control_plane<K: Object>(
+    served: &ServedObjects<'_>,
+    cluster: &ObjectKey,
+) -> Result<Vec<K>, String> {
+    let selector = format!("{}={},{}", label::CLUSTER_NAME, cluster.name, label::CONTROL_PLANE);
+    // An object that is left out would make the control plane look smaller than it is.
+    served.list(&cluster.namespace, &selector).await
 }
 
 fn endpoints(control_plane: &KubeadmControlPlane) -> Vec<String> {
