@@ -10,6 +10,7 @@ use crate::output::Style;
 use capi_types::key::{Gvk, group_of};
 use capi_types::names::CORE_GROUP;
 use capstan_base::time::{Timestamp, rfc3339};
+use capstan_dashboard::fleet::PROVIDER_KIND;
 use capstan_dashboard::fleet::watch::Recording;
 
 /// Kinds of which dumps have many, and no tree any.
@@ -89,7 +90,7 @@ fn namespace_in(value: &Value) -> &str {
 /// A Provider of clusterctl is in a namespace of its own.
 fn counts(value: &Value, namespace: &str) -> bool {
     let kind = value["kind"].as_str().unwrap_or_default();
-    kind == super::PROVIDER || (namespace_in(value) == namespace && !BESIDE.contains(&kind))
+    kind == PROVIDER_KIND || (namespace_in(value) == namespace && !BESIDE.contains(&kind))
 }
 
 /// What the Cluster refers to and the files do not have.

@@ -27,7 +27,8 @@ use capi_types::names::{CORE_GROUP, label};
 use capstan_base::time::{Timestamp, rfc3339};
 use capstan_dashboard::fleet::decode::{ControlPlaneKinds, Slim};
 use capstan_dashboard::fleet::{
-    Cause, Delta, Fleet, HEALTH_CHECK, Item, Reference, Relative, Row, RowId, SourceId, TreeOptions, Verdict,
+    Cause, Delta, Fleet, HEALTH_CHECK, Item, PROVIDER_KIND, PROVIDERS_GROUP, Reference, Relative, Row, RowId,
+    SourceId, TreeOptions, Verdict, cluster_api_of,
 };
 use capstan_dashboard::tui::report::report;
 use capstan_engine::client::catalog::{Catalog, Missing};
@@ -35,10 +36,6 @@ use capstan_engine::client::read::{get_value, list_values};
 use capstan_engine::client::{Connection, explain};
 
 pub use layout::Options;
-
-/// What clusterctl notes of each provider that it installs.
-const PROVIDER: &str = "Provider";
-const CLUSTERCTL_GROUP: &str = "clusterctl.cluster.x-k8s.io";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum DescribeOutputArg {
@@ -213,11 +210,11 @@ impl<'a> Reader<'a> {
 
     /// Which Cluster API runs there, where clusterctl installed it and that may be read; nothing is missing without it.
     async fn providers(&mut self) {
-        let Ok(gvk) = self.resolve(CLUSTERCTL_GROUP, PROVIDER).await else { return };
+        let Ok(gvk) = self.resolve(PROVIDERS_GROUP, PROVIDER_KIND).await else { return };
         let listed = list_values(&self.connection.client, &gvk, "", "").await;
         self.objects.extend(listed.unwrap_or_default().into_iter().map(|mut object| {
             // Items of a list carry no kind, by which `cluster_api_of` finds them.
-            object["kind"] = PROVIDER.into();
+            object["kind"] = PROVIDER_KIND.into();
             (gvk.clone(), object)
         }));
     }
@@ -253,12 +250,6 @@ pub fn snapshot(objects: &[(Gvk, Value)], name: &str, now: Timestamp, gaps: Vec<
         .find(|id| fleet.row(*id).is_some_and(|r| r.name.as_ref() == name))?;
     let cluster_api = objects.iter().find_map(|(_, object)| cluster_api_of(object));
     Some(Snapshot { fleet, cluster, now, gaps, cluster_api })
-}
-
-/// The version of the core provider, as clusterctl notes it where it installs one.
-fn cluster_api_of(object: &Value) -> Option<String> {
-    let is_core = object["kind"] == PROVIDER && object["providerName"] == "cluster-api";
-    object["version"].as_str().filter(|_| is_core).map(str::to_owned)
 }
 
 /// Group, kind and name of the objects that the Cluster itself refers to.

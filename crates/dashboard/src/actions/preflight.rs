@@ -13,6 +13,7 @@
 //! - `protected`: a mark that people set for themselves.
 //! - `not-checked`: objects that the others need could not be read.
 //! - `version-goes-back`: admission refuses it of Clusters only.
+//! - `support-ends`: of the version that is asked for; nothing that Cluster API knows.
 //! - `fewer-members`, `quorum-lost`, `last-api-server` and their like (`quorum`): upstream has no rule about a person who
 //!   takes members away.
 //! - `replacement`: what to do instead of a deletion.
@@ -26,6 +27,7 @@ use super::related::{Related, condition};
 use super::{Action, finding};
 use super::{quorum, remediation};
 use crate::operations::{Finding, Severity};
+use capi_rules::status::support::{Project, SupportEnd, TABLE_OF};
 use capi_types::names::{annotation, label};
 use capstan_base::time::{self, Timestamp};
 use k8s_machinery::version::parse;
@@ -44,6 +46,7 @@ pub fn findings(action: &Action, related: &Related, now: Timestamp) -> Vec<Findi
         rollout_by_others(action, now),
         carried_out_by_topology(action, related),
         version_goes_back(action, related),
+        support_of_version(action, now),
         replacement_of_machine(action, related),
         remediation::who_acts(action, related),
     ]
@@ -216,6 +219,11 @@ fn carried_out_by_topology(action: &Action, related: &Related) -> Option<Finding
     )
 }
 
+fn support_of_version(action: &Action, now: Timestamp) -> Option<Finding> {
+    let end = SupportEnd::of(Project::Kubernetes, action.version()?, now)?;
+    finding(Severity::Note, "support-ends", format!("support of {end}, by upstream's table of {TABLE_OF}"))
+}
+
 fn version_goes_back(action: &Action, related: &Related) -> Option<Finding> {
     let version = action.version()?;
     let from = version_of(&related.object).and_then(parse)?;
@@ -312,6 +320,13 @@ mod tests {
         assert_eq!(rules(&to("v1.36.2"), &topology), [(Severity::Note, "topology-controller")]);
         assert_eq!(rules(&to("v1.35.3"), &cp), [(Severity::Blocker, "version-goes-back")]);
         assert_eq!(rules(&to("v1.35.3"), &md), [(Severity::Warning, "version-goes-back")]);
+        let old = related(
+            json!({"kind": "MachineDeployment", "spec": {"template": {"spec": {"version": "v1.32.4"}}}}),
+        );
+        let found = findings(&to("v1.33.4"), &old, now());
+        let [one] = found.as_slice() else { panic!("{found:?}") };
+        assert_eq!((one.severity, one.rule), (Severity::Note, "support-ends"));
+        assert!(one.text.starts_with("support of Kubernetes 1.33 ended 2026-06-28, by upstream's table of "));
     }
 
     #[test]

@@ -62,6 +62,8 @@ pub enum Delta {
     /// Something the operator should know about a source ("only v1beta1 is served"), or `None` to
     /// take it back.
     Notice { source: SourceId, text: Option<Box<str>> },
+    /// The version of Cluster API that looks after the clusters of a source.
+    ClusterApi { source: SourceId, version: Box<str> },
     /// Name of the source as people know it (the kubeconfig context).
     Source { source: SourceId, name: Box<str> },
 }

@@ -8,7 +8,7 @@ use super::cell::by_version;
 use super::evidence::{short_words, words};
 use super::judge::{Basis, are_ending};
 use super::pending::pending;
-use super::row::{Condition, Counters, Facts, Kind, Row, RowId, VersionCount};
+use super::row::{Condition, Counters, Facts, Kind, Row, RowId, SourceId, VersionCount};
 use super::tree::{Group, Item, Relative};
 use super::{Fleet, moment};
 use crate::fleet::Verdict;
@@ -229,6 +229,16 @@ impl Fleet {
         let versions = self.versions(id);
         let ends = versions.iter().filter_map(|v| SupportEnd::of(Project::Kubernetes, &v.version, now));
         ends.min_by_key(|end| end.minor)
+    }
+
+    /// The end of support of the Cluster API that looks after a source's clusters, where it has come or is near.
+    pub fn manager_support_end(&self, source: SourceId) -> Option<SupportEnd> {
+        SupportEnd::of(Project::ClusterApi, self.cluster_api(source)?, moment(self.now_s())?)
+    }
+
+    /// The version of Cluster API that looks after the clusters of a source, where that is known.
+    pub fn cluster_api(&self, source: SourceId) -> Option<&str> {
+        self.source(source)?.cluster_api.as_deref()
     }
 
     /// Of a control plane those of its Machines.

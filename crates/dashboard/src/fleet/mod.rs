@@ -25,6 +25,7 @@ mod names;
 mod order;
 mod pending;
 mod plain_words;
+mod provider;
 mod rollout;
 mod row;
 mod shown;
@@ -55,6 +56,7 @@ pub use line::{Line, Tag};
 pub use marks::Mark;
 pub use names::Names;
 pub use order::{By, Candidates, Floor, Query, Sort};
+pub use provider::{PROVIDER_KIND, PROVIDERS_GROUP, cluster_api_of};
 pub use rollout::{
     Arrival, FinishedRollout, MachinePhase, OwnerRollout, OwnerStage, RollingMachine, Rollout, UpTimes,
     short_name,
@@ -100,6 +102,8 @@ pub struct SourceInfo {
     pub name: Box<str>,
     /// Something to tell the operator about it.
     pub notice: Option<Box<str>>,
+    /// The version of Cluster API that looks after its clusters, where clusterctl noted it.
+    pub cluster_api: Option<Box<str>>,
 }
 
 /// What one call of [`Fleet::apply`] did.
@@ -194,6 +198,10 @@ impl Fleet {
             Delta::Replaced { .. } => touched.is_replaced = true,
             Delta::Notice { source, text } => {
                 self.sources.entry(source).or_default().notice = text;
+                touched.overview = true;
+            }
+            Delta::ClusterApi { source, version } => {
+                self.sources.entry(source).or_default().cluster_api = Some(version);
                 touched.overview = true;
             }
             Delta::Source { source, name } => {
@@ -455,6 +463,10 @@ impl Fleet {
     /// The feed that a kind of row comes from, whatever its state.
     pub fn feed(&self, source: SourceId, kind: &str) -> Option<&Feed> {
         self.feeds.iter().find(|(k, _)| k.source == source && k.kind.as_ref() == kind).map(|(_, feed)| feed)
+    }
+
+    pub(in crate::fleet) fn source(&self, source: SourceId) -> Option<&SourceInfo> {
+        self.sources.get(&source)
     }
 
     pub fn sources(&self) -> impl Iterator<Item = (SourceId, &SourceInfo)> {

@@ -55,6 +55,19 @@ impl Catalog {
         found
     }
 
+    /// Does the server have anything of the group? Nothing that was found before is forgotten for it.
+    ///
+    /// # Errors
+    /// The server does not say.
+    pub async fn has_group(&self, group: &str) -> Result<bool, kube::Error> {
+        let mut known = self.known.lock().await;
+        match self.groups(&mut known).await {
+            Ok(groups) => Ok(groups.iter().any(|served| served.name == group)),
+            Err(Missing::Unreachable(error)) => Err(error),
+            Err(Missing::NotServed(_)) => Ok(false),
+        }
+    }
+
     /// The kind that a person names by plural, singular, short name or kind, with the group or its beginning behind a dot. Of
     /// several the one whose group comes first in discovery counts, as kubectl has it.
     ///

@@ -11,6 +11,7 @@ mod follow;
 mod history;
 mod listing;
 mod page;
+mod providers;
 mod recording;
 mod rest;
 #[cfg(test)]
@@ -195,6 +196,7 @@ async fn supervise(context: Arc<Context>, name: String, batches: mpsc::Sender<Ve
     let reader = context.clone();
     // Which cluster it is has to be known before a connection is lost, to compare with afterwards.
     feeds.spawn(async move { reader.history.verify(&reader.client).await });
+    feeds.spawn(providers::say(context.clone(), batches.clone()));
     let mut start = |group: &str, kind: &str, role: FeedRole| {
         let key = context.key(group, kind);
         // 2: MachineHealthChecks and the kubeadm control plane, which are started below.

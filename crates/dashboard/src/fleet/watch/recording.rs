@@ -12,7 +12,7 @@ use super::CORE_KINDS;
 use super::follow::{EventLine, ObjectNews, has_below, line, presentable};
 use super::writers::writers;
 use crate::fleet::decode::{ControlPlaneKinds, Slim};
-use crate::fleet::{Delta, FeedKey, FeedState, Interner, Kind, SourceId, Target};
+use crate::fleet::{Delta, FeedKey, FeedState, Interner, Kind, SourceId, Target, cluster_api_of};
 use capi_types::key::{Gvk, group_of};
 use capi_types::names::CORE_GROUP;
 use capstan_base::time::{Timestamp, parse_rfc3339};
@@ -73,6 +73,8 @@ impl Recording {
     pub fn deltas(&self, source: SourceId, name: &str, at: Timestamp) -> Vec<Delta> {
         let interner = Arc::new(Interner::default());
         let mut deltas = vec![Delta::Source { source, name: name.into() }];
+        let cluster_api = self.objects.values().flatten().find_map(cluster_api_of);
+        deltas.extend(cluster_api.map(|version| Delta::ClusterApi { source, version: version.into() }));
         let mut feeds: BTreeMap<FeedKey, Vec<crate::fleet::Uid>> = BTreeMap::new();
         // A file without objects of a kind says that there
         // are none, not that they are still being read.

@@ -45,6 +45,7 @@ pub fn about(
         ("deleting since", at(row.deleting_since())),
         ("read as", if row.legacy { row.gvk.api_version() } else { String::new() }),
         ("support", support.unwrap_or_default()),
+        ("looked after by", looked_after_by(fleet, row)),
         ("labels", labels.join(", ")),
     ];
     let all = printed(row).into_iter().chain(ours.map(|(word, value)| (word.to_owned(), value)));
@@ -68,6 +69,15 @@ fn paused(writers: &[FieldManager], paint: &Paint<'_>) -> String {
     let Some(FieldManager { manager, at, .. }) = by else { return "yes".to_owned() };
     let since = at.map(|at| format!(", written {} ago", paint.age(at))).unwrap_or_default();
     format!("yes, by {manager}{since}")
+}
+
+/// Of a Cluster: which Cluster API its server has, and whether that one's support ends.
+fn looked_after_by(fleet: &Fleet, row: &Row) -> String {
+    let version = (row.kind == Kind::Cluster).then(|| fleet.cluster_api(row.source)).flatten();
+    let Some(version) = version else { return String::new() };
+    let end = fleet.manager_support_end(row.source);
+    let end = end.map(|end| format!("; {end}, by upstream's table of {TABLE_OF}"));
+    format!("Cluster API {version}{}", end.unwrap_or_default())
 }
 
 /// The versions that the topology of a Cluster still goes through.

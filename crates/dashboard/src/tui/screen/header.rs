@@ -76,6 +76,13 @@ fn standing(fleet: &Fleet, session: &Session, paint: &Paint<'_>, room: usize) ->
         spans.push(paint.span(Scope::Muted, format!("{shelved} shelved")));
         spans.push(Span::raw("  "));
     }
+    if let Some(end) = fleet.sources().find_map(|(source, _)| fleet.manager_support_end(source)) {
+        let word = if end.has_ended { "ended" } else { "ends" };
+        let of = if room >= 100 { "support of " } else { "" };
+        let text = format!("{of}{} 1.{} {word}", end.project.name(), end.minor);
+        spans.push(paint.span(Scope::Muted, text));
+        spans.push(Span::raw("  "));
+    }
     if session.read_only {
         spans.push(paint.span(Scope::ReadOnly, "read-only"));
         spans.push(Span::raw("  "));
