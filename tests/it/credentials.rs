@@ -12,15 +12,26 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use capstan_apiserver::Tokens;
 use capstan_apiserver::serve;
 use capstan_apiserver::serve::tls::Authority;
+use capstan_base::rng::Rng;
 use capstan_base::time::{Clock, Timestamp, rfc3339};
+use capstan_dashboard::fleet::watch::{self, Scope};
+use capstan_dashboard::fleet::{Delta, SourceId};
+use capstan_dashboard::tui::Tier;
+use capstan_dashboard::tui::command::check;
+use capstan_dashboard::tui::model::{Look, Model, Session};
+use capstan_dashboard::tui::msg::Msg;
+use capstan_dashboard::tui::script::text;
+use capstan_dashboard::tui::update::update;
 use capstan_engine::client::{Client, ConnectOptions, Connection, connect, explain};
 use chrono::TimeDelta;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, ListParams};
+use ratatui::layout::Rect;
 use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
+use tokio::sync::mpsc;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -421,4 +432,102 @@ async fn plugins_and_rights_are_blamed_as_such() {
     let error = secrets.list(&ListParams::default()).await.map(drop).expect_err("forbidden");
     let said = explain(&error, &viewer.server);
     assert!(said.contains("does not allow this (403)") && said.contains("capstan-viewer"), "{said}");
+}
+
+/// The dashboard as it runs: its screen, and the feeds behind it.
+struct Dashboard {
+    model: Model,
+    batches: mpsc::Receiver<Vec<Delta>>,
+    _source: watch::Source,
+}
+
+impl Dashboard {
+    fn over(connection: &Connection) -> Self {
+        let clock = Clock::system();
+        let (batches, source) =
+            watch::spawn(connection, SourceId(0), Scope::default(), clock.clone(), Rng::seeded(1));
+        let look =
+            Look::load("default", "default", Tier::None, false, None, check).expect("shipped files load");
+        let model = Model::new(Session::default(), look, Rect::new(0, 0, 120, 24), clock.now());
+        Self { model, batches, _source: source }
+    }
+
+    /// The screen, with what came in.
+    fn text(&mut self) -> String {
+        while let Ok(batch) = self.batches.try_recv() {
+            update(&mut self.model, Msg::Fleet(batch));
+        }
+        text(&mut self.model)
+    }
+
+    async fn shows(&mut self, words: &str) {
+        let shown = async {
+            while !self.text().contains(words) {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        let in_time = tokio::time::timeout(Duration::from_secs(60), shown).await.is_ok();
+        assert!(in_time, "{words} did not come\n{}", self.text());
+    }
+}
+
+/// So that the files are looked at again, and what waits for the next attempt begins it.
+async fn later(seconds: u64) {
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(seconds)).await;
+    tokio::time::resume();
+}
+
+/// A server that is set up anew, with another authority: whoever has a login of it goes on looking without opening it again.
+#[tokio::test]
+async fn a_new_authority_of_the_server_is_taken_up_by_the_dashboard_while_it_runs() {
+    let cluster = |name: &str| {
+        json!({ "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "metadata": { "name": name, "namespace": "default" },
+            "spec": { "controlPlaneRef": { "apiGroup": "controlplane.cluster.x-k8s.io", "kind": "KubeadmControlPlane", "name": name } } })
+    };
+    for is_file in [false, true] {
+        let (first, second) = (authority("first"), authority("second"));
+        let site = Site::serving(capi_types::crds::all()).await;
+        site.server.import(std::iter::once(cluster("before"))).await.expect("imported");
+        let listener = Arc::new(TcpListener::bind("127.0.0.1:0").await.expect("a port"));
+        let listen = |pair: &Pair| {
+            let authority = Authority::of(pair.certificate.clone(), pair.key.clone(), now());
+            serve::serve(site.server.guarded(), listener.clone(), &authority, &[]).expect("served")
+        };
+        let listening = listen(&first);
+        let home = Home::new();
+        let config = |pair: &Pair| {
+            let mut config = kubeconfig(listening.address(), &pair.certificate, &json!({ "token": ADMIN }));
+            if is_file {
+                let named = &mut config["clusters"][0]["cluster"];
+                named.as_object_mut().expect("a cluster").remove("certificate-authority-data");
+                named["certificate-authority"] = json!("ca.crt");
+            }
+            config
+        };
+        home.write("ca.crt", &first.certificate);
+        let connection = home.connect(&config(&first)).await.expect("connected");
+        let mut dashboard = Dashboard::over(&connection);
+        dashboard.shows("before").await;
+        dashboard.shows("  live").await;
+
+        let (old, again) = (config(&first), config(&second));
+        drop(listening);
+        let _listening = listen(&second);
+        site.server.import(std::iter::once(cluster("after"))).await.expect("imported");
+        later(40).await;
+        dashboard.shows("not connected").await;
+        assert!(!dashboard.text().contains("after"), "{}", dashboard.text());
+
+        home.write("ca.crt", &second.certificate);
+        home.write("config", &if is_file { old } else { again }.to_string());
+        until("the new authority", async || {
+            later(15).await;
+            who(&connection.client).await.is_ok()
+        })
+        .await;
+        later(40).await;
+        dashboard.shows("after").await;
+        dashboard.shows("  live").await;
+    }
 }

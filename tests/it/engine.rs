@@ -86,7 +86,7 @@ fn key(name: &str) -> ObjectKey {
 }
 
 /// A Cluster with its DevCluster, as the Cluster controller would have left them.
-async fn make_cluster(writer: &Writer) {
+pub async fn make_cluster(writer: &Writer) {
     let reference =
         |kind: &str| json!({"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": kind, "name": "c"});
     let cluster: Cluster = typed(json!({

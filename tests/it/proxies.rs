@@ -7,12 +7,29 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use capi_types::dev::DevCluster;
+use capi_types::key::ObjectKey;
+use capstan::cli::args::{Cli, Command};
+use capstan_apiserver::serve;
 use capstan_apiserver::serve::tls::Authority;
+use capstan_base::rng::Rng;
 use capstan_base::time::Clock;
+use capstan_commands::change::source::Reach;
+use capstan_commands::change::{Session, run};
+use capstan_commands::engine_status;
+use capstan_commands::output::Style;
+use capstan_dashboard::operations::guard::Guard;
+use capstan_dashboard::operations::journal::Journal;
 use capstan_engine::client::proxy::{Environment, choose};
-use capstan_engine::client::{ConnectOptions, Connection, connect};
-use capstan_engine::workload::static_pods::secure_page;
+use capstan_engine::client::{ConnectOptions, Connection, Writer, connect, get, in_process};
+use capstan_engine::engine::lease::LeaseOptions;
+use capstan_engine::engine::{Engine, EngineOptions};
+use capstan_engine::workload::connect_to;
+use capstan_engine::workload::static_pods::{page as page_of, secure_page};
+use capstan_worlds::provider::{self, ProviderOptions};
+use clap::Parser as _;
 use futures::{StreamExt as _, TryStreamExt as _};
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 use kube::api::{Api, ListParams, PostParams, WatchParams};
 use parking_lot::Mutex;
@@ -20,7 +37,10 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
 
+use crate::conformance::Site;
+use crate::engine::make_cluster;
 use crate::proxy_rules::RULES;
 use crate::workload_api::{Harbor, until};
 
@@ -46,10 +66,31 @@ enum Manner {
     Forbidding,
 }
 
-/// A proxy on a port of its own, and what it was asked for.
+/// A server by a name and a port that only a proxy knows: servers of this repository let themselves be called so.
+const NAME: &str = "localhost:6443";
+
+/// What all connections of a proxy share.
+struct Kept {
+    manner: Manner,
+    /// What it was asked for.
+    asked: Mutex<Vec<String>>,
+    /// Where [`NAME`] is.
+    knows: Option<SocketAddr>,
+}
+
+impl Kept {
+    async fn reach(&self, target: &str) -> Option<TcpStream> {
+        match self.knows.filter(|_| target == NAME) {
+            Some(address) => TcpStream::connect(address).await.ok(),
+            None => TcpStream::connect(target).await.ok(),
+        }
+    }
+}
+
+/// A proxy on a port of its own.
 struct Running {
     address: SocketAddr,
-    asked: Arc<Mutex<Vec<String>>>,
+    kept: Arc<Kept>,
     task: tokio::task::JoinHandle<()>,
 }
 
@@ -65,33 +106,48 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Duplex for S {}
 
 impl Running {
     async fn start(scheme: &str, manner: Manner, tls: Option<&Authority>) -> Self {
+        Self::knowing(scheme, manner, tls, None).await
+    }
+
+    async fn knowing(
+        scheme: &str,
+        manner: Manner,
+        tls: Option<&Authority>,
+        knows: Option<SocketAddr>,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let acceptor =
             tls.map(|authority| TlsAcceptor::from(authority.server_config(address).expect("a certificate")));
-        let (asked, is_socks) = (Arc::<Mutex<Vec<String>>>::default(), scheme == "socks5");
-        let log = asked.clone();
+        let (kept, is_socks) =
+            (Arc::new(Kept { manner, asked: Mutex::default(), knows }), scheme == "socks5");
+        let of_all = kept.clone();
         let task = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let (acceptor, log) = (acceptor.clone(), log.clone());
+                let (acceptor, kept) = (acceptor.clone(), of_all.clone());
                 tokio::spawn(async move {
                     let stream: Box<dyn Duplex> = match acceptor {
                         Some(acceptor) => Box::new(acceptor.accept(stream).await.ok()?),
                         None => Box::new(stream),
                     };
-                    if is_socks {
-                        socks(stream, manner, &log).await
-                    } else {
-                        http(stream, manner, &log).await
-                    }
+                    if is_socks { socks(stream, &kept).await } else { http(stream, &kept).await }
                 });
             }
         });
-        Self { address, asked, task }
+        Self { address, kept, task }
     }
 
     fn asked(&self) -> Vec<String> {
-        self.asked.lock().clone()
+        self.kept.asked.lock().clone()
+    }
+
+    /// It was asked for this server and for nothing else.
+    #[track_caller]
+    fn was_asked_for(&self, scheme: &str, target: &str) {
+        let asked = self.asked();
+        let expected =
+            if scheme == "socks5" { target.to_owned() } else { format!("CONNECT {target} HTTP/1.1") };
+        assert!(!asked.is_empty() && asked.iter().all(|line| *line == expected), "{asked:?}");
     }
 }
 
@@ -104,12 +160,12 @@ async fn head(stream: &mut Box<dyn Duplex>) -> Option<String> {
 }
 
 /// `None` when the client has gone.
-async fn http(mut stream: Box<dyn Duplex>, manner: Manner, log: &Mutex<Vec<String>>) -> Option<()> {
+async fn http(mut stream: Box<dyn Duplex>, kept: &Kept) -> Option<()> {
     let head = head(&mut stream).await?;
     let line = head.lines().next()?.to_owned();
-    log.lock().push(line.clone());
+    kept.asked.lock().push(line.clone());
     let login = format!("proxy-authorization: basic {}", BASE64.encode("ann:p@ss")).to_lowercase();
-    let answer: Option<&[u8]> = match manner {
+    let answer: Option<&[u8]> = match kept.manner {
         Manner::Forbidding => Some(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n"),
         Manner::WithLogin if !head.to_lowercase().contains(&login) => {
             Some(b"HTTP/1.1 407 Proxy Authentication Required\r\nProxy-Authenticate: Basic\r\nContent-Length: 0\r\n\r\n")
@@ -130,18 +186,18 @@ async fn http(mut stream: Box<dyn Duplex>, manner: Manner, log: &Mutex<Vec<Strin
         );
         return stream.write_all((head + &body).as_bytes()).await.ok();
     };
-    let mut server = TcpStream::connect(target).await.ok()?;
+    let mut server = kept.reach(target).await?;
     stream.write_all(b"HTTP/1.0 200 Connection established\r\n\r\n").await.ok()?;
     tokio::io::copy_bidirectional(&mut stream, &mut server).await.ok().map(drop)
 }
 
 /// `None` when the client has gone.
-async fn socks(mut stream: Box<dyn Duplex>, manner: Manner, log: &Mutex<Vec<String>>) -> Option<()> {
+async fn socks(mut stream: Box<dyn Duplex>, kept: &Kept) -> Option<()> {
     let mut greeting = [0; 2];
     stream.read_exact(&mut greeting).await.ok()?;
     let mut methods = vec![0; usize::from(greeting[1])];
     stream.read_exact(&mut methods).await.ok()?;
-    let wanted = if manner == Manner::WithLogin { 2 } else { 0 };
+    let wanted = if kept.manner == Manner::WithLogin { 2 } else { 0 };
     if !methods.contains(&wanted) {
         return stream.write_all(&[5, 0xFF]).await.ok();
     }
@@ -160,8 +216,8 @@ async fn socks(mut stream: Box<dyn Duplex>, manner: Manner, log: &Mutex<Vec<Stri
         _ => counted(&mut stream).await?,
     };
     let target = format!("{host}:{}", stream.read_u16().await.ok()?);
-    log.lock().push(target.clone());
-    let server = if manner == Manner::Forbidding { None } else { TcpStream::connect(target).await.ok() };
+    kept.asked.lock().push(target.clone());
+    let server = if kept.manner == Manner::Forbidding { None } else { kept.reach(&target).await };
     let Some(mut server) = server else {
         return stream.write_all(&[5, 2, 0, 1, 0, 0, 0, 0, 0, 0]).await.ok();
     };
@@ -188,7 +244,7 @@ async fn through(config: &Value, proxy_url: &str) -> Result<Connection, String> 
     connect(&file(folder.path(), &config)).await.map_err(|error| error.to_string())
 }
 
-/// A list, a watch with news, and a port-forward, which is a WebSocket.
+/// A list, a watch with news, and port-forwards, which are WebSockets: to an API server, and to an etcd.
 async fn works(connection: &Connection, harbor: &Harbor, name: &str) {
     let client = connection.client.clone();
     let (_, control_plane) = harbor.nodes().await;
@@ -209,32 +265,159 @@ async fn works(connection: &Connection, harbor: &Harbor, name: &str) {
     let server = format!("kube-apiserver-{control_plane}");
     let page = secure_page(client, &server, 6443, "/readyz").await.expect("a page");
     assert_eq!(page, "ok", "{name}");
+    let etcd = format!("etcd-{control_plane}");
+    let health = page_of(connection.client.clone(), &etcd, 2381, "/health").await.expect("a page");
+    assert!(health.contains("true"), "{name}: {health}");
+}
+
+/// The kubeconfig of a cluster and the address of its server, once its static Pods are there.
+async fn reachable(harbor: &Harbor) -> (Value, String) {
+    let config: Value = serde_saphyr::from_slice(&harbor.kubeconfig().await).expect("a kubeconfig");
+    let (_, control_plane) = harbor.nodes().await;
+    let pods = Api::<Pod>::namespaced(harbor.client.clone(), "kube-system");
+    for component in ["kube-apiserver", "etcd"] {
+        let pod = format!("{component}-{control_plane}");
+        until("the static pod", async || pods.get(&pod).await.is_ok()).await;
+    }
+    let server = config["clusters"][0]["cluster"]["server"].as_str().expect("a server");
+    let target = server.trim_start_matches("https://").to_owned();
+    (config, target)
 }
 
 #[tokio::test]
 async fn lists_watches_and_forwarded_ports_go_through_each_kind_of_proxy() {
     let harbor = Harbor::start().await;
-    let config: Value = serde_saphyr::from_slice(&harbor.kubeconfig().await).expect("a kubeconfig");
-    let (_, control_plane) = harbor.nodes().await;
-    let pods = Api::<Pod>::namespaced(harbor.client.clone(), "kube-system");
-    let pod = format!("kube-apiserver-{control_plane}");
-    until("the static pod", async || pods.get(&pod).await.is_ok()).await;
-    let server = config["clusters"][0]["cluster"]["server"].as_str().expect("a server");
-    let target = server.trim_start_matches("https://").to_owned();
+    // A proxy that speaks TLS is trusted by what the server is trusted by, and sees the same client.
+    let proxies = harbor.authority().await;
+    let (config, target) = reachable(&harbor).await;
     for (scheme, manner) in [
         ("http", Manner::Open),
         ("http", Manner::WithLogin),
+        ("https", Manner::Open),
+        ("https", Manner::WithLogin),
         ("socks5", Manner::Open),
         ("socks5", Manner::WithLogin),
     ] {
-        let proxy = Running::start(scheme, manner, None).await;
+        let proxy = Running::start(scheme, manner, (scheme == "https").then_some(&proxies)).await;
         let login = if manner == Manner::WithLogin { "ann:p%40ss@" } else { "" };
         let connection = through(&config, &format!("{scheme}://{login}{}", proxy.address)).await;
         let name = format!("by-{scheme}-{manner:?}").to_lowercase();
         works(&connection.expect("connected"), &harbor, &name).await;
-        let asked = proxy.asked();
-        let expected = if scheme == "http" { format!("CONNECT {target} HTTP/1.1") } else { target.clone() };
-        assert!(!asked.is_empty() && asked.iter().all(|line| *line == expected), "{asked:?}");
+        proxy.was_asked_for(scheme, &target);
+    }
+}
+
+/// As the management cluster keeps it: a workload cluster behind a proxy is reached by its Secret.
+#[tokio::test]
+async fn a_workload_cluster_is_reached_through_the_proxy_that_its_secret_names() {
+    let harbor = Harbor::start().await;
+    // A proxy that speaks TLS is trusted by what the server is trusted by, and sees the same client.
+    let proxies = harbor.authority().await;
+    let (config, target) = reachable(&harbor).await;
+    for scheme in ["http", "https", "socks5"] {
+        let proxy = Running::start(scheme, Manner::Open, (scheme == "https").then_some(&proxies)).await;
+        let mut config = config.clone();
+        config["clusters"][0]["cluster"]["proxy-url"] = json!(format!("{scheme}://{}", proxy.address));
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "far-kubeconfig", "namespace": "default"},
+            "data": {"value": BASE64.encode(config.to_string())}});
+        let site = Site::open().await;
+        site.server.import(std::iter::once(secret)).await.expect("imported");
+        let management = in_process(site.server.clone(), "test", "default", false);
+        let far = connect_to(&management.client, &ObjectKey::new("default", "far"), false).await;
+        let connection = Connection { client: far.expect("connected"), ..management };
+        works(&connection, &harbor, &format!("secret-{scheme}")).await;
+        proxy.was_asked_for(scheme, &target);
+    }
+}
+
+/// A kubeconfig whose server has a name that only the proxy knows, and whose certificate is for `host`.
+fn by_name(config: &Value, host: &str, scheme: &str, proxy: &Running) -> Value {
+    let mut config = config.clone();
+    let cluster = &mut config["clusters"][0]["cluster"];
+    cluster["server"] = json!(format!("https://{NAME}"));
+    cluster["tls-server-name"] = json!(host);
+    cluster["proxy-url"] = json!(format!("{scheme}://{}", proxy.address));
+    config
+}
+
+#[tokio::test]
+async fn a_change_is_planned_and_looked_at_by_a_name_that_only_the_proxy_knows() {
+    let harbor = Harbor::start().await;
+    // A proxy that speaks TLS is trusted by what the server is trusted by, and sees the same client.
+    let proxies = harbor.authority().await;
+    let (config, target) = reachable(&harbor).await;
+    let (host, _) = target.rsplit_once(':').expect("a port");
+    for (scheme, set) in [
+        ("http", "metricsBindAddress=0.0.0.0"),
+        ("https", "metricsBindAddress=0.0.0.0:10249"),
+        ("socks5", "metricsBindAddress=127.0.0.1:10249"),
+    ] {
+        let tls = (scheme == "https").then_some(&proxies);
+        let proxy = Running::knowing(scheme, Manner::Open, tls, target.parse().ok()).await;
+        let folder = tempfile::tempdir().expect("a folder");
+        let options = file(folder.path(), &by_name(&config, host, scheme, &proxy));
+        for (words, expected) in
+            [(&["status"][..], 0), (&["plan", "--set", set], 10), (&["apply", "--yes", "--set", set], 0)]
+        {
+            let head = ["capstan", "change"].into_iter().chain(words.iter().copied());
+            let parsed = Cli::try_parse_from(head).expect("arguments");
+            let Some(Command::Change(command)) = parsed.command else { panic!("not a change") };
+            let journal = Journal::at(folder.path().join("journal.jsonl"));
+            let session = Session {
+                reach: Reach::Options(options.clone()),
+                style: Style::default(),
+                guard: Guard::new(journal, Clock::system(), "ann".to_owned()),
+                executor: None,
+            };
+            let mut out = Vec::new();
+            let answer = run(&command, &session, &mut out, &mut &b""[..]).await.expect("an answer");
+            let text = String::from_utf8(out).expect("text") + &answer.document;
+            println!("{scheme} {words:?} {} {text}", answer.exit_code.number());
+            assert_eq!(answer.exit_code.number(), expected, "{scheme} {words:?}: {text}");
+        }
+        proxy.was_asked_for(scheme, NAME);
+    }
+}
+
+/// Its Lease, its watches and its writes.
+#[tokio::test]
+async fn an_engine_works_by_a_name_that_only_the_proxy_knows() {
+    let authority = Authority::generate(Clock::system().now()).expect("an authority");
+    for scheme in ["http", "https", "socks5"] {
+        let site = Site::serving(capi_types::crds::all()).await;
+        let address = "127.0.0.1:0".parse().expect("an address");
+        let listening = serve::listen(site.server.guarded(), address, &authority).await.expect("a port");
+        let text = serve::kubeconfig(listening.address(), &authority, "admin-token");
+        let config: Value = serde_json::from_str(&text).expect("a kubeconfig");
+        let tls = (scheme == "https").then_some(&authority);
+        let proxy = Running::knowing(scheme, Manner::Open, tls, Some(listening.address())).await;
+        let folder = tempfile::tempdir().expect("a folder");
+        let options = file(folder.path(), &by_name(&config, "127.0.0.1", scheme, &proxy));
+        let connection = connect(&options).await.expect("connected");
+        let lease = LeaseOptions::new("default", engine_status::ENGINE_LEASE, "far");
+        let engine_options =
+            EngineOptions { lease: Some(lease), time_scale: 1000.0, ..EngineOptions::default() };
+        let mut engine =
+            Engine::new(connection.client.clone(), Clock::system(), Rng::seeded(1), engine_options);
+        let _world = provider::register(&mut engine, ProviderOptions::default());
+        let stop = CancellationToken::new();
+        let task = tokio::spawn(engine.run(stop.clone()));
+        make_cluster(&Writer::new(connection.client.clone(), "test")).await;
+        let leases = Api::<Lease>::namespaced(connection.client.clone(), "default");
+        until("the Lease", async || {
+            let found = leases.get(engine_status::ENGINE_LEASE).await.ok().and_then(|lease| lease.spec);
+            found.is_some_and(|spec| spec.holder_identity.as_deref() == Some("far"))
+        })
+        .await;
+        until("a finalizer of its controller", async || {
+            let key = ObjectKey::new("default", "c");
+            let found = get::<DevCluster>(&connection.client, &key).await.expect("an answer");
+            found.is_some_and(|cluster| cluster.metadata.finalizers.is_some_and(|all| !all.is_empty()))
+        })
+        .await;
+        stop.cancel();
+        task.await.expect("the engine ends");
+        proxy.was_asked_for(scheme, NAME);
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use capi_types::dev::SERVED_ANNOTATION;
 use capi_types::key::ObjectKey;
+use capstan_apiserver::serve::tls::Authority;
 use capstan_base::rng::Rng;
 use capstan_base::time::Clock;
 use capstan_engine::client::write::{Part, WriteError};
@@ -97,6 +98,16 @@ impl Harbor {
         let key = ObjectKey::new("default", "harbor-kubeconfig");
         let secret = get::<Secret>(&management, &key).await.expect("an answer").expect("the Secret");
         secret.data.expect("data")["value"].0.clone()
+    }
+
+    /// The cluster's own, from its Secret.
+    pub async fn authority(&self) -> Authority {
+        let management = self.stack.connection("test", false).client;
+        let key = ObjectKey::new("default", "harbor-ca");
+        let secret = get::<Secret>(&management, &key).await.expect("an answer").expect("the Secret");
+        let mut data = secret.data.expect("data");
+        let mut pem = |name: &str| String::from_utf8(data.remove(name).expect(name).0).expect("PEM");
+        Authority::of(pem("tls.crt"), pem("tls.key"), Clock::system().now())
     }
 
     /// As a user whose rights are only those that Roles give.
