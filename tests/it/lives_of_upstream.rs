@@ -21,7 +21,7 @@ const CONTROL_PLANE: &str = "KubeadmControlPlane";
 /// One file: what came in by when, and from when on something was broken.
 pub struct Life {
     pub recording: Recording,
-    breaks: Option<Timestamp>,
+    pub breaks: Option<Timestamp>,
 }
 
 /// In which version recorded objects are shown, and what becomes of them on the way.
@@ -34,7 +34,7 @@ pub struct Form {
     pub repeated_by: fn(&str) -> Option<&'static str>,
 }
 
-const AS_RECORDED: Form = Form { version: "v1beta2", shape: |_, _, _| {}, repeated_by: |_| None };
+pub const AS_RECORDED: Form = Form { version: "v1beta2", shape: |_, _, _| {}, repeated_by: |_| None };
 
 /// Seconds of a recording, rounded up to the moment at which a model is shown what came in.
 fn whole(seconds: &Value) -> chrono::TimeDelta {
@@ -125,6 +125,25 @@ fn life(name: &str) -> Life {
 }
 
 pub fn life_as(form: Form, name: &str) -> Life {
+    read(form, name).0
+}
+
+/// The life and ten seconds, and then what breaks, of which nothing gets better for so long.
+pub fn broken_life(
+    form: Form,
+    name: &str,
+    fault: &dyn Fn(&BTreeMap<String, Value>, Timestamp) -> (String, Value),
+    for_s: i64,
+) -> Life {
+    let (Life { mut recording, .. }, mut reader) = read(form, name);
+    let breaks = recording.ends + chrono::TimeDelta::seconds(10);
+    let (object, change) = fault(&reader.objects, breaks);
+    recording.batches.push((breaks, reader.deltas(&object, &change)));
+    recording.ends = breaks + chrono::TimeDelta::seconds(for_s);
+    Life { recording, breaks: Some(breaks) }
+}
+
+fn read(form: Form, name: &str) -> (Life, Reader) {
     let path = folder().join(format!("{name}.jsonl.gz"));
     let file = std::fs::File::open(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let text = std::io::read_to_string(flate2::read::GzDecoder::new(file)).expect("text");
@@ -141,7 +160,7 @@ pub fn life_as(form: Form, name: &str) -> Life {
         batches.push((at(&line[0]), reader.deltas(line[1].as_str().expect("a name"), &line[2])));
     }
     let recording = Recording { batches, begins: at(&head["begins_s"]), ends: at(&head["ends_s"]) };
-    Life { recording, breaks: head.get("breaks_s").map(at) }
+    (Life { recording, breaks: head.get("breaks_s").map(at) }, reader)
 }
 
 /// What a life is expected to show, in `expected.toml` beside the recordings.
@@ -153,7 +172,7 @@ pub struct Expected {
     /// Where something breaks: within how many seconds it turns for good.
     pub within_s: Option<i64>,
     /// What the sentence about it names then.
-    names: Option<String>,
+    pub names: Option<String>,
 }
 
 fn folder() -> std::path::PathBuf {

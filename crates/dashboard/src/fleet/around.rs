@@ -344,7 +344,9 @@ impl Index {
     /// Learns from a Machine that is ready for the first time.
     fn sample(&mut self, id: RowId, row: &Arc<Row>) {
         let Some(machine) = row.machine() else { return };
-        let Some(ready) = row.condition("Ready").filter(|c| c.status == Status::True) else { return };
+        // The older summary says nothing of the Node.
+        let ready = if row.legacy { "NodeHealthy" } else { "Ready" };
+        let Some(ready) = row.condition(ready).filter(|c| c.status == Status::True) else { return };
         let context = match self.slot(id) {
             Some(slot) if !slot.is_sampled && !row.is_deleting() => self.context(id, slot),
             _ => return,

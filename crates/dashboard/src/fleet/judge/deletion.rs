@@ -12,12 +12,21 @@ const SLOW_S: u32 = 5 * 60;
 /// So much longer than its timeout a forced step may take.
 const FORCED_S: u32 = 60;
 
-impl Rules<'_> {
+/// Older conditions that are false while a stage of a Machine's deletion lasts, in the order of the stages.
+/// Source: `api/core/v1beta1/condition_consts.go`, v1.14.2.
+const OLDER_STAGES: [(&str, &str); 4] = [
+    ("PreDrainDeleteHookSucceeded", "WaitingForPreDrainHook"),
+    ("DrainingSucceeded", "DrainingNode"),
+    ("VolumeDetachSucceeded", "WaitingForVolumeDetach"),
+    ("PreTerminateDeleteHookSucceeded", "WaitingForPreTerminateHook"),
+];
+
+impl<'a> Rules<'a> {
     pub(super) fn deleting(&mut self) {
-        let condition = self.find("Deleting").filter(|(_, c)| c.status == Status::True);
+        let condition = self.stage();
         let why = condition.map_or(Basis::Deleting, |(at, _)| Basis::Condition(at));
         let start_s = self.row.deleting_since_s;
-        let reason = condition.map_or("", |(_, c)| c.reason.as_ref());
+        let reason = condition.map_or("", |(_, reason)| reason);
         if self.is_paused() {
             // Controllers leave a paused object alone, so that its deletion ends only after
             // somebody ends the pause.
@@ -57,6 +66,19 @@ impl Rules<'_> {
             self.found.slow = Some(Slow { since_s: stage_s, low_s: 0, high_s: SLOW_S });
         }
         self.overdue();
+    }
+
+    /// The condition that has the stage of the deletion, and the stage in the words of the newer kind.
+    fn stage(&self) -> Option<(usize, &'a str)> {
+        let newer = self.find("Deleting").filter(|(_, c)| c.status == Status::True);
+        let older = || {
+            let mut stages = OLDER_STAGES.into_iter().filter(|_| self.row.legacy);
+            stages.find_map(|(type_, stage)| {
+                let (at, _) = self.find(type_).filter(|(_, c)| c.status == Status::False)?;
+                Some((at, stage))
+            })
+        };
+        newer.map(|(at, c)| (at, c.reason.as_ref())).or_else(older)
     }
 
     /// When the stage of a Machine's deletion began, where the Machine keeps it.
@@ -106,7 +128,7 @@ impl Rules<'_> {
     }
 
     fn is_held_by_budget(&self) -> bool {
-        self.find("Deleting").is_some_and(|(_, c)| c.message.contains(BUDGET))
+        self.stage().is_some_and(|(at, _)| self.row.conditions[at].message.contains(BUDGET))
     }
 
     /// Upstream names the likely cause once a deletion takes longer than it should.

@@ -1,9 +1,11 @@
 //! Rules for conditions of the older kind (v1beta1). Must not know those of the newer one.
 
-use super::{Basis, HARD_S, Judgement, PROGRESS_MAX_S, RETRIED_S, Rank, Rules, SOFT_S};
+use super::machine::FAILED_POD_S;
+use super::{Basis, HARD_S, IDLE_S, Judgement, PROGRESS_MAX_S, RETRIED_S, Rank, Rules, SOFT_S};
 use crate::fleet::Verdict;
 use crate::fleet::row::{Kind, Severity};
 use capi_types::condition::Status;
+use capi_types::condition_types::CONTROL_PLANE_GATES;
 
 /// Reasons of older conditions that warn of what only takes its time.
 /// Source: `api/core/v1beta1/condition_consts.go`, `controlplane/kubeadm/api/v1beta1/condition_consts.go`, v1.14.2.
@@ -37,6 +39,9 @@ impl Rules<'_> {
             };
             // The summary has the worst of its parts, which say why.
             let is_summary = has_parts && c.type_.as_ref() == "Ready";
+            if row.kind == Kind::Machine && self.of_machine(at, verdict, is_summary) {
+                continue;
+            }
             self.claim_older(at, verdict, is_summary);
         }
         if row.kind == Kind::MachinePool && !row.phase.is_empty() {
@@ -44,6 +49,38 @@ impl Rules<'_> {
         }
         self.counters();
         self.behind();
+    }
+
+    /// What a Machine has clocks for, as in the newer kind. False: it is judged as any other condition.
+    fn of_machine(&mut self, at: usize, verdict: Verdict, is_summary: bool) -> bool {
+        let c = &self.row.conditions[at];
+        let has_node = self.row.machine().is_some_and(|machine| machine.node.is_some());
+        match verdict {
+            Verdict::Progressing if has_node => return false,
+            // Its parts have the clock.
+            Verdict::Progressing if is_summary => {}
+            Verdict::Progressing => match self.starts() {
+                Some(starts) => self.by_the_clock(at, starts),
+                None => self.progress(Basis::Condition(at), Rank::Queued),
+            },
+            // The Pods of a Node that just came are not there yet, which those releases call an error.
+            Verdict::Degraded if has_node && CONTROL_PLANE_GATES.contains(&c.type_.as_ref()) => {
+                let came_s = self.find("NodeHealthy").map_or(0, |(_, node)| node.since_s);
+                if came_s == 0 || self.has_passed(came_s, FAILED_POD_S) {
+                    return false;
+                }
+                self.progress(Basis::Condition(at), Rank::Acting);
+            }
+            // Conditions of the Node that nobody reports: the kubelet is silent, which is a known fact.
+            Verdict::Unknown if has_node && c.reason.as_ref() == "NodeConditionsFailed" => {
+                self.fault(Verdict::Degraded, at, SOFT_S);
+            }
+            Verdict::Unknown if has_node && !self.is_paused() && self.has_passed(c.since_s, IDLE_S) => {
+                self.fault(Verdict::Degraded, at, 0);
+            }
+            _ => return false,
+        }
+        true
     }
 
     fn claim_older(&mut self, at: usize, verdict: Verdict, is_summary: bool) {

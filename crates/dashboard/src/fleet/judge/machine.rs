@@ -16,7 +16,7 @@ const BROKEN: [&str; 4] = ["ObjectDoesNotExist", "ObjectDeleted", "NodeDeleted",
 /// That the kubelet does not report is a known fact.
 const KUBELET_SILENT: [&str; 2] = ["NodeHealthUnknown", "NodeHealthyUnknown"];
 /// A Pod that failed may be started again with success.
-const FAILED_POD_S: u32 = 2 * 60;
+pub(super) const FAILED_POD_S: u32 = 2 * 60;
 /// Two moments that are so close belong to the same write.
 const SAME_WRITE_S: u32 = 10;
 
@@ -29,9 +29,11 @@ impl Starts {
     pub fn of(row: &Row, infrastructure_s: u32, initialized_s: u32) -> Self {
         let true_since = |type_| row.condition(type_).filter(|c| c.status == Status::True).map(|c| c.since_s);
         let total = row.created_s.max(infrastructure_s).max(initialized_s);
+        // The second is what v1beta1 calls it.
+        let bootstrap = true_since("BootstrapConfigReady").or_else(|| true_since("BootstrapReady"));
         // A part may be ready before the Machine could begin: no step begins before the one ahead
         // of it.
-        let bootstrap = true_since("BootstrapConfigReady").map_or(0, |at| at.max(total));
+        let bootstrap = bootstrap.map_or(0, |at| at.max(total));
         let node = if bootstrap == 0 {
             0
         } else {
@@ -106,7 +108,7 @@ impl Rules<'_> {
 
     /// A Machine of the control plane is the first one until the control plane was reached; all others wait
     /// for that. `None`: it waits.
-    fn starts(&self) -> Option<Starts> {
+    pub(super) fn starts(&self) -> Option<Starts> {
         let context = self.context;
         let is_control_plane = self.row.machine().is_some_and(|m| m.control_plane);
         if !context.is_initialized && !is_control_plane {
@@ -194,7 +196,7 @@ impl Rules<'_> {
         }
     }
 
-    fn by_the_clock(&mut self, at: usize, starts: Starts) {
+    pub(super) fn by_the_clock(&mut self, at: usize, starts: Starts) {
         let why = Basis::Condition(at);
         let mut slow = None;
         // Two clocks: a Machine may be in time with its step and late as a whole.
