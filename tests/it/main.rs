@@ -76,6 +76,7 @@ mod logins;
 mod lost_connections;
 mod machine_pools;
 mod mangled;
+mod manifest_shapes;
 mod older_changes;
 mod older_files;
 mod older_server;
