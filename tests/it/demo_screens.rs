@@ -2,10 +2,9 @@
 //! as the pictures of the documentation.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use capstan_base::rng::Rng;
-use capstan_base::time::{Clock, Timestamp};
+use capstan_base::time::Clock;
 use capstan_dashboard::actions::{Planner, authors};
 use capstan_dashboard::fleet::watch::{self, ObjectNews, Scope, Source};
 use capstan_dashboard::fleet::{FeedState, SourceId};
@@ -20,20 +19,10 @@ use capstan_dashboard::tui::script::{press, svg, text};
 use capstan_dashboard::tui::subject::Subject;
 use capstan_dashboard::tui::update::update;
 use capstan_engine::client::Connection;
-use capstan_store::MemoryStore;
-use capstan_worlds::samples::aged;
-use capstan_worlds::standalone::past;
-use capstan_worlds::standalone::stack::{Stack, StackOptions};
 use ratatui::layout::Rect;
 
 use super::golden;
-
-/// `capstan demo --seed 7`, at a moment that does not move.
-const SEED: u64 = 7;
-
-fn now() -> Timestamp {
-    Timestamp::from_timestamp(1_795_168_800, 0).expect("a moment")
-}
+use super::past::{self, now};
 
 /// What is watched, and how plans are read.
 struct Demo {
@@ -42,20 +31,13 @@ struct Demo {
     planner: Planner,
 }
 
-async fn lived_through() -> Stack {
-    let store = Arc::new(MemoryStore::new());
-    let options = StackOptions::new(Clock::fixed(now()), Rng::seeded(SEED));
-    past::replay(store.clone(), aged::chapters(), options.clone()).await.expect("a past");
-    Stack::start(store, StackOptions { engine: false, ..options }).await.expect("a server")
-}
-
 impl Demo {
     /// Everything is listed, and the dashboard has been open for long enough to say what it holds for true.
     async fn open(connection: &Connection) -> Self {
         let clock = Clock::fixed(now());
         let id = SourceId(0);
         let (mut deltas, source) =
-            watch::spawn(connection, id, Scope::default(), clock.clone(), Rng::seeded(SEED));
+            watch::spawn(connection, id, Scope::default(), clock.clone(), Rng::seeded(7));
         let look = Look::load("default", "default", Tier::Ansi16, false, None, command::check);
         let session =
             Session { title: "demo".to_owned(), scope: "all namespaces".to_owned(), read_only: false };
@@ -102,7 +84,7 @@ fn is_complete(model: &Model) -> bool {
 
 #[tokio::test]
 async fn the_main_screens_of_the_demo_look_as_recorded() {
-    let stack = lived_through().await;
+    let stack = past::demo().await;
     let mut demo = Demo::open(&stack.connection("demo", true)).await;
     for (name, keys) in
         [("fleet", ""), ("tree", "\":tree borealis\" enter"), ("rollout", "2"), ("details", "esc esc w")]

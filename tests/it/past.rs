@@ -16,18 +16,38 @@ use capstan_worlds::samples::{Chapter, aged};
 use capstan_worlds::standalone::past;
 use capstan_worlds::standalone::stack::{Stack, StackOptions};
 
+use tokio::sync::OnceCell;
+
 use super::simulation::manifest;
 
-fn now() -> Timestamp {
+const DEMO_SEED: u64 = 7;
+
+pub fn now() -> Timestamp {
     Timestamp::from_timestamp(1_795_168_800, 0).expect("a moment")
 }
 
-/// What is there after these chapters. No engine goes on with it.
-async fn after(chapters: Vec<Chapter>, seed: u64) -> Stack {
+fn options(seed: u64) -> StackOptions {
+    StackOptions::new(Clock::fixed(now()), Rng::seeded(seed))
+}
+
+/// What is there after these chapters.
+async fn lived_through(chapters: Vec<Chapter>, seed: u64) -> Arc<MemoryStore> {
     let store = Arc::new(MemoryStore::new());
-    let options = StackOptions::new(Clock::fixed(now()), Rng::seeded(seed));
-    past::replay(store.clone(), chapters, options.clone()).await.expect("a past");
-    Stack::start(store, StackOptions { engine: false, ..options }).await.expect("a server")
+    past::replay(store.clone(), chapters, options(seed)).await.expect("a past");
+    store
+}
+
+/// A server over it. No engine goes on with it.
+async fn server(store: Arc<MemoryStore>, seed: u64) -> Stack {
+    Stack::start(store, StackOptions { engine: false, ..options(seed) }).await.expect("a server")
+}
+
+/// `capstan demo --seed 7`, at a moment that does not move. Its past takes half a minute, and is lived through once for all tests
+/// that only look at it.
+pub async fn demo() -> Stack {
+    static LIVED: OnceCell<Arc<MemoryStore>> = OnceCell::const_new();
+    let store = LIVED.get_or_init(|| lived_through(aged::chapters(), DEMO_SEED)).await;
+    server(store.clone(), DEMO_SEED).await
 }
 
 async fn all<K: Object>(connection: &Connection) -> Vec<K> {
@@ -38,7 +58,7 @@ async fn all<K: Object>(connection: &Connection) -> Vec<K> {
 
 /// Names and ages in minutes.
 async fn machines(chapters: Vec<Chapter>, seed: u64) -> Vec<(String, i64)> {
-    let stack = after(chapters, seed).await;
+    let stack = server(lived_through(chapters, seed).await, seed).await;
     let machines: Vec<Machine> = all(&stack.connection("test", true)).await;
     let mut found: Vec<_> =
         machines.into_iter().map(|m| (name(&m).to_owned(), age(&m).num_minutes())).collect();
@@ -79,7 +99,7 @@ async fn a_seed_gives_the_same_names_and_ages() {
 
 #[tokio::test]
 async fn the_demo_opens_on_a_fleet_that_is_weeks_old() {
-    let stack = after(aged::chapters(), 7).await;
+    let stack = demo().await;
     let connection = stack.connection("test", true);
     let clusters: Vec<Cluster> = all(&connection).await;
     let control_planes: Vec<KubeadmControlPlane> = all(&connection).await;

@@ -395,7 +395,7 @@ fn assert_sound(objects: &[Value]) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
     fn no_dump_makes_it_panic(seed in any::<u64>(), blows in 1_usize..12) {
