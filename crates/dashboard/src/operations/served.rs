@@ -63,14 +63,6 @@ impl<'c> ServedObjects<'c> {
         Ok(listed.into_iter().map(complete).collect())
     }
 
-    /// The same, typed.
-    ///
-    /// # Errors
-    /// As for `get`.
-    pub(super) async fn list<K: Object>(&self, namespace: &str, selector: &str) -> Result<Vec<K>, String> {
-        self.values::<K>(namespace, selector).await?.into_iter().map(typed).collect()
-    }
-
     async fn gvk<K: Object>(&self) -> Result<Gvk, String> {
         let found = self.catalog.resolve(&K::group(&()), &K::kind(&())).await;
         found.map_err(|missing| match missing {
@@ -87,7 +79,9 @@ fn newer(mut object: Value) -> Value {
     object
 }
 
-fn typed<K: Object>(object: Value) -> Result<K, String> {
+/// # Errors
+/// It is not such an object.
+pub(super) fn typed<K: Object>(object: Value) -> Result<K, String> {
     let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     serde_json::from_value(object).map_err(|error| format!("{} {name} cannot be read: {error}", K::kind(&())))
 }

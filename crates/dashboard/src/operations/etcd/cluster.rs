@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::EtcdReader;
-use crate::operations::served::ServedObjects;
+use crate::operations::served::{ServedObjects, typed};
 use capi_rules::etcd::facts::Facts;
 use capi_rules::observe::{hosts, simulated_members};
 use capi_types::cluster::Cluster;
@@ -94,7 +94,7 @@ async fn of_control_plane<K: Object>(
 ) -> Result<Vec<K>, String> {
     let selector = format!("{}={},{}", label::CLUSTER_NAME, cluster.name, label::CONTROL_PLANE);
     // An object that is left out would make the control plane look smaller than it is.
-    served.list(&cluster.namespace, &selector).await
+    served.values::<K>(&cluster.namespace, &selector).await?.into_iter().map(typed).collect()
 }
 
 fn endpoints(control_plane: &KubeadmControlPlane) -> Vec<String> {
