@@ -133,6 +133,18 @@ mod tests {
             ),
             ("InfrastructureReady", "NotReady", "* VMProvisioned: QuotaExceeded", "quota exceeded"),
             ("InfrastructureReady", "NotReady", "", "infrastructure is being made"),
+            (
+                "Ready",
+                "NotReady",
+                "* BootstrapConfigReady: KubeadmConfig status.initialization.dataSecretCreated is false",
+                "no bootstrap data yet",
+            ),
+            (
+                "ControlPlaneAvailable",
+                "NotAvailable",
+                "* KThreesControlPlane status.initialization.controlPlaneInitialized is false",
+                "the control plane is not initialized yet",
+            ),
             ("InfrastructureReady", "InstanceTerminated", "", "instance terminated"),
             ("Synced", "NoReasonReported", "", "Synced is False"),
             (
