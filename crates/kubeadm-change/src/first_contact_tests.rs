@@ -32,6 +32,42 @@ fn nothing_is_wrong_with_what_kubeadm_writes() {
     }
 }
 
+/// What is said of all documents of a text, with its severity, errors first.
+fn said(text: &str) -> Vec<(FindingSeverity, String)> {
+    let inputs = read_inputs(&[("f".to_owned(), text.to_owned())]).expect("documents");
+    let minor = stated_minor(&inputs.documents);
+    let all = inputs.documents.iter().flat_map(|document| {
+        let mut found = check(document, minor);
+        found.extend(check_flags(document, minor));
+        found
+    });
+    all.map(|finding| (finding.severity, finding.message)).collect()
+}
+
+/// `kubeadm config print init-defaults` of 1.28.15 with both components, whose empty fields are written out.
+#[test]
+fn nothing_is_wrong_with_what_an_older_kubeadm_writes() {
+    assert_eq!(said(include_str!("first_contact/1.28.15/init-defaults.yaml")), []);
+}
+
+/// Documents with the fields that Kubespray's template of v1beta4 fills in: external etcd, certificates in another folder, flags as
+/// Ansible writes booleans, and two flags that kube-apiserver registers beside its options before 1.34.
+#[test]
+fn nothing_is_wrong_with_what_kubespray_writes() {
+    let text = include_str!("first_contact/kubespray/kubeadm-config.yaml");
+    for version in ["v1.31.9", "v1.32.5", "v1.33.1", "v1.34.4", "v1.35.4"] {
+        let said = said(&text.replace("v1.32.5", version));
+        let [(severity, words)] = said.as_slice() else { panic!("{version}: {said:?}") };
+        assert_eq!(*severity, FindingSeverity::Warning, "{version}");
+        assert!(
+            words.contains("`usr-share-ca-certificates`, which kubeadm uses itself"),
+            "{version}: {words}"
+        );
+    }
+    let [first, ..] = &said(&text.replace("v1.32.5", "v1.36.3"))[..] else { panic!("nothing is said") };
+    assert!(first.1.contains("ControlPlaneKubeletLocalMode is gone"), "{first:?}");
+}
+
 #[test]
 fn what_runs_is_what_is_stored() {
     let inputs = cluster();
