@@ -68,6 +68,15 @@ fn nothing_is_wrong_with_what_kubespray_writes() {
     assert!(first.1.contains("ControlPlaneKubeletLocalMode is gone"), "{first:?}");
 }
 
+/// The same of KubeKey's template of v1beta4, hardened: two address families, a patches folder, a kubelet with all its reserves.
+#[test]
+fn nothing_is_wrong_with_what_kubekey_writes() {
+    let text = include_str!("first_contact/kubekey/kubeadm-config.yaml");
+    for version in ["v1.31.9", "v1.33.1", "v1.34.4", "v1.36.3", "v1.37.2"] {
+        assert_eq!(said(&text.replace("v1.33.1", version)), [], "{version}");
+    }
+}
+
 #[test]
 fn what_runs_is_what_is_stored() {
     let inputs = cluster();
