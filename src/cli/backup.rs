@@ -332,7 +332,7 @@ impl Backup {
             last = line;
             count += 1;
         }
-        // The last line is counted too, and is no object.
+        // The last line is counted too, and is not an object.
         let count =
             usize::checked_sub(count, 1).with_context(|| not_whole("it ends after its first line"))?;
         let tail: Tail =

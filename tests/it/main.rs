@@ -11,7 +11,7 @@
     reason = "a test that cannot go on should say so and stop"
 )]
 
-// As in the program; a twelfth of the time of all tests is that of the allocator without it.
+// As in the program: an eighth of the time of these tests was that of glibc's allocator.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

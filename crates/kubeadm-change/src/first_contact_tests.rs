@@ -1,6 +1,6 @@
 //! What real kubeadm, kubelet and API server of a release wrote, read for the first time: nothing wrong is said of it.
 
-use super::check::{FindingSeverity, check, check_flags, stated_minor};
+use super::check::{DocumentFinding, FindingSeverity, check, check_flags, stated_minor};
 use super::document::{DocumentKind, Inputs, read_inputs};
 use super::facts::ClusterFacts;
 use super::plan::{PlanOptions, PlanState, find_drift, plan};
@@ -23,25 +23,21 @@ fn cluster() -> Inputs {
 fn nothing_is_wrong_with_what_kubeadm_writes() {
     let inputs = cluster();
     assert_eq!(inputs.documents.len(), 3);
-    let minor = stated_minor(&inputs.documents);
-    for document in &inputs.documents {
-        let mut found = check(document, minor);
-        found.extend(check_flags(document, minor));
-        found.retain(|finding| finding.severity == FindingSeverity::Error);
-        assert_eq!(found, [], "{}", document.kind.name());
-    }
+    let mut found = findings(&inputs);
+    found.retain(|finding| finding.severity == FindingSeverity::Error);
+    assert_eq!(found, []);
 }
 
-/// What is said of all documents of a text, with its severity, errors first.
+fn findings(inputs: &Inputs) -> Vec<DocumentFinding> {
+    let minor = stated_minor(&inputs.documents);
+    let of_each = inputs.documents.iter();
+    of_each.flat_map(|document| [check(document, minor), check_flags(document, minor)]).flatten().collect()
+}
+
+/// What is said of all documents of a text, with its severity.
 fn said(text: &str) -> Vec<(FindingSeverity, String)> {
     let inputs = read_inputs(&[("f".to_owned(), text.to_owned())]).expect("documents");
-    let minor = stated_minor(&inputs.documents);
-    let all = inputs.documents.iter().flat_map(|document| {
-        let mut found = check(document, minor);
-        found.extend(check_flags(document, minor));
-        found
-    });
-    all.map(|finding| (finding.severity, finding.message)).collect()
+    findings(&inputs).into_iter().map(|finding| (finding.severity, finding.message)).collect()
 }
 
 /// `kubeadm config print init-defaults` of 1.28.15 with both components, whose empty fields are written out.

@@ -59,7 +59,7 @@ fn is_authority(scheme: &str, authority: &str) -> bool {
 fn is_host(scheme: &str, host: &str) -> bool {
     match host.rfind('[') {
         Some(0) => host.rfind(']').is_some_and(|end| {
-            // A zone behind `%` is no part of the address (RFC 6874).
+            // A zone behind `%` is not a part of the address (RFC 6874).
             let address = host[1..end].split('%').next().unwrap_or_default();
             is_port(&host[end + 1..]) && address.parse::<Ipv6Addr>().is_ok()
         }),

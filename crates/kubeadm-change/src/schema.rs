@@ -72,6 +72,9 @@ impl FieldType {
     }
 }
 
+/// The last minor version of Kubernetes whose fields the table has.
+const NEWEST: u64 = 37;
+
 /// Every structure by name.
 #[derive(Debug, Default)]
 pub struct Schema {
@@ -117,11 +120,18 @@ impl Schema {
         self.walk(name, path, |_| ())
     }
 
-    /// Does Kubernetes 1.`minor` read what stands at `path` below the structure `name`? What it does not read, it ignores.
-    pub fn is_read(&self, name: &str, path: &FieldPath, minor: u64) -> bool {
+    /// The first minor version of Kubernetes that reads what stands at `path` below the structure `name`; 0 for what each of the
+    /// table reads. `None`: the table does not have the field.
+    pub fn first_read(&self, name: &str, path: &FieldPath) -> Option<u64> {
         let mut since = 0;
         let type_ = self.walk(name, path, |field| since = since.max(field.since_minor.unwrap_or(0)));
-        type_.is_ok() && since <= minor
+        type_.is_ok().then_some(since)
+    }
+
+    /// Does Kubernetes 1.`minor` read what stands there? What it does not read, it ignores. A release after those of the table
+    /// may read what the table does not have.
+    pub fn is_read(&self, name: &str, path: &FieldPath, minor: u64) -> bool {
+        self.first_read(name, path).map_or(minor > NEWEST, |since| since <= minor)
     }
 
     /// The type at `path`, with a look at each field on the way.

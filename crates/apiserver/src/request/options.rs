@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::object::printable::not_printable;
 use k8s_machinery::validation::cause::Cause;
 
-/// The query, decoded: every value of each name, in their order. Of what is no list the first value counts.
+/// The query, decoded: every value of each name, in their order. Of what is not a list the first value counts.
 #[derive(Clone, Debug, Default)]
 pub struct Query(BTreeMap<String, Vec<String>>);
 

@@ -184,7 +184,7 @@ fn check_health_checks(cluster: &Value, class: &Value, out: &mut Findings) {
 
 /// A health check that is switched on has to be defined somewhere.
 fn check_enabled(health: &Value, in_class: Option<&Value>, field: &str, out: &mut Findings) {
-    // A class that does not exist is refused by its name, and is no reason here.
+    // A class that does not exist is refused by its name, and is not a reason here.
     let defined = has_health_check(health) || in_class.is_none_or(has_health_check);
     if health["enabled"] == true && !defined {
         let detail = "cannot be set to true as healthCheck definition is not available in the Cluster topology \

@@ -50,7 +50,7 @@ impl Confirmed for ConfirmedAction<'_> {
     async fn write(&mut self) -> Result<Report, ActionError> {
         let (preview, request) = (self.preview, &self.preview.request);
         let after = self.send(Mode::Real).await?;
-        // The write was accepted: that the object cannot be read afterwards is no failure of it.
+        // The write was accepted: that the object cannot be read afterwards is not a failure of it.
         let fresh = get_value(&self.executor.connection.client, &request.target).await.ok().flatten();
         // Another object under the same name shows nothing about this write.
         let fresh = fresh.filter(|fresh| fresh["metadata"]["uid"] == preview.uid.as_str());

@@ -200,7 +200,7 @@ impl Fleet {
     fn tags(&self, id: RowId, row: &Row) -> Vec<Tag> {
         let mut tags = tags(row);
         tags.extend(self.age_tag(id, row));
-        // Beside a fault it is no news that something is slow.
+        // Beside a fault, that something is slow is not worth a word.
         let may_be_slow = row.kind == Kind::Machine && self.own_verdict(id) == Verdict::Progressing;
         if may_be_slow && self.judgement(id).is_some_and(|judgement| judgement.slow.is_some()) {
             tags.push(Tag::Slow);

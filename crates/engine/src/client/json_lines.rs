@@ -34,7 +34,7 @@ impl Lines {
             out.extend_from_slice(plain);
             let Some((byte, after)) = after.split_first() else { return out.into() };
             rest = after;
-            // Within a text a line break is no JSON: it is passed on, and the reader refuses it.
+            // Within a text a line break is not valid JSON: it is passed on, and the reader refuses it.
             if self.is_in_text || !matches!(byte, b'\n' | b'\r') {
                 out.push(*byte);
             }

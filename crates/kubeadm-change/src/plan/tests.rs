@@ -122,7 +122,7 @@ fn what_the_release_ignores_is_stored_and_restarts_nothing() {
         (finding.verdict, finding.message.as_str()),
         (
             Judgement::Advise,
-            "It is stored and has no effect: kubelet 1.32 ignores the field. Upgrade first if it is needed."
+            "It is stored and has no effect: kubelet 1.32 ignores the field. It is read from 1.33 on: upgrade first if it is needed."
         )
     );
 }

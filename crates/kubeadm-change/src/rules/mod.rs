@@ -271,13 +271,17 @@ pub fn judge(change: &FieldChange, facts: &ClusterFacts) -> Option<RuleFinding> 
 
 /// What is said about a field of a component's own document that the component of this release does not read.
 fn ignored(change: &FieldChange, facts: &ClusterFacts) -> Option<String> {
-    let minor = facts.minor?;
+    let (minor, name, schema) = (facts.minor?, change.kind.name(), Schema::embedded());
     let is_of_component = matches!(change.kind, DocumentKind::Kubelet | DocumentKind::Proxy);
-    let is_read = Schema::embedded().is_read(change.kind.name(), &change.path, minor);
-    (is_of_component && !is_read).then(|| {
-        let reader = change.kind.reader();
-        format!("It is stored and has no effect: {reader} 1.{minor} ignores the field. Upgrade first if it is needed.")
-    })
+    if !is_of_component || schema.is_read(name, &change.path, minor) {
+        return None;
+    }
+    let what_to_do = match schema.first_read(name, &change.path) {
+        Some(since) => format!("It is read from 1.{since} on: upgrade first if it is needed."),
+        None => "No release has it: check its name.".to_owned(),
+    };
+    let reader = change.kind.reader();
+    Some(format!("It is stored and has no effect: {reader} 1.{minor} ignores the field. {what_to_do}"))
 }
 
 #[cfg(test)]

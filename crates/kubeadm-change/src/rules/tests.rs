@@ -200,15 +200,24 @@ fn verdicts() {
 /// Facts of a cluster whose only node runs with these arguments of one component and this image.
 #[test]
 fn what_a_component_of_the_release_does_not_read_has_no_effect() {
-    let path = "nftables.masqueradeAll";
-    let said = |minor| {
+    let said = |path: &str, minor| {
         let facts = ClusterFacts { minor: Some(minor), ..ClusterFacts::default() };
         judged(DocumentKind::Proxy, path, Value::Null, json!(true), &facts)
     };
-    let ignored =
-        "It is stored and has no effect: kube-proxy 1.28 ignores the field. Upgrade first if it is needed.";
-    assert_eq!(said(28), (Judgement::Advise, ignored.to_owned()));
-    assert_ne!(said(29).1, ignored);
+    for (path, minor, expected) in [
+        ("nftables.masqueradeAll", 28, "It is read from 1.29 on: upgrade first if it is needed."),
+        ("nftables.masqueradeAll", 29, ""),
+        ("nftables.masqueradeEverything", 36, "No release has it: check its name."),
+        // A release after the table may have it.
+        ("nftables.masqueradeEverything", 99, ""),
+    ] {
+        let (verdict, words) = said(path, minor);
+        let ignored =
+            format!("It is stored and has no effect: kube-proxy 1.{minor} ignores the field. {expected}");
+        assert_eq!(words == ignored, !expected.is_empty(), "{path} 1.{minor}: {words}");
+        assert_eq!(words.contains("has no effect"), !expected.is_empty(), "{path} 1.{minor}: {words}");
+        assert!(expected.is_empty() || verdict == Judgement::Advise, "{path} 1.{minor}");
+    }
     // Dangerous as soon as the release reads it: it stays refused.
     let refused =
         all().iter().filter(|rule| rule.kind == "KubeletConfiguration" && rule.verdict == Judgement::Block);

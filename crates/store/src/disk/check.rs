@@ -107,7 +107,7 @@ impl DiskStore {
             return Err(OpenError::BeyondRepair { path: path.display().to_string(), reason: damage });
         }
         let revision = found.revision.saturating_add(LEAP);
-        // There is no history, so watches are refused and clients list again: what they know may be
+        // The history is empty, so watches are refused and clients list again: what they know may be
         // lost.
         let content = Loaded { objects: found.objects, revision, compacted: revision, changes: Vec::new() };
         let original = keep(&path, now)?;

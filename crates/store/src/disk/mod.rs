@@ -113,7 +113,7 @@ impl DiskStore {
         let path = folder.path().display().to_string();
         let started = Instant::now();
         let mut writer = Writer::open(folder, bounds, Box::new(move || started.elapsed()))?;
-        // Nobody waits for a write yet, so a large file is written anew here, too.
+        // No client waits for a write yet, so a large file is written anew here, too.
         writer.shrink(&Slack::AT_START);
         let image = writer.image().clone();
         reserve(image.revision());

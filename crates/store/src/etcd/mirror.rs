@@ -206,7 +206,7 @@ impl Mirror {
         self.image.write(|state| {
             for (revision, key, current) in sorted {
                 let previous = state.get(&key).cloned();
-                // Garbage that comes or goes where no object was is no change for a reader.
+                // Garbage that comes or goes where no object was is not a change for a reader.
                 if current.is_some() || previous.is_some() {
                     // One by one, so that a key that changes twice has the right value before each
                     // change.

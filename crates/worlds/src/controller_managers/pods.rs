@@ -101,7 +101,7 @@ mod tests {
     use capstan_engine::client::{Client, in_process};
     use leader_migration::rights::Grantee;
 
-    /// Hosts with files, and an API that nobody asks.
+    /// Hosts with files, and an API that is not used.
     struct FewFiles;
 
     impl Site for FewFiles {

@@ -159,7 +159,7 @@ fn configuration(
             "apiVersion: controllermanager.config.k8s.io/v1\nkind: LeaderMigrationConfiguration\n\
              leaderName: cloud-provider-extraction-migration\ncontrollerLeaders:\n{entries}"
         );
-        // Whether the release reads v1 does not matter here: a built-in configuration is no file.
+        // Whether the release reads v1 does not matter here: a built-in configuration is not a file.
         return read(&text).configuration.ok_or_else(|| StartError::NoFile(path.clone()));
     }
     let text = files.get(path).ok_or_else(|| StartError::NoFile(path.clone()))?;

@@ -31,7 +31,7 @@ pub fn asks(observed: &Observed, now: Timestamp) -> Option<String> {
     let owner = &observed.control_plane;
     let is_outdated =
         |m: &&OwnedMachine| !m.is_deleting() && !up_to_date::control_plane_machine(owner, m, now).is_empty();
-    // Without an outdated Machine there is no question, and the copy for `decide` is saved.
+    // Without an outdated Machine nothing has to be decided, and no copy for `decide` is made.
     let rolls = observed.in_place.is_on() && observed.machines.iter().any(|m| is_outdated(&m));
     rolls.then(|| super::decide(observed.clone(), now).asks).flatten()
 }

@@ -112,7 +112,7 @@ impl Rules<'_> {
             "ReconcileFailed" | "ClusterClassNotReconciled" | "NoTopologyController" => {
                 self.fault(Verdict::Blocked, at, RETRIED_S);
             }
-            // A pause by itself is no fault; the tag says it.
+            // A pause by itself is not a fault; the row has a tag for it.
             "Paused" => {}
             reason if reason.ends_with("UpgradeDeferred") => {}
             _ => self.echo(at, IDLE_S),

@@ -39,7 +39,7 @@ impl Cover {
         let lasting = examined.filter_map(|unhealthy| {
             let at = machine.conditions.iter().position(|c| c.type_ == unhealthy.type_)?;
             let c = &machine.conditions[at];
-            // Without a date nobody knows how long the condition has lasted.
+            // Without a date it is not known how long the condition has lasted.
             let is_it = c.since_s != 0 && c.status.as_str() == unhealthy.status.as_ref();
             is_it.then_some(Ending { at, since_s: c.since_s, timeout_s: unhealthy.timeout_s })
         });

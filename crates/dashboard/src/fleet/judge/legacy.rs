@@ -71,7 +71,7 @@ impl Rules<'_> {
                 }
                 self.progress(Basis::Condition(at), Rank::Acting);
             }
-            // Conditions of the Node that nobody reports: the kubelet is silent, which is a known fact.
+            // Conditions of the Node that are not reported: the kubelet is silent, which is a known fact.
             Verdict::Unknown if has_node && c.reason.as_ref() == "NodeConditionsFailed" => {
                 self.fault(Verdict::Degraded, at, SOFT_S);
             }

@@ -410,7 +410,7 @@ async fn begun(outages: &mut channel::Receiver<Option<Outage>>) -> Outage {
     let outage = outages.wait_for(Option::is_some).await.ok().and_then(|outage| outage.clone());
     match outage {
         Some(outage) => outage,
-        // Nobody watches over this connection, so that no outage is ever reported.
+        // This connection is not watched, so an outage of it is never reported.
         None => std::future::pending().await,
     }
 }

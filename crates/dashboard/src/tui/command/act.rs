@@ -101,7 +101,7 @@ pub fn accept(model: &mut Model) -> Outcome {
             model.overlays.pop();
             Ok(Vec::new())
         }
-        // A key alone is no yes here: these take their keys themselves.
+        // A key alone is not a confirmation here: these take their keys themselves.
         Some(Overlay::Prompt(_) | Overlay::Refusal(_) | Overlay::Many(_)) | None => Ok(Vec::new()),
     }
 }

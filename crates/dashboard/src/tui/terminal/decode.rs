@@ -96,7 +96,7 @@ impl Decoder {
             State::Escape => inputs.push(key(KeyCode::Esc)),
             State::Single { is_empty: true } => inputs.push(alt(b'O')),
             State::Sequence(parameters) if parameters.is_empty() => inputs.push(alt(b'[')),
-            // Only the form with ESC is what a key with alt sends: a control of one byte is no key.
+            // A key with alt sends the form with ESC; a control character of one byte is not a key.
             State::Text { introducer, is_empty: true, is_escaped, is_one_byte: false } => {
                 inputs.push(alt(introducer));
                 if is_escaped {

@@ -252,7 +252,7 @@ fn check_nodes(config: &Config, doubts: &mut Vec<String>) -> Result<(), String> 
     }
     let modes = storage.files.iter().map(|f| (f.mode, &f.location.path));
     for (mode, path) in modes.chain(storage.directories.iter().map(|d| (d.mode, &d.location.path))) {
-        // The permission bits with setuid, setgid and sticky; whatever is beyond them is no mode.
+        // The permission bits with setuid, setgid and sticky; whatever is beyond them is not a mode.
         if !(0..=0o7777).contains(&mode) {
             return Err(format!("storage {path}: illegal file mode"));
         }

@@ -36,7 +36,7 @@ pub(super) fn available(o: &Observed, conditions: &[Condition]) -> NewCondition<
 fn excused(c: &Condition, deleting: bool) -> Option<Priority> {
     match c.type_.as_str() {
         "InfrastructureReady" | "ControlPlaneAvailable" => {
-            // In a deletion these objects go before the Cluster: that one is gone is no trouble
+            // In a deletion these objects go before the Cluster: that one is gone is not a fault
             // then.
             let gone = matches!(c.reason.as_str(), "ObjectDeleted" | "ObjectDoesNotExist");
             (deleting && gone).then_some(Priority::Info)
