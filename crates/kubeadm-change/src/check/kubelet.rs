@@ -44,7 +44,6 @@ const LOW_PERCENT: f64 = 80.0;
 const IMAGE_MINIMUM_AGE_NS: f64 = 120e9;
 /// Minor releases.
 const RUN_ONCE_GONE: u64 = 32;
-const RESERVATION_POLICY_SINCE: u64 = 36;
 const QUOTA_PERIOD_NS: f64 = 100e6;
 
 struct Kubelet<'d> {
@@ -182,6 +181,7 @@ impl Kubelet<'_> {
             Value::Null => false,
             Value::String(text) => !text.is_empty(),
             Value::Array(items) => !items.is_empty(),
+            Value::Object(fields) => !fields.is_empty(),
             _ => true,
         };
         let period = self.number("cpuCFSQuotaPeriod", QUOTA_PERIOD_NS);
@@ -204,10 +204,12 @@ impl Kubelet<'_> {
             && self.text("imagePullCredentialsVerificationPolicy") != "NeverVerifyAllowlistedImages";
         let message = "needs imagePullCredentialsVerificationPolicy: NeverVerifyAllowlistedImages";
         self.refuse_if(wrong, "preloadedImagesVerificationAllowlist", message);
+        let wrong = is_set(self, "defaultPodSysctls") && !self.gate("DefaultPodSysctls");
+        self.refuse_if(wrong, "defaultPodSysctls", &needs("DefaultPodSysctls"));
         let wrong = is_set(self, "memorySwap.swapBehavior") && !self.gate("NodeSwap");
         self.refuse_if(wrong, "memorySwap.swapBehavior", &needs("NodeSwap"));
         let is_tiered = self.text("memoryReservationPolicy") == "TieredReservation";
-        let wrong = is_tiered && self.minor >= RESERVATION_POLICY_SINCE && !self.gate("MemoryQoS");
+        let wrong = is_tiered && !self.gate("MemoryQoS");
         self.refuse_if(wrong, "memoryReservationPolicy", &needs("MemoryQoS"));
         let is_query = self.is_true("enableSystemLogQuery", false);
         self.refuse_if(

@@ -103,10 +103,13 @@ fn refused_by_component(document: &Document, minor: Option<u64>) -> Vec<Document
     let finding = |(path, message): (String, String)| {
         let message = format!("{path} {message}; {component} does not start with it");
         let path = FieldPath::parse(&path).unwrap_or_default();
+        // A release that does not read a field does not judge it either, as a real kubelet of 1.28 showed.
+        let first_read = Schema::embedded().first_read(document.kind.name(), &path);
+        let is_later = first_read.zip(minor).is_some_and(|(since, minor)| since > minor);
         let at = document_check::place(&document.located, &path);
-        finding(document, FindingSeverity::Error, &path, at, message)
+        (!is_later).then(|| finding(document, FindingSeverity::Error, &path, at, message))
     };
-    refused.into_iter().map(finding).collect()
+    refused.into_iter().filter_map(finding).collect()
 }
 
 /// Flags and gates of a ClusterConfiguration that their component refuses. Apart from [`check`], because a component of another

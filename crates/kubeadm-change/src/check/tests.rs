@@ -247,6 +247,32 @@ fn a_field_of_kubeadm_that_is_false_on_purpose_is_named() {
 }
 
 /// A kubelet of 1.28 ran on with such a file, and a change waited for what it never shows.
+/// A real kubelet of 1.28 runs with `imageMaximumGCAge`, which it does not read and whose gate it does not have.
+#[test]
+fn a_release_does_not_refuse_what_it_does_not_read() {
+    for (field, first, gate) in [
+        ("imageMaximumGCAge: 48h", 29, "ImageMaximumGCAge"),
+        ("crashLoopBackOff: {maxContainerRestartPeriod: 60s}", 32, "KubeletCrashLoopBackOffMax"),
+        ("imagePullCredentialsVerificationPolicy: AlwaysVerify", 33, "KubeletEnsureSecretPulledImages"),
+        ("memoryReservationPolicy: TieredReservation", 36, "MemoryQoS"),
+        ("defaultPodSysctls: {net.ipv4.ip_forward: \"1\"}", 37, "DefaultPodSysctls"),
+    ] {
+        let text =
+            format!("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n{field}\n");
+        let inputs = read_inputs(&[("f".to_owned(), text)]).expect("a document");
+        for minor in [first - 1, first] {
+            let found = check(&inputs.documents[0], Some(minor));
+            let [one] = found.as_slice() else { panic!("1.{minor} {field}: {found:?}") };
+            let (severity, words) = if minor < first {
+                (FindingSeverity::Warning, format!("is read by kubelet 1.{first} and later"))
+            } else {
+                (FindingSeverity::Error, format!("needs the gate {gate}, which is off"))
+            };
+            assert!(one.severity == severity && one.message.contains(&words), "1.{minor} {field}: {found:?}");
+        }
+    }
+}
+
 #[test]
 fn a_field_of_a_later_release_is_named_unless_it_is_empty() {
     let head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n";
