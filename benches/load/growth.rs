@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::Sizes;
-use crate::process::{Engine, Server, cpu_ticks};
+use crate::process::{Engine, Server, Terminal, cpu_ticks, peak_resident_mb, resident_mb};
 use crate::table::Table;
 
 const PATIENCE: Duration = Duration::from_secs(3600);
@@ -22,17 +22,23 @@ const PATIENCE: Duration = Duration::from_secs(3600);
 const CREATORS: usize = 32;
 const OLD: &str = "v1.34.1";
 const NEW: &str = "v1.34.2";
+const NEWEST: &str = "v1.34.3";
 
-/// So many clusters with so many workers each, and one control plane Machine.
+/// So many clusters with so many control plane Machines and workers each.
 #[derive(Clone, Copy)]
 pub struct Fleet {
     pub clusters: u64,
+    pub control_planes: u64,
     pub workers: u64,
 }
 
 impl Fleet {
     fn machines(self) -> u64 {
-        self.clusters * (self.workers + 1)
+        self.clusters * self.machines_of_cluster()
+    }
+
+    fn machines_of_cluster(self) -> u64 {
+        self.control_planes + self.workers
     }
 }
 
@@ -42,6 +48,13 @@ struct Stage {
     engine_s: f64,
     server_s: f64,
     requests: u64,
+}
+
+/// Versions that a fleet has once a stage is done.
+#[derive(Clone, Copy)]
+struct Versions {
+    pools: &'static str,
+    control_planes: &'static str,
 }
 
 /// What one fleet took.
@@ -66,31 +79,45 @@ pub async fn measure(sizes: &Sizes, table: &mut Table) {
 
 async fn measure_fleet(fleet: Fleet, sizes: &Sizes, table: &mut Table) -> Measured {
     let bench = Bench::start(sizes.time_scale).await;
-    let up = bench.stage(bench.create(fleet), fleet, OLD).await;
+    let name = format!("engine, {} × {} Machines", fleet.clusters, fleet.machines_of_cluster());
+    let up = bench.up(fleet).await;
+    up.add_to(table, &format!("{name}: up"), fleet.machines());
     let resident_mb = bench.engine.resident_mb();
-    let roll = bench.stage(bench.roll(), fleet, NEW).await;
-    bench.settled(sizes.idle).await;
-    let name = format!("engine, {} × {} Machines", fleet.clusters, fleet.workers + 1);
-    for (stage, of) in [("up", &up), ("rolled", &roll)] {
-        let per_machine = of.requests / fleet.machines();
+    table.add(format!("{name}: engine resident, up"), format!("{resident_mb} MB"));
+    let roll = bench.roll_pools(fleet).await;
+    roll.add_to(table, &format!("{name}: rolled"), fleet.machines());
+    bench.rest(&name, sizes.idle, table).await;
+    Measured { fleet, up, roll, resident_mb }
+}
+
+/// Many clusters as people have them, a dashboard beside them: all Machines up, all workers rolled, all control planes rolled.
+pub async fn measure_scale(fleet: Fleet, sizes: &Sizes, table: &mut Table) {
+    let bench = Bench::start(sizes.time_scale).await;
+    let name = format!("scale, {} × ({} + {}) Machines", fleet.clusters, fleet.control_planes, fleet.workers);
+    let home = tempfile::tempdir().expect("a folder");
+    let kubeconfig = bench.server.kubeconfig().display().to_string();
+    let dashboard = Terminal::start(&["--kubeconfig", &kubeconfig, "-A", "--read-only"], home.path());
+    bench.up(fleet).await.add_to(table, &format!("{name}: up"), fleet.machines());
+    bench.memory(&name, &dashboard, table);
+    let workers = fleet.clusters * fleet.workers;
+    bench.roll_pools(fleet).await.add_to(table, &format!("{name}: workers rolled"), workers);
+    let control_planes = fleet.clusters * fleet.control_planes;
+    let rolled = bench.roll_control_planes(fleet).await;
+    rolled.add_to(table, &format!("{name}: control planes rolled"), control_planes);
+    bench.memory(&format!("{name}, after rollouts"), &dashboard, table);
+    drop(dashboard);
+    bench.rest(&name, sizes.idle, table).await;
+}
+
+impl Stage {
+    fn add_to(&self, table: &mut Table, name: &str, machines: u64) {
+        let per_machine = self.requests / machines;
+        let Self { wall_s, engine_s, server_s, .. } = self;
         table.add(
-            format!("{name}: {stage}, engine + server, requests"),
-            format!(
-                "{:.0} s, {:.1} + {:.1} CPU-s, {per_machine} per Machine",
-                of.wall_s, of.engine_s, of.server_s
-            ),
+            format!("{name}, engine + server, requests"),
+            format!("{wall_s:.0} s, {engine_s:.1} + {server_s:.1} CPU-s, {per_machine} per Machine"),
         );
     }
-    table.add(format!("{name}: engine resident, up"), format!("{resident_mb} MB"));
-    let (before, ticks) = (bench.requests(), cpu_ticks(bench.engine.pid()));
-    tokio::time::sleep(sizes.idle).await;
-    let used = (cpu_ticks(bench.engine.pid()) - ticks) as f64 / sizes.idle.as_secs_f64();
-    let requests = bench.requests() - before;
-    table.add(
-        format!("{name}: settled, requests but for its Lease, CPU"),
-        format!("{requests} in {:.0} s, {used:.2} % of a core", sizes.idle.as_secs_f64()),
-    );
-    Measured { fleet, up, roll, resident_mb }
 }
 
 /// By which power of the number of Machines the engine's time grows, and its memory per Machine.
@@ -128,18 +155,55 @@ impl Bench {
         (seconds(self.engine.pid()), seconds(self.server.pid()))
     }
 
-    /// From the action until every MachineDeployment has all its Machines, available and of this version.
-    async fn stage(&self, action: impl Future<Output = ()>, fleet: Fleet, version: &str) -> Stage {
+    async fn up(&self, fleet: Fleet) -> Stage {
+        self.stage(self.create(fleet), fleet, Versions { pools: OLD, control_planes: NEW }).await
+    }
+
+    async fn roll_pools(&self, fleet: Fleet) -> Stage {
+        let patch = json!({ "spec": { "template": { "spec": { "version": NEW } } } });
+        let action = self.roll(self.pools(), patch);
+        self.stage(action, fleet, Versions { pools: NEW, control_planes: NEW }).await
+    }
+
+    async fn roll_control_planes(&self, fleet: Fleet) -> Stage {
+        let action = self.roll(self.control_planes(), json!({ "spec": { "version": NEWEST } }));
+        self.stage(action, fleet, Versions { pools: NEW, control_planes: NEWEST }).await
+    }
+
+    /// What each process holds in memory, now and at most.
+    fn memory(&self, name: &str, dashboard: &Terminal, table: &mut Table) {
+        let dashboard = dashboard.child.process_id().expect("a process");
+        for (what, pid) in
+            [("engine", self.engine.pid()), ("server", self.server.pid()), ("dashboard", dashboard)]
+        {
+            let text = format!("{} MB, {} MB at most", resident_mb(pid), peak_resident_mb(pid));
+            table.add(format!("{name}: {what} resident"), text);
+        }
+    }
+
+    /// Requests and CPU of a fleet at rest.
+    async fn rest(&self, name: &str, idle: Duration, table: &mut Table) {
+        self.settled(idle).await;
+        let (before, ticks) = (self.requests(), cpu_ticks(self.engine.pid()));
+        tokio::time::sleep(idle).await;
+        let used = (cpu_ticks(self.engine.pid()) - ticks) as f64 / idle.as_secs_f64();
+        let requests = self.requests() - before;
+        table.add(
+            format!("{name}: settled, requests but for its Lease, CPU"),
+            format!("{requests} in {:.0} s, {used:.2} % of a core", idle.as_secs_f64()),
+        );
+    }
+
+    /// From the action until every cluster has all its Machines, available and of these versions.
+    async fn stage(&self, action: impl Future<Output = ()>, fleet: Fleet, versions: Versions) -> Stage {
         let (start, requests, (engine, server)) = (Instant::now(), self.requests(), self.cpu_s());
         action.await;
-        let pools = self.api("", "MachineDeployment", "machinedeployments");
         loop {
-            let all = pools.list(&ListParams::default()).await.expect("a list").items;
-            let done = all.iter().filter(|pool| is_done(pool, fleet.workers, version)).count();
-            if done as u64 == fleet.clusters {
+            let done = self.done(fleet, versions).await;
+            if done == 2 * fleet.clusters {
                 break;
             }
-            assert!(start.elapsed() < PATIENCE, "{done} of {} were done", fleet.clusters);
+            assert!(start.elapsed() < PATIENCE, "{done} of {} were done", 2 * fleet.clusters);
             tokio::time::sleep(Duration::from_millis(500)).await;
         }
         let (engine_after, server_after) = self.cpu_s();
@@ -151,9 +215,18 @@ impl Bench {
         }
     }
 
+    /// Pools and control planes that have what they should have.
+    async fn done(&self, fleet: Fleet, versions: Versions) -> u64 {
+        let pools = count_done(self.pools(), |pool| is_pool_done(pool, fleet.workers, versions.pools));
+        let control_planes = count_done(self.control_planes(), |control_plane| {
+            is_control_plane_done(control_plane, fleet.control_planes, versions.control_planes)
+        });
+        pools.await + control_planes.await
+    }
+
     async fn create(&self, fleet: Fleet) {
         let clusters = (0..fleet.clusters).map(|number| async move {
-            for object in manifest(&format!("c{number}"), fleet.workers) {
+            for object in manifest(&format!("c{number}"), fleet) {
                 self.post(object).await;
             }
         });
@@ -169,17 +242,23 @@ impl Bench {
         api.create(&PostParams::default(), &object).await.expect("a creation");
     }
 
-    async fn roll(&self) {
-        let pools = &self.api("", "MachineDeployment", "machinedeployments");
-        let all = pools.list_metadata(&ListParams::default()).await.expect("a list").items;
-        let patch = &json!({ "spec": { "template": { "spec": { "version": NEW } } } });
-        let patches = all.iter().map(|pool| async move {
-            pools
-                .patch(&pool.name_any(), &PatchParams::default(), &Patch::Merge(patch))
+    async fn roll(&self, api: Api<DynamicObject>, patch: Value) {
+        let (api, patch) = (&api, &patch);
+        let all = api.list_metadata(&ListParams::default()).await.expect("a list").items;
+        let patches = all.iter().map(|one| async move {
+            api.patch(&one.name_any(), &PatchParams::default(), &Patch::Merge(patch))
                 .await
                 .expect("a new version");
         });
         futures::stream::iter(patches).buffer_unordered(CREATORS).collect::<()>().await;
+    }
+
+    fn pools(&self) -> Api<DynamicObject> {
+        self.api("", "MachineDeployment", "machinedeployments")
+    }
+
+    fn control_planes(&self) -> Api<DynamicObject> {
+        self.api("controlplane.", "KubeadmControlPlane", "kubeadmcontrolplanes")
     }
 
     fn api(&self, group: &str, kind: &str, plural: &str) -> Api<DynamicObject> {
@@ -217,17 +296,34 @@ fn requests(audit: &Path) -> u64 {
     count
 }
 
-fn is_done(pool: &DynamicObject, workers: u64, version: &str) -> bool {
-    let (spec, status) = (&pool.data["spec"], &pool.data["status"]);
+async fn count_done(api: Api<DynamicObject>, is_done: impl Fn(&DynamicObject) -> bool) -> u64 {
+    let all = api.list(&ListParams::default()).await.expect("a list").items;
+    all.iter().filter(|one| is_done(one)).count() as u64
+}
+
+fn is_pool_done(pool: &DynamicObject, workers: u64, version: &str) -> bool {
+    let versions = &pool.data["status"]["versions"];
+    pool.data["spec"]["template"]["spec"]["version"] == version
+        && has_all(pool, workers)
+        && versions.as_array().is_some_and(|all| all.len() == 1 && all[0]["version"] == version)
+}
+
+fn is_control_plane_done(control_plane: &DynamicObject, replicas: u64, version: &str) -> bool {
+    let version_of_oldest = &control_plane.data["status"]["version"];
+    control_plane.data["spec"]["version"] == version
+        && has_all(control_plane, replicas)
+        && version_of_oldest == version
+}
+
+fn has_all(owner: &DynamicObject, replicas: u64) -> bool {
+    let status = &owner.data["status"];
     let counters = ["replicas", "readyReplicas", "availableReplicas", "upToDateReplicas"];
-    spec["template"]["spec"]["version"] == version
-        && counters.iter().all(|counter| status[*counter] == workers)
-        && status["versions"].as_array().is_some_and(|all| all.len() == 1 && all[0]["version"] == version)
-        && status["observedGeneration"] == json!(pool.metadata.generation)
+    counters.iter().all(|counter| status[*counter] == replicas)
+        && status["observedGeneration"] == json!(owner.metadata.generation)
 }
 
 /// One cluster whose machines are up as soon as they are asked for.
-fn manifest(name: &str, workers: u64) -> Vec<Value> {
+fn manifest(name: &str, fleet: Fleet) -> Vec<Value> {
     let reference = |group: &str, kind: &str, name: &str| json!({ "apiGroup": format!("{group}.cluster.x-k8s.io"), "kind": kind, "name": name });
     let object = |group: &str, kind: &str, name: &str, spec: Value| {
         json!({ "apiVersion": format!("{group}cluster.x-k8s.io/v1beta2"), "kind": kind,
@@ -239,12 +335,12 @@ fn manifest(name: &str, workers: u64) -> Vec<Value> {
     let config = json!({ "template": { "spec": { "joinConfiguration": { "nodeRegistration": { "criSocket": "unix:///x" } } } } });
     let infrastructure = reference("infrastructure", "DevMachineTemplate", name);
     let mine = json!({ "cluster.x-k8s.io/cluster-name": name, "cluster.x-k8s.io/deployment-name": name });
-    let pool = json!({ "clusterName": name, "replicas": workers, "selector": { "matchLabels": mine },
+    let pool = json!({ "clusterName": name, "replicas": fleet.workers, "selector": { "matchLabels": mine },
         "rollout": { "strategy": { "type": "RollingUpdate", "rollingUpdate": { "maxSurge": "20%", "maxUnavailable": 0 } } },
         "template": { "metadata": { "labels": mine }, "spec": { "clusterName": name, "version": OLD,
             "bootstrap": { "configRef": reference("bootstrap", "KubeadmConfigTemplate", name) },
             "infrastructureRef": infrastructure } } });
-    let control_plane = json!({ "replicas": 1, "version": NEW,
+    let control_plane = json!({ "replicas": fleet.control_planes, "version": NEW,
         "machineTemplate": { "spec": { "infrastructureRef": infrastructure } }, "kubeadmConfigSpec": { "clusterConfiguration": { "apiServer": { "certSANs": ["localhost"] } } } });
     let cluster = json!({ "controlPlaneRef": reference("controlplane", "KubeadmControlPlane", name),
         "infrastructureRef": reference("infrastructure", "DevCluster", name) });

@@ -8,6 +8,7 @@
 //!   cargo bench --bench load -- engine       only the engine over simulated machines
 //!   cargo bench --bench load -- growth       the engine as a process: 200 and 1,000 Machines, 200 and 1,000 clusters
 //!   cargo bench --bench load -- growth 200 1000      so many workers, in one cluster and nine to a cluster
+//!   cargo bench --bench load -- scale 1000   so many clusters with 3 + 10 Machines, a dashboard beside them
 //!   cargo bench --bench load -- in-place     a rollout in place beside one by replacement
 //!   cargo bench --bench load -- plan         only `capstan plan`
 //!
@@ -57,6 +58,8 @@ struct Sizes {
     pools: Vec<Fleet>,
     /// The same of many clusters.
     clusters: Vec<Fleet>,
+    /// Clusters as people have them.
+    scale: Fleet,
     /// Workers that are rolled in place, and by replacement.
     updated: u64,
     /// How much faster than real ones that engine's waits are.
@@ -67,7 +70,13 @@ struct Sizes {
     repeats: usize,
 }
 
-const PARTS: [&str; 8] = ["server", "dashboard", "events", "link", "engine", "growth", "in-place", "plan"];
+const PARTS: [&str; 9] =
+    ["server", "dashboard", "events", "link", "engine", "growth", "scale", "in-place", "plan"];
+
+/// Clusters with one control plane Machine.
+fn growing(clusters: u64, workers: u64) -> Fleet {
+    Fleet { clusters, control_planes: 1, workers }
+}
 
 fn full() -> Sizes {
     Sizes {
@@ -82,8 +91,9 @@ fn full() -> Sizes {
         many: 100_000,
         fleets: &[10_000, 100_000],
         workers: 2_000,
-        pools: vec![Fleet { clusters: 1, workers: 200 }, Fleet { clusters: 1, workers: 1_000 }],
-        clusters: vec![Fleet { clusters: 200, workers: 9 }, Fleet { clusters: 1_000, workers: 9 }],
+        pools: vec![growing(1, 200), growing(1, 1_000)],
+        clusters: vec![growing(200, 9), growing(1_000, 9)],
+        scale: Fleet { clusters: 1_000, control_planes: 3, workers: 10 },
         updated: 1_000,
         time_scale: "1",
         planned: 50_000,
@@ -105,8 +115,9 @@ fn tiny() -> Sizes {
         many: 60,
         fleets: &[20],
         workers: 4,
-        pools: vec![Fleet { clusters: 1, workers: 2 }, Fleet { clusters: 1, workers: 4 }],
-        clusters: vec![Fleet { clusters: 2, workers: 1 }],
+        pools: vec![growing(1, 2), growing(1, 4)],
+        clusters: vec![growing(2, 1)],
+        scale: Fleet { clusters: 2, control_planes: 3, workers: 1 },
         updated: 4,
         time_scale: "100",
         planned: 20,
@@ -116,14 +127,11 @@ fn tiny() -> Sizes {
 }
 
 impl Sizes {
-    /// So many workers for the part `growth`, in one cluster and nine to a cluster.
-    fn grow_by(&mut self, workers: &[u64]) {
-        let (one, many) = (
-            |n: &u64| Fleet { clusters: 1, workers: *n },
-            |n: &u64| Fleet { clusters: (n / 9).max(1), workers: 9 },
-        );
-        self.pools = workers.iter().map(one).collect();
-        self.clusters = workers.iter().map(many).collect();
+    /// So many workers for the part `growth`, in one cluster and nine to a cluster; so many clusters for the part `scale`.
+    fn grow_by(&mut self, numbers: &[u64]) {
+        self.pools = numbers.iter().map(|workers| growing(1, *workers)).collect();
+        self.clusters = numbers.iter().map(|workers| growing((workers / 9).max(1), 9)).collect();
+        self.scale.clusters = numbers.first().copied().unwrap_or(self.scale.clusters);
     }
 }
 
@@ -131,9 +139,9 @@ fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let named = |part: &str| words.iter().any(|w| w == part);
     let mut sizes = if named("--bench") { full() } else { tiny() };
-    let workers: Vec<u64> = words.iter().filter_map(|word| word.parse().ok()).collect();
-    if !workers.is_empty() {
-        sizes.grow_by(&workers);
+    let numbers: Vec<u64> = words.iter().filter_map(|word| word.parse().ok()).collect();
+    if !numbers.is_empty() {
+        sizes.grow_by(&numbers);
     }
     let wanted = |part: &str| named(part) || !PARTS.iter().any(|part| named(part));
     let mut table = table::Table::default();
@@ -146,6 +154,9 @@ fn main() {
     }
     if wanted("growth") {
         runtime.block_on(growth::measure(&sizes, &mut table));
+    }
+    if wanted("scale") {
+        runtime.block_on(growth::measure_scale(sizes.scale, &sizes, &mut table));
     }
     if wanted("in-place") {
         runtime.block_on(in_place::measure(&sizes, &mut table));

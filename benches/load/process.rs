@@ -215,8 +215,16 @@ impl Drop for Terminal {
 }
 
 pub fn resident_mb(pid: u32) -> u64 {
+    memory_mb(pid, "VmRSS:")
+}
+
+pub fn peak_resident_mb(pid: u32) -> u64 {
+    memory_mb(pid, "VmHWM:")
+}
+
+fn memory_mb(pid: u32, field: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let line = status.lines().find(|l| l.starts_with("VmRSS:")).unwrap_or_default();
+    let line = status.lines().find(|l| l.starts_with(field)).unwrap_or_default();
     line.split_whitespace().nth(1).and_then(|kb| kb.parse::<u64>().ok()).unwrap_or(0) / 1024
 }
 
