@@ -1,7 +1,9 @@
 //! One message → changes to the model and effects. A router: what keys, commands and answers do is
 //! in the command table, the screens and the overlays.
 
-use crossterm::event::{KeyEvent, KeyEventKind, MouseButton, MouseEvent, MouseEventKind};
+use crossterm::event::{
+    KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
+};
 
 use super::command::{self, Scope};
 use super::cursor::Motion;
@@ -94,6 +96,24 @@ fn judge_again(model: &mut Model) -> bool {
 }
 
 fn on_key(model: &mut Model, event: KeyEvent) -> Vec<Effect> {
+    let Some(character) = behind_escape(model, event) else { return on_press(model, event) };
+    let mut effects = on_press(model, KeyEvent::from(KeyCode::Esc));
+    effects.extend(on_press(model, character));
+    effects
+}
+
+/// The character of an alt-character that is bound to nothing. Terminals send alt as ESC in front, so escape and a key that come
+/// together, over a slow link or from quick hands, look the same.
+fn behind_escape(model: &Model, event: KeyEvent) -> Option<KeyEvent> {
+    let is_alt_character = matches!(event.code, KeyCode::Char(_)) && event.modifiers == KeyModifiers::ALT;
+    let is_bound = || {
+        let keys = [model.typing.pending.as_slice(), &[KeyPress::from(event)]].concat();
+        model.look.keymap.lookup(model.mode(), &keys) != Lookup::Unbound
+    };
+    (is_alt_character && !is_bound()).then(|| KeyEvent::from(event.code))
+}
+
+fn on_press(model: &mut Model, event: KeyEvent) -> Vec<Effect> {
     // Any key takes a toast away, since the hints stand behind it.
     let had_toast = model.toast.take().is_some();
     if let Some(overlay) = model.overlays.last_mut()
