@@ -17,7 +17,9 @@ use capstan_dashboard::fleet::watch::{self, Recording, Scope};
 use capstan_dashboard::fleet::{Delta, SourceId};
 use capstan_dashboard::tui::{self, Contexts, Exit, LoginNews, Opened, Options, Session, SourceHandle, Tier};
 use capstan_engine::client::connect::{contexts, prepare};
-use capstan_engine::client::{ConnectError, ConnectOptions, Connection, PluginNews, PluginTerminal};
+use capstan_engine::client::{
+    ConnectError, ConnectOptions, Connection, ContextSetting, PluginNews, PluginTerminal, Rank,
+};
 
 use super::args::{ColorArg, ConnectArgs, DashboardArgs, ScreenArgs};
 use super::{paths, person};
@@ -46,7 +48,7 @@ const KEPT_FOR_ENDS: usize = 16;
 /// As [`show`], and why there is nothing to show.
 pub async fn show_kubeconfig(connect: &ConnectArgs, screen: &ScreenArgs) -> anyhow::Result<Exit> {
     let (clock, rng) = (Clock::system(), Rng::from_entropy());
-    let options = super::options(connect);
+    let options = super::options(connect)?;
     let prepared = prepare(&options).await;
     let servers = Servers { options, scope: scope(connect), clock, rng };
     match prepared {
@@ -77,7 +79,7 @@ pub async fn show(
     behind: Behind,
 ) -> anyhow::Result<Exit> {
     let servers =
-        Servers { options: super::options(connect), scope: scope(connect), clock, rng: rng.clone() };
+        Servers { options: super::options(connect)?, scope: scope(connect), clock, rng: rng.clone() };
     servers.show(connection, screen, behind).await
 }
 
@@ -129,7 +131,7 @@ impl Servers {
     /// Nothing is open: the other contexts are offered, with why.
     async fn offer(self, why: &str, screen: &ScreenArgs) -> anyhow::Result<Exit> {
         let title = self.options.context.clone().unwrap_or_else(|| "no server".to_owned());
-        let session = self.session(&title, self.options.read_only);
+        let session = Self::session(&title, &self.scope, self.options.read_only);
         let mut options = options(session, screen, self.clock.clone());
         let text = format!("{why}\n\n:context NAME opens one of: {}", self.names().join(", "));
         options.notice = Some(("The context was not opened".to_owned(), text));
@@ -138,13 +140,20 @@ impl Servers {
         Ok(tui::run(options, Vec::new(), BTreeMap::new()).await?)
     }
 
-    fn session(&self, title: &str, read_only: bool) -> Session {
-        let namespace = self.scope.namespace.as_ref();
+    fn session(title: &str, scope: &Scope, read_only: bool) -> Session {
+        let namespace = scope.namespace.as_ref();
         Session {
             title: capstan_base::text::sanitize_line(title),
+            mark: None,
             scope: namespace.map_or_else(|| "all namespaces".to_owned(), |ns| format!("namespace {ns}")),
             read_only,
         }
+    }
+
+    /// What is set for the context narrows what is looked at, unless the arguments say what is.
+    fn scope_of(&self, connection: &Connection) -> Scope {
+        let of_setting = connection.setting.namespace.clone().filter(|_| !self.options.all_namespaces);
+        Scope { namespace: self.scope.namespace.clone().or(of_setting) }
     }
 
     fn watch(&self, connection: &Connection, id: SourceId) -> anyhow::Result<Opened> {
@@ -153,9 +162,11 @@ impl Servers {
             Some(user) => format!("{} as {user}", connection.context),
             None => connection.context.clone(),
         };
-        let session = self.session(&title, connection.read_only);
+        let scope = self.scope_of(connection);
+        let mark = mark(&connection.setting);
+        let session = Session { mark, ..Self::session(&title, &scope, connection.read_only) };
         let rng = self.rng.stream(&format!("fleet {}", id.0));
-        let (deltas, source) = watch::spawn(connection, id, self.scope.clone(), self.clock.clone(), rng);
+        let (deltas, source) = watch::spawn(connection, id, scope, self.clock.clone(), rng);
         let executor = super::executor(connection.clone(), self.clock.clone())?;
         let handle = SourceHandle { source: Some(source), executor: Some(executor), recording: None };
         Ok(Opened { session, source: id, deltas, handle })
@@ -208,7 +219,7 @@ pub async fn browse(args: &DashboardArgs, screen: &ScreenArgs) -> anyhow::Result
     // Room for the one batch that there is: it is read when the screen runs.
     let (send, deltas) = mpsc::channel(1);
     send.send(batch).await?;
-    let session = Session { title, scope: format!("{word} {}", rfc3339(at)), read_only: true };
+    let session = Session { title, mark: None, scope: format!("{word} {}", rfc3339(at)), read_only: true };
     let handle = SourceHandle { recording: Some(recording), ..SourceHandle::default() };
     let options = options(session, screen, Clock::fixed(at));
     Ok(tui::run(options, vec![deltas], BTreeMap::from([(id, handle)])).await?)
@@ -233,6 +244,17 @@ fn options(session: Session, screen: &ScreenArgs, clock: Clock) -> Options {
         logins: None,
         notice: None,
     }
+}
+
+/// The word of a context, and how it is shown.
+fn mark(setting: &ContextSetting) -> Option<(String, tui::theme::Scope)> {
+    let scope = match setting.rank {
+        Some(Rank::Production) => tui::theme::Scope::Production,
+        Some(Rank::Staging) => tui::theme::Scope::Staging,
+        Some(Rank::Development) => tui::theme::Scope::Development,
+        None => tui::theme::Scope::HeaderContext,
+    };
+    Some((capstan_base::text::sanitize_line(setting.word()?), scope))
 }
 
 /// Every namespace unless one is named: a fleet is looked at as a whole.

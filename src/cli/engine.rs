@@ -65,7 +65,10 @@ pub(super) async fn stopped() -> anyhow::Result<Exit> {
 /// No connection, or options that do not go together.
 pub async fn run(cli: &Cli, args: &EngineArgs) -> anyhow::Result<Exit> {
     check_engine(cli, args)?;
-    let connection = connect(&super::options(&cli.connect)).await?;
+    let connection = connect(&super::options(&cli.connect)?).await?;
+    if connection.read_only {
+        bail!("an engine writes; {} is read-only by contexts.toml", connection.context);
+    }
     let namespace = cli.connect.namespace.clone().unwrap_or_default();
     let of_lease = args.lease_namespace.as_deref().or(cli.connect.namespace.as_deref()).unwrap_or("default");
     let component = args.sharing.component.as_deref().unwrap_or("engine");

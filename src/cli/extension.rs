@@ -31,7 +31,7 @@ pub async fn serve(cli: &Cli, args: &ExtensionServeArgs) -> anyhow::Result<Exit>
             args.listen
         )));
     }
-    let connection = connect(&super::options(&cli.connect)).await?;
+    let connection = connect(&super::options(&cli.connect)?).await?;
     let options = options(args)?;
     let identity = Identity::kept_in(&folder(args)?, &names(args))?;
     let hosts = DevHosts::new(connection.client.clone(), Clock::system(), args.time_scale);

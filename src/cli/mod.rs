@@ -47,6 +47,7 @@ use args::{BackupArgs, Cli, Command, ConnectArgs, EngineArgs, EngineCommand, Sta
 use capi_types::key::ObjectKey;
 use capstan_base::rng::Rng;
 use capstan_base::time::Clock;
+use capstan_base::toml_file::FileError;
 use capstan_commands::describe::DescribeArgs;
 use capstan_commands::engine_status::EngineStatusArgs;
 #[cfg(feature = "etcd")]
@@ -78,7 +79,9 @@ use capstan_dashboard::operations::guard::Guard;
 use capstan_dashboard::operations::journal::Journal;
 use capstan_dashboard::other_words;
 use capstan_dashboard::tui::{Exit, Tier};
-use capstan_engine::client::{ConnectOptions, Connection, PluginTerminal, connect, connect_within};
+use capstan_engine::client::{
+    ConnectOptions, Connection, ContextSettings, PluginTerminal, connect, connect_within,
+};
 use log::Terminal;
 
 /// Parses, runs, prints the error chain once.
@@ -263,7 +266,7 @@ async fn backup(cli: &Cli, args: &BackupArgs) -> anyhow::Result<()> {
     if args.is_at_rest() {
         return backup::backup_at_rest(args, &clock).await;
     }
-    backup::backup(args, &connect(&options(&cli.connect)).await?, &clock).await
+    backup::backup(args, &connect(&options(&cli.connect)?).await?, &clock).await
 }
 
 /// A failure of a command that says by 1 that something differs.
@@ -280,7 +283,7 @@ fn status_compute(cli: &Cli, args: &StatusComputeArgs) -> anyhow::Result<ExitCod
 }
 
 fn change_session(cli: &Cli) -> anyhow::Result<change::Session> {
-    let reach = change::source::Reach::Options(options(&cli.connect));
+    let reach = change::source::Reach::Options(options(&cli.connect)?);
     Ok(change::Session { reach, style: style(cli), guard: guard(Clock::system())?, executor: None })
 }
 
@@ -314,7 +317,7 @@ struct OneShot {
 
 impl OneShot {
     async fn open(cli: &Cli) -> anyhow::Result<Self> {
-        Ok(Self::of(cli, connect(&options(&cli.connect)).await?))
+        Ok(Self::of(cli, connect(&options(&cli.connect)?).await?))
     }
 
     fn of(cli: &Cli, connection: Connection) -> Self {
@@ -390,7 +393,7 @@ async fn etcd_status(cli: &Cli, args: &etcd::EtcdStatusArgs) -> anyhow::Result<E
 }
 
 async fn walkthrough(cli: &Cli, args: &WalkthroughArgs, extent: Extent) -> anyhow::Result<Printed> {
-    let live = reach(connect(&options(&cli.connect)).await?, args).await?;
+    let live = reach(connect(&options(&cli.connect)?).await?, args).await?;
     walk(&live, args, extent, Clock::system().now()).await
 }
 
@@ -414,7 +417,7 @@ async fn migrate_leaders(cli: &Cli, command: &LeaderMigrationCommand) -> anyhow:
         LeaderMigrationCommand::Next(args) => walkthrough(cli, &args.walk, Extent::Next).await?,
         LeaderMigrationCommand::Plan(args) => walkthrough(cli, args, Extent::Plan).await?,
         LeaderMigrationCommand::Back(args) => {
-            let live = reach(connect(&options(&cli.connect)).await?, &args.walk).await?;
+            let live = reach(connect(&options(&cli.connect)?).await?, &args.walk).await?;
             back(&live, args, Clock::system().now()).await?
         }
         #[cfg(feature = "worlds")]
@@ -427,7 +430,7 @@ async fn migrate_leaders(cli: &Cli, command: &LeaderMigrationCommand) -> anyhow:
             .into());
         }
         LeaderMigrationCommand::Rights(args) if args.check => {
-            let connection = connect(&options(&cli.connect)).await?;
+            let connection = connect(&options(&cli.connect)?).await?;
             leader_migration::check_rights(&connection.client, args).await?
         }
         LeaderMigrationCommand::Rights(args) => leader_migration::rights(args),
@@ -439,7 +442,7 @@ async fn migrate_leaders(cli: &Cli, command: &LeaderMigrationCommand) -> anyhow:
 
 async fn next_of_migration(cli: &Cli, args: &NextArgs) -> anyhow::Result<ExitCode> {
     let session = change_session(cli)?;
-    let live = reach(connect(&options(&cli.connect)).await?, &args.walk).await?;
+    let live = reach(connect(&options(&cli.connect)?).await?, &args.walk).await?;
     let (mut out, mut answers) = (std::io::stdout(), std::io::BufReader::new(std::io::stdin()));
     let mut next = Next { session: &session, args, out: &mut out, answers: &mut answers };
     let answer = next.apply(live).await?;
@@ -461,7 +464,7 @@ fn not_fine(command: &LeaderMigrationCommand) -> ExitCode {
 
 async fn wait(cli: &Cli, args: &WaitArgs) -> anyhow::Result<ExitCode> {
     let began = tokio::time::Instant::now();
-    let on = OneShot::of(cli, connect_within(args.timeout, &options(&cli.connect)).await?);
+    let on = OneShot::of(cli, connect_within(args.timeout, &options(&cli.connect)?).await?);
     // What connecting took is part of the time that was allowed.
     let args = &WaitArgs { timeout: args.timeout.saturating_sub(began.elapsed()), ..args.clone() };
     match wait::wait(&on.connection, args, &on.namespace, on.clock, Rng::from_entropy()).await? {
@@ -482,7 +485,7 @@ async fn act_on(cli: &Cli, args: &ActionArgs) -> anyhow::Result<ExitCode> {
     let clock = Clock::system();
     let action = args.action(clock.now()).map_err(|error| WrongUsage(error.to_string()))?;
     let later = args.at.map(|moment| act::Later { at: moment.seen_from(clock.now()), clock: clock.clone() });
-    let connection = connect(&options(&cli.connect)).await?;
+    let connection = connect(&options(&cli.connect)?).await?;
     let target = args.target.on(&connection, &connection.namespace).await?;
     let request = Request { target, action, asks_extensions: args.confirm.ask_extensions };
     let executor = executor(connection, clock)?;
@@ -507,15 +510,20 @@ fn executor(connection: Connection, clock: Clock) -> anyhow::Result<Executor> {
     Ok(executor.with_locks(ServerLocks { connection, clock, rng: Rng::from_entropy() }))
 }
 
-fn options(args: &ConnectArgs) -> ConnectOptions {
-    ConnectOptions {
+fn options(args: &ConnectArgs) -> Result<ConnectOptions, FileError> {
+    // Without a home there is no file of settings either.
+    let settings = paths::config_dir()
+        .map_or_else(|_| Ok(ContextSettings::default()), |dir| ContextSettings::read(&dir))?;
+    Ok(ConnectOptions {
         kubeconfig: args.kubeconfig.clone(),
         context: args.context.clone(),
         namespace: args.namespace.clone(),
         read_only: args.read_only,
+        all_namespaces: args.all_namespaces,
+        settings,
         impersonated: args.impersonated(),
         terminal: PluginTerminal::of_process(),
-    }
+    })
 }
 
 /// Leaving is success; a signal exits as shells expect, 128 and its number.

@@ -15,11 +15,11 @@ use capstan_apiserver::{ApiServer, Options, Tokens};
 use capstan_base::rng::Rng;
 use capstan_base::time::{Clock, Timestamp, parse_rfc3339};
 use capstan_dashboard::actions::{ACTIONS, Action, ActionError, Executor, Request, Risk};
-use capstan_dashboard::operations::Severity;
 use capstan_dashboard::operations::guard::{Guard, Refusal};
 use capstan_dashboard::operations::journal::Journal;
+use capstan_dashboard::operations::{Confirmation, Severity};
 use capstan_dashboard::tui::command::{self, Run};
-use capstan_engine::client::{Connection, in_process};
+use capstan_engine::client::{Connection, ContextSettings, in_process};
 use capstan_store::MemoryStore;
 use clap::Parser as _;
 use k8s_machinery::admission::Admission;
@@ -108,8 +108,12 @@ impl Place {
     }
 
     pub fn executor(&self, read_only: bool) -> Executor {
+        self.executor_over(self.connection(read_only))
+    }
+
+    fn executor_over(&self, connection: Connection) -> Executor {
         let journal = Journal::at(self.folder.path().join("journal.jsonl"));
-        Executor::new(self.connection(read_only), &Guard::new(journal, Clock::system(), "ada".to_owned()))
+        Executor::new(connection, &Guard::new(journal, Clock::system(), "ada".to_owned()))
     }
 
     pub fn journal(&self) -> Vec<serde_json::Value> {
@@ -168,6 +172,25 @@ fn request(action: Action) -> Request {
         uid: String::new(),
     };
     Request::new(target, action)
+}
+
+#[tokio::test]
+async fn in_production_every_action_is_confirmed_by_name() {
+    let place = Place::new().await.with_deployment().await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = "[[context]]\nname = 'te*'\nrank = 'production'\n";
+    std::fs::write(folder.path().join("contexts.toml"), text).expect("written");
+    let settings = ContextSettings::read(folder.path()).expect("settings");
+    for action in [Action::Scale { replicas: 5 }, Action::Pause] {
+        let confirmation = async |connection: Connection| {
+            let preview = place.executor_over(connection).preview(&request(action.clone())).await;
+            preview.expect("a preview").risk.confirmation()
+        };
+        let connection = place.connection(false);
+        assert_eq!(confirmation(connection.clone()).await, Confirmation::Enter);
+        let setting = settings.of(&connection.context);
+        assert_eq!(confirmation(Connection { setting, ..connection }).await, Confirmation::Name);
+    }
 }
 
 #[tokio::test]

@@ -39,8 +39,12 @@ impl Demo {
         let (mut deltas, source) =
             watch::spawn(connection, id, Scope::default(), clock.clone(), Rng::seeded(7));
         let look = Look::load("default", "default", Tier::Ansi16, false, None, command::check);
-        let session =
-            Session { title: "demo".to_owned(), scope: "all namespaces".to_owned(), read_only: false };
+        let session = Session {
+            title: "demo".to_owned(),
+            scope: "all namespaces".to_owned(),
+            read_only: false,
+            ..Session::default()
+        };
         let area = Rect::new(0, 0, 110, 26);
         let mut model = Model::new(session, look.expect("shipped files load"), area, now());
         while !is_complete(&model) {

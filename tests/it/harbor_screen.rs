@@ -29,7 +29,12 @@ fn opened(width: u16, height: u16, read_only: bool) -> Model {
     }
     let look = Look::load("default", "default", Tier::None, false, None, command::check)
         .expect("shipped files load");
-    let session = Session { title: "demo".to_owned(), scope: "all namespaces".to_owned(), read_only };
+    let session = Session {
+        title: "demo".to_owned(),
+        scope: "all namespaces".to_owned(),
+        read_only,
+        ..Session::default()
+    };
     let mut model = Model::new(session, look, Rect::new(0, 0, width, height), now());
     update(&mut model, Msg::Fleet(harbor.deltas()));
     update(&mut model, Msg::Tick);

@@ -154,7 +154,7 @@ impl Lagoon {
     /// The cluster as commands reach it.
     fn live(&self, managed: Option<ManagedCluster>) -> LiveCluster {
         let (client, server) = (self.client().clone(), "lagoon".to_owned());
-        LiveCluster { client, server, read_only: false, fleet: None, managed }
+        LiveCluster { client, server, read_only: false, is_production: false, fleet: None, managed }
     }
 
     /// `next --apply`, with the control plane's object as the management cluster has it: what was shown, and how it ended.

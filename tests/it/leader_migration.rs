@@ -351,7 +351,8 @@ async fn walked(client: &kube::Client, line: &str) -> Printed {
     };
     let now = capstan_base::time::parse_rfc3339("2026-11-20T10:00:00Z").expect("a moment");
     let (client, server) = (client.clone(), "workload".to_owned());
-    let live = LiveCluster { client, server, read_only: false, fleet: None, managed: None };
+    let live =
+        LiveCluster { client, server, read_only: false, is_production: false, fleet: None, managed: None };
     walk(&live, &args, extent, now).await.expect("a walkthrough")
 }
 

@@ -20,7 +20,12 @@ use crate::fleet_fixture::{self as fixture, now};
 fn model(width: u16) -> Model {
     let look = Look::load("default", "default", Tier::None, false, None, command::check)
         .expect("shipped files load");
-    let session = Session { title: "t".to_owned(), scope: "all namespaces".to_owned(), read_only: true };
+    let session = Session {
+        title: "t".to_owned(),
+        scope: "all namespaces".to_owned(),
+        read_only: true,
+        ..Session::default()
+    };
     let mut model = Model::new(session, look, Rect::new(0, 0, width, 24), now());
     update(&mut model, Msg::Fleet(fixture::sample()));
     model

@@ -37,7 +37,12 @@ fn fleet() -> Vec<Delta> {
 fn model(width: u16, height: u16) -> Model {
     let look = Look::load("default", "default", Tier::None, false, None, command::check)
         .expect("shipped files load");
-    let session = Session { title: "demo".to_owned(), scope: "all namespaces".to_owned(), read_only: false };
+    let session = Session {
+        title: "demo".to_owned(),
+        scope: "all namespaces".to_owned(),
+        read_only: false,
+        ..Session::default()
+    };
     let mut model = Model::new(session, look, Rect::new(0, 0, width, height), now());
     update(&mut model, Msg::Fleet(fleet()));
     update(&mut model, Msg::Tick);

@@ -31,7 +31,12 @@ impl Screen {
     fn open(read_only: bool, refused: &'static [&'static str]) -> Self {
         let look = Look::load("default", "default", Tier::None, false, None, command::check)
             .expect("shipped files load");
-        let session = Session { title: "t".to_owned(), scope: "all namespaces".to_owned(), read_only };
+        let session = Session {
+            title: "t".to_owned(),
+            scope: "all namespaces".to_owned(),
+            read_only,
+            ..Session::default()
+        };
         let model = Model::new(session, look, Rect::new(0, 0, 200, 50), now());
         let mut screen = Self { model, asked: Vec::new(), refused };
         let effects = update(&mut screen.model, Msg::Fleet(fixture::sample()));

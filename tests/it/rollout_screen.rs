@@ -36,7 +36,12 @@ const BEGAN_MINUTE: u32 = 56;
 fn model((width, height, ascii, read_only): Eyes, deltas: Vec<Delta>) -> Model {
     let look = Look::load("default", "default", Tier::None, ascii, None, command::check)
         .expect("shipped files load");
-    let session = Session { title: "demo".to_owned(), scope: "all namespaces".to_owned(), read_only };
+    let session = Session {
+        title: "demo".to_owned(),
+        scope: "all namespaces".to_owned(),
+        read_only,
+        ..Session::default()
+    };
     let mut model = Model::new(session, look, Rect::new(0, 0, width, height), now());
     update(&mut model, Msg::Fleet(deltas));
     update(&mut model, Msg::Tick);

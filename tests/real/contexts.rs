@@ -114,6 +114,55 @@ fn another_context_takes_the_place_of_the_one_that_is_shown() {
 }
 
 #[test]
+fn what_is_set_for_a_context_holds_in_the_dashboard_and_for_commands() {
+    let [east, west, home] = [(); 3].map(|()| tempfile::tempdir().expect("a folder"));
+    let (east, west) = (
+        server(east.path(), "synthetic:clusters=2,machines=4"),
+        server(west.path(), "synthetic:clusters=3,machines=6"),
+    );
+    let config = home.path().join("config");
+    kubeconfig(&east, &west, &config);
+    let settings = home.path().join("capstan/contexts.toml");
+    std::fs::create_dir(home.path().join("capstan")).expect("a folder");
+    let text = "[[context]]\nname = 'ea*'\nrank = 'production'\nword = 'PROD'\nread-only = true\n";
+    std::fs::write(&settings, text).expect("written");
+    let kubeconfig = config.to_str().expect("a path");
+
+    let mut command = CommandBuilder::new(BINARY);
+    command.args(["--kubeconfig", kubeconfig]);
+    command.env("HOME", home.path());
+    command.env("XDG_CONFIG_HOME", home.path());
+    command.env("TERM", "xterm-256color");
+    let mut screen = Pty::open(command);
+    let header = |text: &str| text.lines().next().unwrap_or_default().to_owned();
+    screen.until("the word, and that nothing can be written", |s| {
+        let header = header(&s.text());
+        header.contains(" PROD  east") && header.contains("read-only")
+    });
+    screen.press(":context west\r");
+    screen.until("neither holds for the other", |s| {
+        let header = header(&s.text());
+        header.contains("west") && !header.contains("PROD") && !header.contains("read-only")
+    });
+    screen.press("\u{3}");
+    screen.end();
+
+    let pause = |context: &str| {
+        let mut command = std::process::Command::new(BINARY);
+        command.args(["--kubeconfig", kubeconfig, "--context", context, "pause", "cluster/nowhere", "--yes"]);
+        command.env("HOME", home.path()).env("XDG_CONFIG_HOME", home.path());
+        let answer = command.output().expect("an answer");
+        assert!(!answer.status.success());
+        String::from_utf8_lossy(&answer.stderr).into_owned()
+    };
+    assert!(pause("east").contains("read-only"), "{}", pause("east"));
+    assert!(pause("west").contains("nowhere"), "{}", pause("west"));
+    std::fs::write(&settings, "[[context]]\nname = 'ea*'\nread_only = true\n").expect("written");
+    let said = pause("west");
+    assert!(said.contains("contexts.toml:3: ") && said.contains("read_only"), "{said}");
+}
+
+#[test]
 fn a_start_that_fails_offers_the_other_contexts() {
     let [east, west, home] = [(); 3].map(|()| tempfile::tempdir().expect("a folder"));
     let (east, west) = (

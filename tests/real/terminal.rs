@@ -48,7 +48,12 @@ fn child() {
         let fleet = if mode == "well" { fixture::large(2, 2) } else { fixture::sample() };
         send.send(fleet).await.expect("room");
         let options = Options {
-            session: Session { title: "demo".to_owned(), scope: String::new(), read_only: false },
+            session: Session {
+                title: "demo".to_owned(),
+                scope: String::new(),
+                read_only: false,
+                ..Session::default()
+            },
             theme: "default".to_owned(),
             keymap: "default".to_owned(),
             ascii: false,

@@ -189,7 +189,7 @@ fn ask(preview: &Preview, out: &mut impl Write, answers: &mut impl BufRead) -> a
         Confirmation::Enter => "Do it? [Y/n] ".to_owned(),
         Confirmation::Yes => "Do it? [y/N] ".to_owned(),
         Confirmation::Name => {
-            format!("This can break a control plane or empty a deployment. Type {name} to do it: ")
+            format!("Much can break here. Type {name} to do it: ")
         }
     };
     LinePrompt { text, confirmation, name, otherwise: "--dry-run to look" }.ask(out, answers)

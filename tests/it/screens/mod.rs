@@ -12,11 +12,13 @@ use capstan_dashboard::fleet::{Delta, FeedState};
 use capstan_dashboard::tui::Tier;
 use capstan_dashboard::tui::command;
 use capstan_dashboard::tui::effect::{Effect, EffectOutcome};
+use capstan_dashboard::tui::keymap::Keymap;
 use capstan_dashboard::tui::model::{Look, Model, Session};
 use capstan_dashboard::tui::msg::Msg;
 use capstan_dashboard::tui::reads::Reading;
 use capstan_dashboard::tui::script::{draw, press, save, text};
 use capstan_dashboard::tui::subject::Subject;
+use capstan_dashboard::tui::theme::Scope;
 use capstan_dashboard::tui::update::update;
 use proptest::prelude::*;
 use ratatui::layout::Rect;
@@ -53,8 +55,12 @@ const LARGE: Eyes = Eyes { width: 200, height: 50, ..PLAIN };
 fn model(eyes: Eyes, deltas: Vec<Delta>) -> Model {
     let look = Look::load(eyes.theme, eyes.keymap, eyes.tier, eyes.ascii, None, command::check)
         .expect("shipped files load");
-    let session =
-        Session { title: "demo".to_owned(), scope: "all namespaces".to_owned(), read_only: eyes.read_only };
+    let session = Session {
+        title: "demo".to_owned(),
+        scope: "all namespaces".to_owned(),
+        read_only: eyes.read_only,
+        ..Session::default()
+    };
     let mut model = Model::new(session, look, Rect::new(0, 0, eyes.width, eyes.height), now());
     update(&mut model, Msg::Fleet(deltas));
     model
@@ -454,6 +460,49 @@ fn escape_on_a_line_of_notice_closes_only_the_notice() {
 }
 
 /// At 80 columns the way out was cut off behind hints that could not work.
+#[test]
+fn a_context_is_marked_before_its_title() {
+    let mut model = sample(PLAIN);
+    model.session.mark = Some(("prod eu".to_owned(), Scope::Production));
+    assert!(text(&mut model).starts_with(" capstan   prod eu  demo "), "{}", text(&mut model));
+    // Where there is little room the title is cut before it.
+    let mut model = sample(SMALL);
+    model.session.title = "kubernetes-admin@a-cluster-in-europe".to_owned();
+    model.session.mark = Some(("prod eu".to_owned(), Scope::Production));
+    assert!(text(&mut model).contains(" prod eu "), "{}", text(&mut model));
+}
+
+#[test]
+fn escape_and_a_key_in_one_packet_are_two_keys() {
+    // What the terminal's bytes ESC and / come to.
+    let mut model = sample(PLAIN);
+    keys(&mut model, "enter alt-/ \"policy\"");
+    let screen = text(&mut model);
+    assert!(screen.contains("/policy"), "the letters are a filter's:\n{screen}");
+
+    // In a dialog escape closes it, and the key behind it is the screen's.
+    let mut model = sample(PLAIN);
+    keys(&mut model, "? alt-w");
+    assert!(model.overlays.is_empty());
+    let mut by_two = sample(PLAIN);
+    keys(&mut by_two, "? esc w");
+    assert_eq!(text(&mut model), text(&mut by_two));
+
+    // A binding of its own keeps the key whole.
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::create_dir(folder.path().join("keymaps")).expect("a folder");
+    std::fs::write(
+        folder.path().join("keymaps/mine.toml"),
+        "inherits = \"default\"\n[global]\nalt-y = \"help\"\n",
+    )
+    .expect("a keymap");
+    let mut model = sample(PLAIN);
+    model.look.keymap =
+        Keymap::load("mine", Some(folder.path()), command::check).expect("a keymap that can be read");
+    keys(&mut model, "alt-y");
+    assert!(!model.overlays.is_empty());
+}
+
 #[test]
 fn the_way_out_is_always_hinted() {
     for (opened, deeper) in

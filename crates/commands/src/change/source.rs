@@ -29,7 +29,7 @@ pub enum Reach {
 impl Reach {
     pub(super) fn is_read_only(&self) -> bool {
         match self {
-            Self::Options(options) => options.read_only,
+            Self::Options(options) => options.forbid_writes(),
             Self::Connected(connection) => connection.read_only,
         }
     }

@@ -13,7 +13,7 @@ use super::in_place::TemplatePart;
 use super::outlook::AfterAction;
 use super::quorum::takes_member;
 use super::related::Related;
-use super::risk::risk;
+use super::risk::{Risk, risk};
 use super::sent::{read, server, shown, text_at};
 use super::topology::{self, TopologyPlace};
 use super::{Action, ActionError, Executor, Outlook, Preview, Request, owners, preflight, rules};
@@ -83,7 +83,11 @@ impl Proposed for ProposedAction<'_> {
         }
         let preview = Preview {
             summary: summary(&request.action, object),
-            risk: risk(&request.action, &related),
+            risk: if executor.connection.is_production() {
+                Risk::High
+            } else {
+                risk(&request.action, &related)
+            },
             findings: Vec::new(),
             diff: Vec::new(),
             uid: text_at(object, "/metadata/uid"),

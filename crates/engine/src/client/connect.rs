@@ -12,6 +12,7 @@ use kube::{Client, Config};
 use tokio::time::{Instant, timeout};
 use tower::{BoxError, Service};
 
+use super::context_settings::{ContextSetting, ContextSettings, Rank};
 use super::errors::{Cause, classify, explain};
 use super::json_lines::JsonLinesLayer;
 use super::kubeconfig::{Chosen, Merged};
@@ -37,10 +38,22 @@ pub struct ConnectOptions {
     pub namespace: Option<String>,
     /// Lets only reads leave the process.
     pub read_only: bool,
+    /// No namespace that is set for the context narrows what is looked at.
+    pub all_namespaces: bool,
+    /// What a person set for contexts.
+    pub settings: ContextSettings,
     /// `--as`, `--as-group`.
     pub impersonated: Impersonated,
     /// Where credential plugins talk to a person.
     pub terminal: PluginTerminal,
+}
+
+impl ConnectOptions {
+    /// Nothing may be written where they lead, whether or not that server answers.
+    pub fn forbid_writes(&self) -> bool {
+        let context = || self.context.clone().or_else(|| load(self).ok().map(|route| route.context));
+        self.read_only || context().is_some_and(|context| self.settings.of(&context).read_only)
+    }
 }
 
 /// In whose name requests are sent, in place of the kubeconfig's user. The server decides whether that user may.
@@ -70,8 +83,17 @@ pub struct Connection {
     /// The namespace to use when none is named.
     pub namespace: String,
     pub read_only: bool,
+    /// What a person set for the context.
+    pub setting: ContextSetting,
     /// What the client's requests show about the other end.
     pub pulse: Pulse,
+}
+
+impl Connection {
+    /// Whatever is changed there is confirmed by a name.
+    pub fn is_production(&self) -> bool {
+        self.setting.rank == Some(Rank::Production)
+    }
 }
 
 /// Why there is no connection: sentences for an operator.
@@ -151,16 +173,18 @@ async fn finish(
     reload: Option<Reload>,
     options: &ConnectOptions,
 ) -> Result<Connection, ConnectError> {
-    if let Some(namespace) = &options.namespace {
+    let setting = options.settings.of(&route.context);
+    let of_setting = setting.namespace.as_ref().filter(|_| !options.all_namespaces);
+    if let Some(namespace) = options.namespace.as_ref().or(of_setting) {
         route.config.default_namespace.clone_from(namespace);
     }
     let (context, namespace) = (route.context.clone(), route.config.default_namespace.clone());
     let server = route.config.cluster_url.to_string().trim_end_matches('/').to_owned();
     let live = Live::open(route, reload, options.terminal.clone(), Clock::system()).await;
     let live = live.map_err(|source| ConnectError::Login { server: server.clone(), source })?;
-    let (pulse, read_only) = (Pulse::default(), options.read_only);
+    let (pulse, read_only) = (Pulse::default(), options.read_only || setting.read_only);
     let client = layered(live, &namespace, read_only, &pulse);
-    Ok(Connection { client, context, server, namespace, read_only, pulse })
+    Ok(Connection { client, context, server, namespace, read_only, setting, pulse })
 }
 
 fn layered(live: Live, namespace: &str, read_only: bool, pulse: &Pulse) -> Client {
@@ -189,6 +213,7 @@ where
         server: "this process".to_owned(),
         namespace: namespace.to_owned(),
         read_only,
+        setting: ContextSetting::default(),
         pulse,
     }
 }

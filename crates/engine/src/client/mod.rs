@@ -11,6 +11,7 @@ mod causes;
 pub mod clusters;
 pub mod connect;
 mod contents;
+mod context_settings;
 pub mod deadline;
 mod dial;
 pub mod errors;
@@ -37,6 +38,7 @@ pub mod write;
 pub use connect::{
     ConnectError, ConnectOptions, Connection, Impersonated, connect, connect_within, in_process,
 };
+pub use context_settings::{ContextSetting, ContextSettings, Rank};
 pub use errors::explain;
 pub use index::Index;
 pub use kube::{Client, Error};

@@ -32,6 +32,8 @@ pub struct LiveCluster {
     /// For messages and the journal.
     pub server: String,
     pub read_only: bool,
+    /// Whatever is changed is confirmed by the cluster's name.
+    pub is_production: bool,
     /// The Cluster of a management cluster that it was reached by.
     pub fleet: Option<FleetCluster>,
     /// The KubeadmControlPlane that looks after it.
@@ -41,9 +43,17 @@ pub struct LiveCluster {
 impl LiveCluster {
     /// The cluster of the connection itself.
     pub fn of_connection(connection: Connection) -> Self {
+        let is_production = connection.is_production();
         let Connection { client, server, read_only, .. } = connection;
         // A host whose power is pulled closes no connection.
-        Self { client: within(client, REQUEST_TIMEOUT), server, read_only, fleet: None, managed: None }
+        Self {
+            client: within(client, REQUEST_TIMEOUT),
+            server,
+            read_only,
+            is_production,
+            fleet: None,
+            managed: None,
+        }
     }
 }
 
@@ -92,7 +102,7 @@ pub async fn reading_of(live: LiveCluster) -> Result<SourceReading, SourceError>
 /// # Errors
 /// [`SourceError`].
 pub async fn of_fleet(management: Connection, key: &ObjectKey) -> Result<LiveCluster, SourceError> {
-    let read_only = management.read_only;
+    let (read_only, is_production) = (management.read_only, management.is_production());
     let served = ServedObjects::new(&management);
     let cluster: Option<Cluster> = served.get(key).await.map_err(SourceError::Unreachable)?;
     let missing = || SourceError::NoCluster { cluster: key.clone(), server: management.server.clone() };
@@ -114,7 +124,7 @@ pub async fn of_fleet(management: Connection, key: &ObjectKey) -> Result<LiveClu
         }
     };
     let fleet = Some(FleetCluster { management, key: key.clone() });
-    Ok(LiveCluster { client, server: format!("Cluster {key}"), read_only, fleet, managed })
+    Ok(LiveCluster { client, server: format!("Cluster {key}"), read_only, is_production, fleet, managed })
 }
 
 /// The hosts of the Machines of a cluster of a fleet, by the names of their Nodes; `None` for a cluster of a kubeconfig.

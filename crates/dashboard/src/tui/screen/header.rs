@@ -17,6 +17,8 @@ use capstan_base::time::Timestamp;
 pub struct Session {
     /// `demo`, a context, or the name of a dump.
     pub title: String,
+    /// What stands before the title, so that one server is not taken for another: a word, and how it is shown.
+    pub mark: Option<(String, Scope)>,
     /// `all namespaces`, or one.
     pub scope: String,
     /// No action is offered. Enforced in the client as well.
@@ -33,6 +35,9 @@ pub struct Header<'a> {
     pub wide: bool,
 }
 
+/// Cells from which on the program's name stands beside a mark.
+const NAMED_ROOM: usize = 32;
+
 pub fn view(header: Header<'_>, paint: &Paint<'_>, layout: &Layout, buffer: &mut Buffer) {
     let room = usize::from(layout.header.width);
     let right = standing(header.fleet, header.session, paint, room);
@@ -44,17 +49,26 @@ pub fn view(header: Header<'_>, paint: &Paint<'_>, layout: &Layout, buffer: &mut
     put_ends(buffer, layout.crumbs, &crumbs, &state);
 }
 
+/// Where there is little room, the program's name says less than the mark, and the mark more than the title's end.
 fn identity(session: &Session, paint: &Paint<'_>, room: usize) -> Line<'static> {
-    let mut spans = vec![Span::raw(" "), paint.span(Scope::Header, "capstan")];
-    let title_room = room.saturating_sub(10);
-    spans.push(Span::raw("  "));
-    spans.push(paint.span(Scope::HeaderContext, paint.cut(&session.title, title_room)));
+    let mut line = Line::from(Span::raw(" "));
+    if session.mark.is_none() || room >= NAMED_ROOM {
+        line.push_span(paint.span(Scope::Header, "capstan"));
+        line.push_span(Span::raw("  "));
+    }
+    if let Some((word, scope)) = &session.mark {
+        let word = paint.cut(word, room.saturating_sub(line.width() + 2));
+        line.push_span(paint.span(*scope, format!(" {word} ")));
+        line.push_span(Span::raw(" "));
+    }
+    let title_room = room.saturating_sub(line.width());
+    line.push_span(paint.span(Scope::HeaderContext, paint.cut(&session.title, title_room)));
     let used = capstan_base::text::width(&session.title) + capstan_base::text::width(&session.scope) + 2;
     if !session.scope.is_empty() && used <= title_room {
-        spans.push(Span::raw("  "));
-        spans.push(paint.span(Scope::Muted, session.scope.clone()));
+        line.push_span(Span::raw("  "));
+        line.push_span(paint.span(Scope::Muted, session.scope.clone()));
     }
-    Line::from(spans)
+    line
 }
 
 /// Counts by verdict, read-only, and the state of the connection.

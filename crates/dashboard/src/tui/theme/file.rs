@@ -26,6 +26,8 @@ pub const EMBEDDED: &[(&str, &str)] = &[
     ("default", include_str!("../../../../../themes/default.toml")),
     ("midnight", include_str!("../../../../../themes/midnight.toml")),
     ("paper", include_str!("../../../../../themes/paper.toml")),
+    ("high-contrast", include_str!("../../../../../themes/high-contrast.toml")),
+    ("high-contrast-light", include_str!("../../../../../themes/high-contrast-light.toml")),
     ("colorblind", include_str!("../../../../../themes/colorblind.toml")),
     ("mono", include_str!("../../../../../themes/mono.toml")),
 ];

@@ -48,6 +48,9 @@ scopes! {
     Muted = "text.muted", "What is there but not news: units, separators, equal counters.";
     Header = "header", "The line at the top.";
     HeaderContext = "header.context", "The context or server in that line.";
+    Production = "context.production", "The word of a context of the rank production.";
+    Staging = "context.staging", "The word of a context of the rank staging.";
+    Development = "context.development", "The word of a context of the rank development.";
     ReadOnly = "header.read-only", "The word that says nothing can be written.";
     Live = "header.live", "Connected, data is current.";
     Stale = "header.stale", "Data is old, or a source could not be read.";

@@ -34,6 +34,60 @@ fn without_colour_no_theme_sets_one() {
     }
 }
 
+/// Themes with colours of their own, backgrounds that they are meant for, and the least contrast of text.
+const CONTRASTS: &[(&str, &[Color], f64)] = &[
+    ("midnight", &DARK, 4.5),
+    ("paper", &LIGHT, 4.5),
+    ("high-contrast", &DARK, 7.0),
+    ("high-contrast-light", &LIGHT, 7.0),
+    // One set of colours for both: 4.6 is the most that anything has on black and on white.
+    ("colorblind", &[DARK[0], DARK[1], LIGHT[0], LIGHT[1]], 3.5),
+];
+const DARK: [Color; 2] = [Color::Rgb(0, 0, 0), Color::Rgb(0x1e, 0x22, 0x30)];
+const LIGHT: [Color; 2] = [Color::Rgb(0xff, 0xff, 0xff), Color::Rgb(0xfd, 0xf6, 0xe3)];
+
+#[test]
+fn text_stands_out_from_every_background_it_is_meant_for() {
+    for (name, backgrounds, least) in CONTRASTS {
+        let theme = Theme::load(name, None, Tier::True, false).expect("shipped");
+        let selected = theme.style(Scope::Selection).bg;
+        // Lines are no text.
+        let texts = Scope::ALL.iter().filter(|s| !matches!(s, Scope::Rule | Scope::OverlayBorder));
+        for scope in texts {
+            let Some(text @ Color::Rgb(..)) = theme.style(*scope).fg else { continue };
+            for background in backgrounds.iter().chain(&selected) {
+                let contrast = contrast(text, *background);
+                assert!(contrast >= *least, "{name}: {} on {background} has {contrast:.2}", scope.name());
+            }
+        }
+    }
+}
+
+#[test]
+fn every_theme_with_colours_of_its_own_has_a_contrast_to_keep() {
+    for (name, _) in EMBEDDED {
+        let theme = Theme::load(name, None, Tier::True, false).expect("shipped");
+        let has_colours =
+            Scope::ALL.iter().any(|scope| matches!(theme.style(*scope).fg, Some(Color::Rgb(..))));
+        assert_eq!(has_colours, CONTRASTS.iter().any(|(listed, ..)| listed == name), "{name}");
+    }
+}
+
+/// By WCAG 2.2: 1 for equal colours, 21 for black and white.
+fn contrast(one: Color, other: Color) -> f64 {
+    let (one, other) = (luminance(one), luminance(other));
+    (one.max(other) + 0.05) / (one.min(other) + 0.05)
+}
+
+fn luminance(colour: Color) -> f64 {
+    let Color::Rgb(red, green, blue) = colour else { panic!("{colour} has no luminance of its own") };
+    let linear = |part: u8| {
+        let part = f64::from(part) / 255.0;
+        if part <= 0.04045 { part / 12.92 } else { ((part + 0.055) / 1.055).powf(2.4) }
+    };
+    0.2126 * linear(red) + 0.7152 * linear(green) + 0.0722 * linear(blue)
+}
+
 #[test]
 fn the_default_theme_uses_the_users_own_palette() {
     let theme = Theme::load("default", None, Tier::True, false).expect("shipped");
