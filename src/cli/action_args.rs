@@ -9,6 +9,7 @@ use capstan_commands::act::ConfirmArgs;
 use capstan_commands::arguments::Moment;
 use capstan_commands::target::{NamedObject, refusal};
 use capstan_dashboard::actions::action::{Argument, ArgumentError, GROUPS};
+use capstan_dashboard::actions::metadata_change::quoted;
 use capstan_dashboard::actions::{ACTIONS, Action, ActionInfo};
 
 const OBJECT: &str = "KIND/NAME";
@@ -82,19 +83,24 @@ impl ActionArgs {
         // An action without an argument has neither a third word nor the option.
         let typed = |id: &str| matches.try_get_one::<String>(id).ok().flatten().cloned();
         let is_change = matches!(info.argument, Argument::Change(_));
+        let takes_words = is_change || matches!(info.argument, Argument::Metadata(_));
         let change = if is_change { ChangeArgs::from_arg_matches(matches)? } else { ChangeArgs::default() };
         let mut target: Vec<String> = WORDS.into_iter().filter_map(typed).collect();
         // Kind and name are one word with a slash between them, or two words.
         let object_words = if target.first().is_some_and(|word| word.contains('/')) { 1 } else { 2 };
         let mut rest = target.split_off(object_words.min(target.len()));
         rest.extend(typed(OPTION));
-        if is_change {
+        if takes_words {
             let more = matches.try_get_many::<String>(MORE).ok().flatten();
             rest.extend(more.into_iter().flatten().cloned());
         }
         rest.extend(change.words());
+        if !is_change && takes_words {
+            // A shell has taken the quotes away.
+            rest = rest.iter().map(|word| quoted(word)).collect();
+        }
         // Only a change takes any number of words behind the object.
-        if let ([_, unexpected, ..], false) = (rest.as_slice(), is_change) {
+        if let ([_, unexpected, ..], false) = (rest.as_slice(), takes_words) {
             let what = format!("unexpected `{unexpected}` behind {OBJECT} and its argument\n");
             return Err(clap::Error::raw(ErrorKind::TooManyValues, what));
         }
@@ -125,6 +131,10 @@ fn command(info: &'static ActionInfo, name: &'static str) -> clap::Command {
         Argument::Change(_) => {
             let more = Arg::new(MORE).num_args(0..).value_name(MORE_NAME).help("More words of the change");
             ChangeArgs::augment_args(command.arg(more))
+        }
+        Argument::Metadata(_) => {
+            let more = Arg::new(MORE).num_args(0..).value_name(MORE_NAME).help("More labels or annotations");
+            command.arg(more)
         }
         _ => command,
     };
@@ -195,6 +205,7 @@ mod tests {
     use crate::cli::args::{Cli, Command};
     use capstan_base::time::parse_rfc3339;
     use capstan_dashboard::actions::in_place::InPlaceChange;
+    use capstan_dashboard::actions::metadata_change::MetadataChange;
 
     fn parsed(line: &str) -> Result<(String, Result<Action, String>), String> {
         let words = std::iter::once("capstan").chain(line.split(' ').filter(|word| !word.is_empty()));
@@ -211,6 +222,8 @@ mod tests {
         let at = parse_rfc3339("2026-11-20T12:00:00Z").expect("a moment");
         let change = InPlaceChange::parse("v1.35.0 no-surge").expect("a change");
         let in_place = Action::UpdateInPlace(Box::new(change));
+        let label = Action::Label(MetadataChange::parse("a=b c-").expect("labels"));
+        let one_label = Action::Label(MetadataChange::parse("a=b").expect("a label"));
         for (line, target, action) in [
             ("scale md/a 5", "MachineDeployment a", &scale),
             ("scale md a 5", "MachineDeployment a", &scale),
@@ -232,6 +245,9 @@ mod tests {
             ("update-in-place kcp/a v1.35.0 --no-surge", "KubeadmControlPlane a", &in_place),
             ("update-in-place kcp a v1.35.0 no-surge", "KubeadmControlPlane a", &in_place),
             ("update-in-place kcp/a --to v1.35.0 --no-surge --yes", "KubeadmControlPlane a", &in_place),
+            ("label md/a a=b c-", "MachineDeployment a", &label),
+            ("label md a a=b c-", "MachineDeployment a", &label),
+            ("label md/a --set a=b --yes", "MachineDeployment a", &one_label),
             ("pause md a", "MachineDeployment a", &Action::Pause),
             ("resume md/a", "MachineDeployment a", &Action::Resume),
             ("delete machine/a", "Machine a", &Action::Delete),

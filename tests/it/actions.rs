@@ -84,7 +84,7 @@ pub struct Place {
 }
 
 impl Place {
-    async fn new() -> Self {
+    pub async fn new() -> Self {
         Self::serving(capi_types::crds::all(), Arc::new(Webhooks)).await
     }
 
@@ -121,7 +121,7 @@ impl Place {
         text.lines().map(|line| serde_json::from_str(line).expect("a JSON line")).collect()
     }
 
-    fn deployments(&self) -> Api<MachineDeployment> {
+    pub fn deployments(&self) -> Api<MachineDeployment> {
         Api::namespaced(in_process(self.server.clone(), "test", "default", false).client, "default")
     }
 
@@ -144,7 +144,7 @@ impl Place {
         blockers.map(|f| format!("{}: {}", f.rule, f.text)).collect()
     }
 
-    async fn with_deployment(self) -> Self {
+    pub async fn with_deployment(self) -> Self {
         let md: MachineDeployment = serde_json::from_value(json!({
             "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineDeployment",
             "metadata": {"name": "md", "namespace": "default"},
@@ -165,7 +165,7 @@ impl Place {
     }
 }
 
-fn request(action: Action) -> Request {
+pub fn request(action: Action) -> Request {
     let target = ObjectRef {
         gvk: Gvk::of::<MachineDeployment>(),
         key: ObjectKey::new("default", "md"),

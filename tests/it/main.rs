@@ -46,6 +46,7 @@ mod dependencies;
 mod depth;
 mod described_files;
 mod documents;
+mod editing;
 mod ends_of_support;
 mod engine;
 mod etcd_screen;

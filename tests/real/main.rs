@@ -27,6 +27,7 @@ mod browse;
 mod clusterctl;
 mod contexts;
 mod crash;
+mod editing;
 #[cfg(feature = "etcd")]
 mod etcd_members;
 #[cfg(feature = "etcd")]

@@ -172,10 +172,6 @@ const ANSWERS: &[Answer] = &[
         "`/` and its name filters the clusters; `capstan --namespace NAME` reads that one alone",
     ),
     (
-        &["edit", "e"],
-        "objects are changed by actions with a preview (`?` lists them); for anything else there is `kubectl edit`",
-    ),
-    (
         &["logs", "log", "shell", "exec"],
         "capstan reads no logs: `capstan get kubeconfig CLUSTER` gives the kubeconfig for kubectl",
     ),

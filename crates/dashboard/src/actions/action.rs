@@ -5,7 +5,9 @@
 use std::fmt;
 
 use super::ActionError;
+use super::draft::ObjectChange;
 use super::in_place::InPlaceChange;
+use super::metadata_change::{MetadataChange, WORDS};
 use capstan_base::time::{self, Timestamp};
 
 /// Something that a person asks for, with its argument.
@@ -33,6 +35,10 @@ pub enum Action {
     Resume,
     /// Puts back what the last action from here changed.
     Undo,
+    Label(MetadataChange),
+    Annotate(MetadataChange),
+    /// A change that a person made of the object as text.
+    Edit(Box<ObjectChange>),
     /// The annotation for which a MachineHealthCheck counts a Machine as unhealthy.
     Remediate,
     Delete,
@@ -48,7 +54,7 @@ pub struct ActionInfo {
     /// One sentence.
     pub help: &'static str,
     pub argument: Argument,
-    /// The kinds that take the action.
+    /// The kinds that take the action; none are named where every kind does.
     pub takers: &'static [&'static str],
     /// Control planes of other kinds take it, too.
     pub other_control_planes: bool,
@@ -64,6 +70,10 @@ pub enum Argument {
     Moment(fn(Timestamp) -> Action),
     Version(fn(String) -> Action),
     Change(fn(Box<InPlaceChange>) -> Action),
+    /// Labels or annotations.
+    Metadata(fn(MetadataChange) -> Action),
+    /// What an editor gives back.
+    Text,
 }
 
 /// An argument that makes no action. Every message says what to write.
@@ -81,14 +91,18 @@ pub enum ArgumentError {
     Version { argument: String, reason: String },
     #[error("{0}")]
     Change(String),
+    #[error("`{action}` opens an editor; it takes no words")]
+    Text { action: &'static str },
 }
 
 /// The table, and the row of each action. A variant without a row does not compile.
 macro_rules! table {
-    ($($variant:pat => $row:ident $fields:tt)*) => {
+    (typed $typed:tt others $others:tt) => { table! { @both $typed $others } };
+    (@both { $($variant:pat => $row:ident $fields:tt)* } { $($other:pat => $other_row:ident $other_fields:tt)* }) => {
         $(static $row: ActionInfo = ActionInfo $fields;)*
+        $(static $other_row: ActionInfo = ActionInfo $other_fields;)*
 
-        /// Every action, in the order of help.
+        /// Every action that a line asks for, in the order of help.
         pub static ACTIONS: &[&ActionInfo] = &[$(&$row),*];
 
         impl Action {
@@ -96,6 +110,7 @@ macro_rules! table {
             pub fn info(&self) -> &'static ActionInfo {
                 match self {
                     $($variant => &$row,)*
+                    $($other => &$other_row,)*
                 }
             }
         }
@@ -108,11 +123,13 @@ pub const GROUPS: &[(&str, &str)] = &[("rollout", "Replace Machines: now, or fro
 /// In place of a moment: none any more.
 const CLEAR: &str = "clear";
 
+const EVERY_KIND: &[&str] = &[];
 const ROLLING: &[&str] = &["KubeadmControlPlane", "MachineDeployment"];
 const PAUSABLE: &[&str] =
     &["Cluster", "KubeadmControlPlane", "MachineDeployment", "MachineSet", "MachinePool", "Machine"];
 
 table! {
+    typed {
     Action::Scale { .. } => SCALE {
         name: "scale",
         aliases: &[],
@@ -190,8 +207,8 @@ table! {
         aliases: &[],
         help: "Put back what the last action from here changed on it.",
         argument: Argument::None(Action::Undo),
-        takers: PAUSABLE,
-        other_control_planes: true,
+        takers: EVERY_KIND,
+        other_control_planes: false,
         access_verb: "patch",
     }
     Action::Remediate => REMEDIATE {
@@ -212,36 +229,69 @@ table! {
         other_control_planes: false,
         access_verb: "delete",
     }
+    Action::Label(_) => LABEL {
+        name: "label",
+        aliases: &[],
+        help: "Set or take away labels: KEY=VALUE, KEY-.",
+        argument: Argument::Metadata(Action::Label),
+        takers: EVERY_KIND,
+        other_control_planes: false,
+        access_verb: "patch",
+    }
+    Action::Annotate(_) => ANNOTATE {
+        name: "annotate",
+        aliases: &[],
+        help: "Set or take away annotations: KEY=VALUE, KEY-.",
+        argument: Argument::Metadata(Action::Annotate),
+        takers: EVERY_KIND,
+        other_control_planes: false,
+        access_verb: "patch",
+    }
+    }
+    others {
+    Action::Edit(_) => EDIT {
+        name: "edit",
+        aliases: &[],
+        help: "Change it as text.",
+        argument: Argument::Text,
+        takers: EVERY_KIND,
+        other_control_planes: false,
+        access_verb: "patch",
+    }
+    }
 }
 
 impl Argument {
     /// As help shows it; `None` without an argument.
     pub fn name(&self) -> Option<&'static str> {
         match self {
-            Self::None(_) => None,
+            Self::None(_) | Self::Text => None,
             Self::Replicas(_) => Some("N"),
             Self::Moment(_) => Some("WHEN"),
             Self::Version(_) => Some("VERSION"),
             Self::Change(_) => Some("NEW"),
+            Self::Metadata(_) => Some(WORDS),
         }
     }
 
     /// The option of the command line that means the same, without its dashes.
     pub fn option(&self) -> Option<&'static str> {
         match self {
-            Self::None(_) => None,
+            Self::None(_) | Self::Text => None,
             Self::Replicas(_) => Some("replicas"),
             Self::Moment(_) => Some("at"),
             Self::Version(_) | Self::Change(_) => Some("to"),
+            Self::Metadata(_) => Some("set"),
         }
     }
 
     pub fn example(&self) -> &'static str {
         match self {
-            Self::None(_) => "",
+            Self::None(_) | Self::Text => "",
             Self::Replicas(_) => "3",
             Self::Moment(_) => "2026-11-20T22:00:00Z, +2h, +30m or +1d",
             Self::Version(_) => "v1.36.2",
+            Self::Metadata(_) => "tier=gold, or tier- to take it away",
             Self::Change(_) => "v1.36.2 no-surge, or infrastructure:/spec/PATH=VALUE",
         }
     }
@@ -261,6 +311,7 @@ impl ActionInfo {
         let typed = || argument.to_owned();
         match &self.argument {
             Argument::None(action) if argument.is_empty() => Ok(action.clone()),
+            Argument::Text => Err(ArgumentError::Text { action: self.name }),
             Argument::None(_) => Err(ArgumentError::Unexpected { action: self.name, argument: typed() }),
             Argument::Replicas(action) => {
                 let replicas = argument.parse().ok().filter(|replicas| *replicas >= 0);
@@ -270,6 +321,9 @@ impl ActionInfo {
             Argument::Moment(action) => {
                 let at = time::parse_moment(argument, now);
                 at.map(action).ok_or_else(|| ArgumentError::Moment { argument: typed() })
+            }
+            Argument::Metadata(action) => {
+                MetadataChange::parse(argument).map(action).map_err(ArgumentError::Change)
             }
             Argument::Change(action) => {
                 let change = InPlaceChange::parse(argument).map_err(ArgumentError::Change)?;
@@ -291,10 +345,18 @@ impl ActionInfo {
     /// # Errors
     /// [`ActionError::NotApplicable`], with the kinds that do.
     pub fn check_kind(&self, kind: &str, is_control_plane: bool) -> Result<(), ActionError> {
-        if self.takers.contains(&kind) || (self.other_control_planes && is_control_plane) {
+        if self.takes_every_kind()
+            || self.takers.contains(&kind)
+            || (self.other_control_planes && is_control_plane)
+        {
             return Ok(());
         }
         Err(ActionError::NotApplicable { kind: kind.to_owned(), action: self.name, takers: self.takers() })
+    }
+
+    /// It needs no field that only some kinds have.
+    pub fn takes_every_kind(&self) -> bool {
+        self.takers.is_empty()
     }
 
     /// All that take it, such as `Machine and any other control plane`.
@@ -302,6 +364,7 @@ impl ActionInfo {
         let other = self.other_control_planes.then_some("any other control plane");
         let all: Vec<&str> = self.takers.iter().copied().chain(other).collect();
         match all.as_slice() {
+            [] => "every kind".to_owned(),
             [first @ .., last] if !first.is_empty() => format!("{} and {last}", first.join(", ")),
             all => all.concat(),
         }
@@ -330,6 +393,9 @@ impl Action {
             Self::Pause => "paused".to_owned(),
             Self::Resume => "resumed".to_owned(),
             Self::Undo => "put back".to_owned(),
+            Self::Label(change) => format!("labels changed: {change}"),
+            Self::Annotate(change) => format!("annotations changed: {change}"),
+            Self::Edit(_) => "changed".to_owned(),
             Self::Remediate => "marked for remediation".to_owned(),
             Self::Delete => "deletion begun".to_owned(),
         }
@@ -348,6 +414,9 @@ impl fmt::Display for Action {
             Self::Pause => f.write_str("pause"),
             Self::Resume => f.write_str("resume"),
             Self::Undo => f.write_str("undo"),
+            Self::Label(change) => write!(f, "label {change}"),
+            Self::Annotate(change) => write!(f, "annotate {change}"),
+            Self::Edit(_) => f.write_str("edit"),
             Self::Remediate => f.write_str("remediate"),
             Self::Delete => f.write_str("delete"),
         }
@@ -444,9 +513,11 @@ mod tests {
             ("update-in-place", ".xx.....", "KubeadmControlPlane and MachineDeployment"),
             ("pause", "xxxxxxx.", all),
             ("resume", "xxxxxxx.", all),
-            ("undo", "xxxxxxx.", all),
+            ("undo", "xxxxxxxx", ""),
             ("remediate", ".....x..", "Machine"),
             ("delete", ".....x..", "Machine"),
+            ("label", "xxxxxxxx", ""),
+            ("annotate", "xxxxxxxx", ""),
         ];
         assert_eq!(
             rows.map(|(name, ..)| name).as_slice(),

@@ -10,6 +10,7 @@ use super::sent::{read, server, shown, text_at};
 use super::{ActionError, Executor, Preview, Report};
 use crate::operations::guard::Confirmed;
 use crate::operations::journal::About;
+use crate::operations::without_secrets;
 use capi_rules::status::contract::reference_to;
 use capstan_engine::client::read::get_value;
 use capstan_engine::client::write::Part;
@@ -21,6 +22,8 @@ const ATTEMPTS: usize = 10;
 pub(super) struct ConfirmedAction<'a> {
     executor: &'a Executor,
     preview: &'a Preview,
+    /// The patch and the one that takes it back, as the journal may have them.
+    noted: (Option<Value>, Option<Value>),
 }
 
 #[async_trait]
@@ -40,8 +43,8 @@ impl Confirmed for ConfirmedAction<'_> {
             name: &target.key.name,
             uid: &preview.uid,
             seen: &preview.resource_version,
-            patch: preview.edit.patch(),
-            back: preview.back.as_ref(),
+            patch: self.noted.0.as_ref(),
+            back: self.noted.1.as_ref(),
             made: preview.edit.made().iter().map(|made| reference_to(made).to_string()).collect(),
         }
     }
@@ -77,7 +80,13 @@ impl Confirmed for ConfirmedAction<'_> {
 
 impl<'a> ConfirmedAction<'a> {
     pub(super) fn new(executor: &'a Executor, preview: &'a Preview) -> Self {
-        Self { executor, preview }
+        let kind = &preview.request.target.gvk.kind;
+        let noted = preview.edit.patch().map(|patch| without_secrets(kind, patch));
+        let back = preview.back.as_ref().map(|back| without_secrets(kind, back));
+        // What is not known any more cannot be put back.
+        let is_whole = noted.as_ref().is_none_or(|(_, is_whole)| *is_whole);
+        let back = back.filter(|(_, back_is_whole)| is_whole && *back_is_whole);
+        Self { executor, preview, noted: (noted.map(|(patch, _)| patch), back.map(|(back, _)| back)) }
     }
 
     /// Sends what was previewed. After a conflict the object is read again: when only its status has changed, the

@@ -60,6 +60,12 @@ pub fn edit(action: &Action, object: &Value, fields: &Fields, now: Timestamp) ->
         Action::Pause => pause(kind, object)?,
         Action::Resume => resume(kind, object)?,
         Action::Remediate => remediate(object)?,
+        Action::Label(change) => change.patch("labels"),
+        Action::Annotate(change) => change.patch("annotations"),
+        Action::Edit(change) => {
+            let overlaps = |fields| refused(format!("others changed the same since you opened it: {fields}"));
+            change.patch_of(object).map_err(overlaps)?.clone()
+        }
         Action::Delete => return Ok(Edit::Delete),
         Action::Undo => return Err(refused("what to put back stands in the journal".to_owned())),
     };
@@ -245,6 +251,9 @@ fn refused(text: String) -> ActionError {
     ActionError::Refused(text)
 }
 
+/// So many changed fields are named in a sentence.
+const SUMMARY_FIELDS: usize = 4;
+
 /// One sentence: what will happen.
 pub fn summary(action: &Action, object: &Value) -> String {
     let kind = object["kind"].as_str().unwrap_or_default();
@@ -276,6 +285,15 @@ pub fn summary(action: &Action, object: &Value) -> String {
         }
         Action::Pause => format!("Pause {kind} {name}: nothing below it is reconciled until it is resumed."),
         Action::Resume => format!("Resume {kind} {name}: what was held back begins at once."),
+        Action::Label(change) => format!("Change labels of {kind} {name}: {change}."),
+        Action::Annotate(change) => format!("Change annotations of {kind} {name}: {change}."),
+        Action::Edit(change) => {
+            let fields = change.fields();
+            let more = fields.len().saturating_sub(SUMMARY_FIELDS);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            let first: Vec<&str> = fields.iter().take(SUMMARY_FIELDS).map(String::as_str).collect();
+            format!("Change {kind} {name}: {}{more}.", first.join(", "))
+        }
         Action::Undo => format!("Put {kind} {name} back to what it was before the last action from here."),
         Action::Remediate => {
             format!(

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use super::confirmed::ConfirmedAction;
 use super::proposed::ProposedAction;
-use super::{ActionError, Planner, Preview, Report, Request};
+use super::{Action, ActionError, Draft, Planner, Preview, Report, Request};
 use crate::operations::guard::Guard;
 use crate::operations::{ConfigurationReader, EtcdReader, LockReader};
+use capi_types::key::ObjectRef;
 use capstan_engine::client::{Connection, Writer};
 
 /// The field manager of what people do through capstan.
@@ -92,6 +93,26 @@ impl Executor {
                 looked => return proposed.preview(looked?),
             }
         }
+    }
+
+    /// The object as text for an editor. Of one that was begun, the person's change goes on, with the reason on top.
+    ///
+    /// # Errors
+    /// [`ActionError`]: no right, gone, or not to be shown as text.
+    pub async fn draft(
+        &self,
+        target: &ObjectRef,
+        begun: Option<(&Draft, &str)>,
+    ) -> Result<Draft, ActionError> {
+        // The change does not matter yet.
+        let request = Request::new(target.clone(), Action::Undo);
+        let (target, object) = ProposedAction::new(self, &request).object().await?;
+        let draft = match begun {
+            // What was written in fields of another version cannot be put into this one.
+            Some((draft, why)) if draft.target.gvk == target.gvk => draft.again(&object, why),
+            Some(_) | None => Draft::of(target, &object),
+        };
+        draft.map_err(|why| ActionError::Refused(format!("{} cannot be edited here: {why}", request.target)))
     }
 
     /// Does what was previewed, guarded by the uid and resourceVersion that were shown.

@@ -60,6 +60,11 @@ impl Fields {
         Self { version: "", rollout_after, has_updates_in_place: false }
     }
 
+    /// For actions that every kind takes, which need none of them.
+    pub fn none() -> Self {
+        Self::of_control_plane(Err("the field is not known of every kind".to_owned()))
+    }
+
     /// # Errors
     /// `Refused`: the kind has no such field.
     pub fn rollout_after(&self) -> Result<&'static str, ActionError> {

@@ -22,7 +22,7 @@
 use serde_json::Value;
 
 use super::edit::{Edit, is_annotated_paused, is_paused, rollout_after, version_of};
-use super::fields::REPLICAS;
+use super::fields::{REPLICAS, kubernetes_version};
 use super::related::{Related, condition};
 use super::{Action, finding};
 use super::{quorum, remediation};
@@ -57,12 +57,21 @@ pub fn findings(action: &Action, related: &Related, now: Timestamp) -> Vec<Findi
     found
 }
 
-/// What an action amounts to: putting a number of replicas back is to scale.
-pub fn amounts_to(action: &Action, edit: &Edit) -> Action {
-    let replicas = edit.patch().and_then(|patch| patch.pointer(REPLICAS)).and_then(Value::as_i64);
-    match (action, replicas.and_then(|replicas| i32::try_from(replicas).ok())) {
-        (Action::Undo, Some(replicas)) => Action::Scale { replicas },
-        _ => action.clone(),
+/// What an action on an object of this kind amounts to: to put another number of replicas there is to scale.
+pub fn amounts_to(action: &Action, edit: &Edit, kind: &str) -> Action {
+    let (Action::Undo | Action::Edit(_) | Action::Annotate(_), Some(patch)) = (action, edit.patch()) else {
+        return action.clone();
+    };
+    let replicas = patch.pointer(REPLICAS).and_then(Value::as_i64);
+    if let Some(replicas) = replicas.and_then(|replicas| i32::try_from(replicas).ok()) {
+        return Action::Scale { replicas };
+    }
+    if !patch["metadata"]["annotations"][annotation::REMEDIATE_MACHINE].is_null() {
+        return Action::Remediate;
+    }
+    match patch.pointer(kubernetes_version(kind)).and_then(Value::as_str) {
+        Some(version) => Action::SetVersion { version: version.to_owned() },
+        None => action.clone(),
     }
 }
 

@@ -68,7 +68,7 @@ impl Proposed for ProposedAction<'_> {
         let change = self.change(&object).await?;
         let lists = self.lists(&object).await;
         let mut related = self.related(object, &lists).await;
-        let meant = preflight::amounts_to(&request.action, &change);
+        let meant = preflight::amounts_to(&request.action, &change, &request.target.gvk.kind);
         related.etcd = self.look_at_etcd(&meant, &related).await;
         let object = &related.object;
         let mut findings = rules::findings(&executor.connection, &request.target.gvk, object, &change).await;
@@ -83,11 +83,7 @@ impl Proposed for ProposedAction<'_> {
         }
         let preview = Preview {
             summary: summary(&request.action, object),
-            risk: if executor.connection.is_production() {
-                Risk::High
-            } else {
-                risk(&request.action, &related)
-            },
+            risk: self.risk(&meant, &related),
             findings: Vec::new(),
             diff: Vec::new(),
             uid: text_at(object, "/metadata/uid"),
@@ -134,11 +130,27 @@ impl<'a> ProposedAction<'a> {
         Self { executor, request: request.clone(), seen: None }
     }
 
+    /// The object as it is, in the version that the server offers, if this user may change it.
+    pub(super) async fn object(mut self) -> Result<(ObjectRef, Value), ActionError> {
+        self.executor.guard.check_writable()?;
+        self.rights().await?;
+        let object = read(self.executor, &self.request).await?;
+        Ok((self.request.target, object))
+    }
+
     /// All of it, for the person who decides.
     pub(super) fn preview(self, looked: Looked) -> Result<Preview, ActionError> {
         let Looked { findings, diff } = looked;
         let seen = self.seen.ok_or_else(|| Refusal::Blocked("it was not looked at".to_owned()))?;
         Ok(Preview { findings, diff, ..seen.preview })
+    }
+
+    /// What it amounts to may be graver than what it is called, and is never taken for less.
+    fn risk(&self, meant: &Action, related: &Related) -> Risk {
+        if self.executor.connection.is_production() {
+            return Risk::High;
+        }
+        risk(&self.request.action, related).max(risk(meant, related))
     }
 
     /// The same request about the version that the server offers, whatever the one is that was asked about.
@@ -168,6 +180,9 @@ impl<'a> ProposedAction<'a> {
     async fn fields(&self, object: &Value) -> Result<Fields, ActionError> {
         let Request { action, target: ObjectRef { gvk, .. }, .. } = &self.request;
         let connection = &self.executor.connection;
+        if action.info().takes_every_kind() {
+            return Ok(Fields::none());
+        }
         if is_typed(gvk) {
             action.info().check_kind(&text_at(object, "/kind"), false)?;
             return Fields::of(object);

@@ -40,12 +40,16 @@ pub fn risk(action: &Action, related: &Related) -> Risk {
         Action::Scale { replicas: 0 } => Risk::High,
         Action::Scale { replicas } if i64::from(*replicas) < current || control_plane => Risk::Medium,
         Action::Scale { .. } => Risk::Low,
+        Action::Label(change) | Action::Annotate(change) if !change.is_read_by_controllers() => Risk::Low,
         Action::Delete
         | Action::Remediate
         | Action::SetVersion { .. }
         | Action::UpdateInPlace(_)
         | Action::Restart
         | Action::RolloutAfter { .. }
+        | Action::Label(_)
+        | Action::Annotate(_)
+        | Action::Edit(_)
         | Action::Undo => {
             if control_plane {
                 Risk::High
@@ -61,6 +65,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::actions::metadata_change::MetadataChange;
     use capi_types::names::label;
 
     #[test]
@@ -78,6 +83,7 @@ mod tests {
         };
         let marked = json!({"kind": "Cluster", "metadata": {"labels": {label::PROTECTED: "true"}}});
         let protected = Related { cluster: Some(marked), ..md.clone() };
+        let annotate = |words: &str| Action::Annotate(MetadataChange::parse(words).expect(words));
         let machine = |labels: serde_json::Value| {
             Related::alone(json!({"kind": "Machine", "metadata": {"labels": labels}}))
         };
@@ -94,6 +100,10 @@ mod tests {
             (Action::Pause, &cp, Risk::Low),
             (Action::Pause, &protected, Risk::High),
             (Action::Scale { replicas: 5 }, &protected, Risk::High),
+            (annotate("note=a"), &cp, Risk::Low),
+            (annotate("cluster.x-k8s.io/paused-"), &cp, Risk::High),
+            (annotate("cluster.x-k8s.io/paused-"), &md, Risk::Medium),
+            (annotate("note=a"), &protected, Risk::High),
             (Action::Remediate, &machine(json!({})), Risk::Medium),
             (Action::Remediate, &machine(json!({"cluster.x-k8s.io/control-plane": ""})), Risk::High),
         ] {

@@ -12,6 +12,7 @@ pub mod guard;
 pub mod journal;
 mod locks;
 pub mod migration;
+mod secrets;
 mod served;
 
 pub use configuration::{
@@ -23,3 +24,4 @@ pub use etcd::ClusterEtcd;
 pub use etcd::EtcdReader;
 pub use finding::{Finding, Severity, blocked};
 pub use locks::{LockPlace, LockReader, ServerLocks};
+pub use secrets::without_secrets;

@@ -4,13 +4,15 @@ use std::path::PathBuf;
 
 use super::keeping::Waiting;
 use super::keymap::Keymap;
+use super::outside::{OutsideEnd, OutsideProgram};
 use super::reads::Reading;
 use super::subject::{Subject, SubjectKind};
 use super::theme::Theme;
 use super::turns::Turn;
-use crate::actions::{Order, Proposal};
+use crate::actions::{Draft, Order, Proposal};
 use crate::fleet::SourceId;
 use capi_forecast::simulate::Remembered;
+use capi_types::key::ObjectRef;
 use capstan_base::toml_file::FileError;
 
 /// Something only the shell can do.
@@ -55,6 +57,17 @@ pub enum Effect {
     },
     /// Nothing shows what is being read of this kind any more.
     StopReading(SubjectKind),
+    /// Read an object as text for an editor; of one that was begun, with the reason why it is opened again.
+    Draft {
+        ticket: u64,
+        source: SourceId,
+        target: ObjectRef,
+        begun: Option<Box<(Draft, String)>>,
+    },
+    /// Give the terminal to a program until it ends.
+    Outside(OutsideProgram),
+    /// What was done needs its folder of texts no more.
+    DropTexts(PathBuf),
     /// Everything a person must see before saying yes.
     Preview {
         ticket: u64,
@@ -81,6 +94,12 @@ pub enum EffectOutcome {
         subject: Subject,
         reading: Reading,
     },
+    Drafted {
+        ticket: u64,
+        result: Result<Box<Draft>, String>,
+    },
+    /// The terminal is ours again.
+    Outside(OutsideEnd),
     Previewed {
         ticket: u64,
         result: Result<Proposal, String>,

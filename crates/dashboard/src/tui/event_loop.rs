@@ -19,7 +19,7 @@ use super::model::{Model, Tone};
 use super::msg::{LoginNews, Msg, Signal};
 use super::runner::{Loading, Runner, SourceHandle};
 use super::script;
-use super::terminal::{self, Input, InputThread, Terminal, TerminalError, Written};
+use super::terminal::{self, Input, InputGate, InputThread, Terminal, TerminalError, Written};
 use super::update::update;
 use super::view::view;
 use crate::fleet::{Delta, SourceId};
@@ -86,8 +86,9 @@ pub async fn run(
         ContextSwitch::new(contexts, handles.keys().next_back().copied().unwrap_or_default());
     // Before the terminal is ours, so that no signal finds it raw and ends us by default.
     let signals = listen().map_err(|source| TerminalError::Io { what: "listen to signals for", source })?;
-    let mut screen = Terminal::take(tell_written)?;
-    let inputs = InputThread::start().map_err(|source| TerminalError::Io { what: "read", source })?;
+    let gate = InputGate::default();
+    let mut screen = Terminal::take(tell_written, gate.clone())?;
+    let inputs = InputThread::start(gate).map_err(|source| TerminalError::Io { what: "read", source })?;
     let look = &model.look;
     let loading = Loading { tier: look.tier, ascii: look.ascii, config_dir: look.config_dir.clone() };
     let mut runner = Runner::new(handles, loading, tell_outcome);
@@ -171,6 +172,13 @@ fn handle(
         _ => Exit::Quit,
     };
     model.now = clock.now();
+    if screen.is_lent() && is_of_program(&msg, screen) {
+        return Ok(None);
+    }
+    if matches!(msg, Msg::Done(EffectOutcome::Outside(_))) {
+        screen.take_back()?;
+        resized(model);
+    }
     for effect in update(model, msg) {
         match effect {
             Effect::Quit => return Ok(Some(exit)),
@@ -191,6 +199,10 @@ fn handle(
             }
             Effect::Resize => resized(model),
             Effect::OpenContext(name) => contexts_switch.open(name),
+            Effect::Outside(program) => {
+                screen.lend();
+                runner.run_outside(program);
+            }
             Effect::Mouse(on) => screen.set_mouse(on),
             Effect::Bell => screen.ring(),
             Effect::Copy(text) => screen.copy(&text),
@@ -206,6 +218,18 @@ fn handle(
         }
     }
     Ok(None)
+}
+
+/// Is it for the program that has the terminal? It reaches us as one of its group.
+fn is_of_program(msg: &Msg, screen: &Terminal) -> bool {
+    match msg {
+        Msg::Signal(Signal::Terminate(libc::SIGINT | libc::SIGQUIT) | Signal::Continue) => true,
+        Msg::Signal(Signal::Suspend) => {
+            screen.stop_with_program();
+            true
+        }
+        _ => false,
+    }
 }
 
 fn resized(model: &mut Model) {

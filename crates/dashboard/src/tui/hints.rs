@@ -66,6 +66,7 @@ fn here(model: &Model) -> Lines {
     ]);
     all.push(if is_paused { ("resume", "resume") } else { ("pause", "pause") });
     all.push(("delete", "delete"));
+    all.push(("edit", "edit"));
     all.extend(match model.screen() {
         Screen::Fleet(_) => [("details", "details"), ("faults", "faults")],
         Screen::Tree(_) => [("objects", "objects"), ("plan", "plan")],

@@ -10,6 +10,7 @@ use super::effect::Effect;
 use super::keeping::Keeping;
 use super::keymap::{CheckLine, KeyPress, Keymap, Mode};
 use super::msg::LoginNews;
+use super::outside::OpenDraft;
 use super::overlay::Overlay;
 use super::overlay::preview::PreviewBox;
 use super::plans::Plans;
@@ -153,6 +154,8 @@ pub struct Model {
     /// What is drawn is no longer what there is to show.
     pub needs_frame: bool,
     pub keeping: Keeping,
+    /// The text of an object that a person has not done with.
+    pub draft: Option<OpenDraft>,
     /// Of the last preview that was asked for.
     ticket: u64,
 }
@@ -175,6 +178,7 @@ impl Model {
             now,
             needs_frame: true,
             keeping: Keeping::default(),
+            draft: None,
             ticket: 0,
         }
     }
@@ -182,6 +186,11 @@ impl Model {
     /// The number of the preview that is asked for next: a late answer to another one belongs to no open dialog.
     pub fn next_ticket(&mut self) -> u64 {
         self.ticket += 1;
+        self.ticket
+    }
+
+    /// The number of the preview that was asked for last.
+    pub fn last_ticket(&self) -> u64 {
         self.ticket
     }
 
@@ -222,6 +231,7 @@ impl Model {
         self.session = session;
         self.screens = vec![Screen::Fleet(FleetScreen::default())];
         self.overlays.clear();
+        self.draft = None;
         self.typing.pending.clear();
         self.preferences.begin_again();
         self.keep_in(folder.as_deref());

@@ -12,6 +12,7 @@ use super::keymap::{KeyPress, Lookup};
 use super::layout::layout;
 use super::model::{Model, Tone};
 use super::msg::{Msg, Signal};
+use super::outside::OutsideEnd;
 use super::overlay::many::{ManyBox, Next};
 use super::overlay::preview::PreviewBox;
 use super::overlay::{Answer, Overlay};
@@ -236,6 +237,12 @@ fn on_outcome(model: &mut Model, outcome: EffectOutcome) -> Vec<Effect> {
         EffectOutcome::Kept(Err(why)) | EffectOutcome::HookFailed(why) => model.say(Tone::Warning, why),
         EffectOutcome::Kept(Ok(())) => {}
         EffectOutcome::Read { subject, reading } => model.take(&subject, reading),
+        EffectOutcome::Drafted { ticket, result } => {
+            return model.drafted(ticket, result.map(|draft| *draft));
+        }
+        EffectOutcome::Outside(OutsideEnd::Editor { texts, text, failure }) => {
+            return model.edited(texts, text, failure);
+        }
         EffectOutcome::Previewed { ticket, result } => return answer_preview(model, ticket, result),
         EffectOutcome::Performed { ticket, result } => return answer_perform(model, ticket, result),
     }
@@ -251,7 +258,9 @@ fn answer_preview(model: &mut Model, ticket: u64, result: Result<Proposal, Strin
         Ok(preview) => open.show(preview),
         Err(why) => {
             close_preview(model, ticket);
-            model.notice("Nothing was changed", why);
+            if !model.refuse_edit(ticket, why.clone()) {
+                model.notice("Nothing was changed", why);
+            }
         }
     }
     Vec::new()
@@ -288,7 +297,11 @@ fn answer_perform(model: &mut Model, ticket: u64, result: Result<String, String>
         look_again(model, *source, cluster, result.is_ok());
     }
     match result {
-        Ok(words) => model.say(Tone::Info, words),
+        Ok(words) => {
+            model.say(Tone::Info, words);
+            return model.edit_is_done(ticket);
+        }
+        Err(why) if model.refuse_edit(ticket, why.clone()) => {}
         Err(why) if changed.is_some() => model.notice("The change was not carried out", why),
         Err(why) => model.notice("The change was not made", why),
     }

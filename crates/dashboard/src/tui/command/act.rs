@@ -97,11 +97,17 @@ pub fn save_patch(model: &Model) -> Outcome {
 pub fn accept(model: &mut Model) -> Outcome {
     match model.overlays.last_mut() {
         Some(Overlay::Preview(preview)) => Ok(preview.confirm()),
+        Some(Overlay::Draft { is_refused: true, .. }) => {
+            model.overlays.pop();
+            Ok(model.edit_again())
+        }
         Some(Overlay::Notice(_) | Overlay::Login(_) | Overlay::Help(_)) => {
             model.overlays.pop();
             Ok(Vec::new())
         }
         // A key alone is not a confirmation here: these take their keys themselves.
-        Some(Overlay::Prompt(_) | Overlay::Refusal(_) | Overlay::Many(_)) | None => Ok(Vec::new()),
+        Some(Overlay::Prompt(_) | Overlay::Refusal(_) | Overlay::Many(_) | Overlay::Draft { .. }) | None => {
+            Ok(Vec::new())
+        }
     }
 }

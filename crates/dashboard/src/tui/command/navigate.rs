@@ -457,7 +457,11 @@ pub fn close(model: &mut Model) -> Outcome {
     if !can_close {
         return Err("it was sent; the answer is on its way".to_owned());
     }
-    model.overlays.pop();
+    match model.overlays.pop() {
+        Some(Overlay::Preview(preview)) => model.leave_edit(preview.ticket),
+        Some(Overlay::Draft { ticket, is_refused: true, .. }) => model.leave_edit(ticket),
+        _ => {}
+    }
     NOTHING
 }
 

@@ -374,6 +374,10 @@ const SCREENS: &[Command] = &[
 
 /// Commands after those that act on an object.
 const PROGRAM: &[Command] = &[
+    Command {
+        scope: Scope::Object,
+        ..order("edit", |m, _| m.begin_edit(), "The selected object as text in your editor, then a preview.")
+    },
     also(
         command(
             "acknowledge",

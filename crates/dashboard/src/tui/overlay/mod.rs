@@ -17,6 +17,7 @@ use super::cursor::Motion;
 use super::effect::Effect;
 use super::keymap::Keymap;
 use super::paint::Paint;
+use crate::fleet::SourceId;
 
 pub enum Overlay {
     /// The command or filter line.
@@ -29,6 +30,13 @@ pub enum Overlay {
     Notice(notice::Notice),
     /// What a program says that logs somebody in.
     Login(notice::Notice),
+    /// An object is read for the editor, or the change of its text was refused.
+    Draft {
+        ticket: u64,
+        source: SourceId,
+        notice: notice::Notice,
+        is_refused: bool,
+    },
 }
 
 /// What a dialog makes of a key that it takes itself.
@@ -55,7 +63,7 @@ impl Overlay {
             Self::Refusal(refusal) => Some(refusal.on_key(event)),
             Self::Preview(preview) => preview.on_key(event),
             Self::Many(many) => many.on_key(event),
-            Self::Help(_) | Self::Notice(_) | Self::Login(_) => None,
+            Self::Help(_) | Self::Notice(_) | Self::Login(_) | Self::Draft { .. } => None,
         }
     }
 
@@ -66,7 +74,7 @@ impl Overlay {
             Self::Refusal(_) => Some(Answer::Handled),
             Self::Preview(preview) => preview.on_paste(text),
             Self::Many(many) => many.on_paste(text),
-            Self::Help(_) | Self::Notice(_) | Self::Login(_) => None,
+            Self::Help(_) | Self::Notice(_) | Self::Login(_) | Self::Draft { .. } => None,
         }
     }
 
@@ -76,7 +84,9 @@ impl Overlay {
             Self::Help(help) => help.step(motion, area),
             Self::Preview(preview) => preview.step(motion, area),
             Self::Many(many) => many.step(motion, area),
-            Self::Notice(notice) | Self::Login(notice) => notice.step(motion, area),
+            Self::Notice(notice) | Self::Login(notice) | Self::Draft { notice, .. } => {
+                notice.step(motion, area)
+            }
         }
     }
 
@@ -100,7 +110,7 @@ impl Overlay {
             }
             Self::Preview(preview) => preview.view(paint, area, buffer),
             Self::Many(many) => many.view(paint, area, buffer),
-            Self::Notice(notice) | Self::Login(notice) => {
+            Self::Notice(notice) | Self::Login(notice) | Self::Draft { notice, .. } => {
                 notice.view(paint, area, buffer);
                 None
             }

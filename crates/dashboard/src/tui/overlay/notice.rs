@@ -14,6 +14,7 @@ pub struct Notice {
     title: String,
     text: String,
     is_failure: bool,
+    keys: Vec<(&'static str, &'static str)>,
     scroll: Scroll,
 }
 
@@ -25,7 +26,17 @@ impl Notice {
     /// Nothing went wrong.
     pub fn overview(title: impl Into<String>, text: impl Into<String>) -> Self {
         let (title, text) = (title.into(), text::sanitize_block(&text.into()));
-        Self { title, text, is_failure: false, scroll: Scroll::default() }
+        Self { title, text, is_failure: false, keys: vec![("enter", "close")], scroll: Scroll::default() }
+    }
+
+    /// While something is read.
+    pub fn reading(title: impl Into<String>) -> Self {
+        Self::overview(title, "reading it from the server").with_keys([("esc", "forget it")])
+    }
+
+    /// What keys do here, in a word or two.
+    pub fn with_keys(self, keys: impl IntoIterator<Item = (&'static str, &'static str)>) -> Self {
+        Self { keys: keys.into_iter().collect(), ..self }
     }
 
     pub fn step(&mut self, motion: Motion, area: Rect) {
@@ -38,7 +49,10 @@ impl Notice {
             .into_iter()
             .map(|line| Line::from(paint.span(Scope::Overlay, line)))
             .collect();
-        let hints = Line::from(vec![paint.span(Scope::Key, " enter "), paint.span(Scope::KeyText, "close ")]);
+        let hint = |(key, word): &(&str, &str)| {
+            [paint.span(Scope::Key, format!(" {key} ")), paint.span(Scope::KeyText, format!("{word} "))]
+        };
+        let hints = Line::from_iter(self.keys.iter().flat_map(hint));
         let mark = if self.is_failure { format!("{} ", paint.glyphs().degraded) } else { String::new() };
         let title = format!("{mark}{}", self.title);
         let inside = frame::open(&title, &hints, lines.len(), frame::WIDTH_MAX, paint, area, buffer);

@@ -1,6 +1,7 @@
 //! Performs effects that take time and answers with outcomes. Owns the tasks; calls the executor of actions and the sources. Must
 //! not know the screen.
 
+mod outside;
 mod reading;
 
 use std::collections::BTreeMap;
@@ -16,13 +17,15 @@ use tokio_util::task::AbortOnDropHandle;
 use super::effect::{Effect, EffectOutcome};
 use super::keeping::Waiting;
 use super::keymap::Keymap;
+use super::outside::OutsideProgram;
 use super::subject::{Subject, SubjectKind};
 use super::theme::{Theme, Tier};
 use super::turns::Turn;
-use crate::actions::{Executor, Order, Proposal};
+use crate::actions::{Draft, Executor, Order, Proposal};
 use crate::fleet::SourceId;
 use crate::fleet::watch::{Recording, Source};
 use capi_forecast::simulate::Remembered;
+use capi_types::key::ObjectRef;
 
 /// One management cluster as the runner reaches it. What is missing cannot be done there: a dump
 /// has neither.
@@ -73,11 +76,14 @@ impl Runner {
             Effect::Keep(waiting) => self.keep(waiting),
             Effect::Read { subject, wait_ms, remembered } => self.read(subject, wait_ms, remembered),
             Effect::StopReading(kind) => drop(self.reading.remove(&kind)),
+            Effect::Draft { ticket, source, target, begun } => self.draft(ticket, source, target, begun),
+            Effect::DropTexts(folder) => drop(tokio::task::spawn_blocking(|| outside::drop_texts(folder))),
             Effect::Preview { ticket, source, order } => self.preview(ticket, source, order),
             Effect::Hook { command, turn } => self.run_hook(command, turn),
             Effect::Perform { ticket, source, proposal } => self.perform(ticket, source, proposal),
             Effect::Quit
             | Effect::OpenContext(_)
+            | Effect::Outside(_)
             | Effect::Suspend
             | Effect::Retake
             | Effect::Redraw
@@ -122,6 +128,26 @@ impl Runner {
             }
         });
         self.reading.insert(kind, AbortOnDropHandle::new(task));
+    }
+
+    /// Runs a program that has the terminal meanwhile.
+    pub fn run_outside(&self, program: OutsideProgram) {
+        let outcomes = self.outcomes.clone();
+        tokio::task::spawn_blocking(move || {
+            let _ = outcomes.blocking_send(EffectOutcome::Outside(outside::run(program)));
+        });
+    }
+
+    fn draft(&self, ticket: u64, source: SourceId, target: ObjectRef, begun: Option<Box<(Draft, String)>>) {
+        let (handle, outcomes) = (self.handles.get(&source).cloned(), self.outcomes.clone());
+        tokio::spawn(async move {
+            let begun = begun.as_deref().map(|(draft, why)| (draft, why.as_str()));
+            let result = match executor_of(handle.as_deref()) {
+                Ok(executor) => executor.draft(&target, begun).await.map_err(|error| error.to_string()),
+                Err(why) => Err(why),
+            };
+            let _ = outcomes.send(EffectOutcome::Drafted { ticket, result: result.map(Box::new) }).await;
+        });
     }
 
     fn preview(&self, ticket: u64, source: SourceId, order: Order) {

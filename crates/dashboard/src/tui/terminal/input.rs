@@ -4,8 +4,10 @@
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::fd::AsFd as _;
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use tokio::sync::mpsc;
 
 use super::decode::Decoder;
@@ -21,10 +23,10 @@ pub struct InputThread;
 impl InputThread {
     /// # Errors
     /// When the system gives no thread.
-    pub fn start() -> io::Result<mpsc::Receiver<Input>> {
+    pub fn start(gate: InputGate) -> io::Result<mpsc::Receiver<Input>> {
         let (tell, inputs) = mpsc::channel(INPUT_QUEUE);
         std::thread::Builder::new().name("input".to_owned()).spawn(move || {
-            if read_inputs(&tell).is_err() {
+            if read_inputs(&tell, &gate).is_err() {
                 let _ = tell.blocking_send(Input::Hangup);
             }
         })?;
@@ -32,7 +34,38 @@ impl InputThread {
     }
 }
 
-fn read_inputs(tell: &mpsc::Sender<Input>) -> io::Result<()> {
+/// Whether keys are read: while it is closed they are left to another program.
+#[derive(Clone, Default)]
+pub struct InputGate(Arc<Gate>);
+
+#[derive(Default)]
+struct Gate {
+    is_closed: Mutex<bool>,
+    opened: Condvar,
+}
+
+impl InputGate {
+    /// Returns when nothing is being read.
+    pub fn close(&self) {
+        *self.0.is_closed.lock() = true;
+    }
+
+    pub fn open(&self) {
+        *self.0.is_closed.lock() = false;
+        self.0.opened.notify_all();
+    }
+
+    /// Waits until it is open. It cannot be closed while the guard lives.
+    fn pass(&self) -> MutexGuard<'_, bool> {
+        let mut is_closed = self.0.is_closed.lock();
+        while *is_closed {
+            self.0.opened.wait(&mut is_closed);
+        }
+        is_closed
+    }
+}
+
+fn read_inputs(tell: &mpsc::Sender<Input>, gate: &InputGate) -> io::Result<()> {
     // Not `Stdin`, which reads ahead: bytes in its buffer would not wake the poll.
     let mut terminal = File::from(io::stdin().as_fd().try_clone_to_owned()?);
     let mut decoder = Decoder::default();
@@ -40,7 +73,14 @@ fn read_inputs(tell: &mpsc::Sender<Input>) -> io::Result<()> {
     let mut inputs = Vec::new();
     loop {
         if wait_for_bytes(decoder.patience())? {
-            match terminal.read(&mut bytes) {
+            let passed = gate.pass();
+            // Another program may have read them while the gate was closed.
+            if !wait_for_bytes(Some(Duration::ZERO))? {
+                continue;
+            }
+            let read = terminal.read(&mut bytes);
+            drop(passed);
+            match read {
                 // The end of a terminal's input is a hang-up.
                 Ok(0) => return Err(io::Error::from(io::ErrorKind::BrokenPipe)),
                 Ok(count) => decoder.feed(&bytes[..count], &mut inputs),

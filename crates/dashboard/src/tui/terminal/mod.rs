@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 
 pub use decode::Decoder;
 pub use encode::encode;
-pub use input::InputThread;
+pub use input::{InputGate, InputThread};
 pub use sequence::Input;
 pub use writer::{FrameWriter, Written};
 
@@ -63,6 +63,9 @@ pub struct Terminal {
     /// Nothing on the screen can be relied on.
     clear: bool,
     mouse: bool,
+    input: InputGate,
+    /// Another program has it.
+    is_lent: bool,
 }
 
 impl Terminal {
@@ -70,7 +73,7 @@ impl Terminal {
     ///
     /// # Errors
     /// When standard input or output is not a terminal, or it refuses.
-    pub fn take(written: mpsc::Sender<Written>) -> Result<Self, TerminalError> {
+    pub fn take(written: mpsc::Sender<Written>, input: InputGate) -> Result<Self, TerminalError> {
         usable(std::env::var("TERM").ok().as_deref())?;
         // Colours are decided by the theme. crossterm's own switch would also wipe attributes.
         crossterm::style::force_color_output(true);
@@ -84,6 +87,8 @@ impl Terminal {
             cursor: None,
             clear: true,
             mouse: false,
+            input,
+            is_lent: false,
         };
         terminal.enter()?;
         Ok(terminal)
@@ -116,7 +121,12 @@ impl Terminal {
 
     /// True when the previous frame has left; while it has not, frames are dropped.
     pub fn is_ready(&self) -> bool {
-        self.writer.is_idle()
+        !self.is_lent && self.writer.is_idle()
+    }
+
+    /// Another program has it now.
+    pub fn is_lent(&self) -> bool {
+        self.is_lent
     }
 
     /// The writer has finished: takes its buffer back.
@@ -170,6 +180,9 @@ impl Terminal {
     }
 
     fn out_of_band(&mut self, bytes: &[u8]) {
+        if self.is_lent {
+            return;
+        }
         // Bytes in the middle of a frame would break its control sequences.
         self.writer.wait(Duration::from_millis(DRAIN_MS));
         // A failure shows at the next frame, where it ends the program.
@@ -185,6 +198,29 @@ impl Terminal {
         self.give_back();
         stop_process_group();
         self.enter()
+    }
+
+    /// Gives the terminal to another program; nothing is written until it is taken back.
+    pub fn lend(&mut self) {
+        self.input.close();
+        self.give_back();
+        self.is_lent = true;
+    }
+
+    /// Takes the terminal again after the other program has ended.
+    ///
+    /// # Errors
+    /// When it cannot be taken.
+    pub fn take_back(&mut self) -> Result<(), TerminalError> {
+        self.is_lent = false;
+        let entered = self.enter();
+        self.input.open();
+        entered
+    }
+
+    /// Stops with the program that has the terminal, as it stopped itself.
+    pub fn stop_with_program(&self) {
+        stop_process_group();
     }
 
     /// Takes the terminal again after another program may have changed its modes.
