@@ -73,10 +73,10 @@ use capstan_dashboard::fleet::Verdict;
 use capstan_dashboard::fleet::watch::nap_while_watches_rest;
 #[cfg(feature = "etcd")]
 use capstan_dashboard::operations;
-use capstan_dashboard::operations::ServerLocks;
 use capstan_dashboard::operations::change::ClusterConfigurations;
 use capstan_dashboard::operations::guard::Guard;
 use capstan_dashboard::operations::journal::Journal;
+use capstan_dashboard::operations::{ServerLocks, ServerLogs};
 use capstan_dashboard::other_words;
 use capstan_dashboard::tui::{Exit, Tier};
 use capstan_engine::client::{
@@ -507,6 +507,7 @@ fn executor(connection: Connection, clock: Clock) -> anyhow::Result<Executor> {
     #[cfg(feature = "etcd")]
     let executor =
         executor.with_etcd(operations::ClusterEtcd { connection: connection.clone(), clock: clock.clone() });
+    let executor = executor.with_logs(ServerLogs { connection: connection.clone() });
     Ok(executor.with_locks(ServerLocks { connection, clock, rng: Rng::from_entropy() }))
 }
 

@@ -74,6 +74,7 @@ mod lives_older;
 mod lives_replayed;
 mod lock_screens;
 mod logins;
+mod logs_screen;
 mod lost_connections;
 mod machine_pools;
 mod mangled;

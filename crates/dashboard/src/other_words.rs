@@ -171,10 +171,7 @@ const ANSWERS: &[Answer] = &[
         &["ns", "namespace", "namespaces"],
         "`/` and its name filters the clusters; `capstan --namespace NAME` reads that one alone",
     ),
-    (
-        &["logs", "log", "shell", "exec"],
-        "capstan reads no logs: `capstan get kubeconfig CLUSTER` gives the kubeconfig for kubectl",
-    ),
+    (&["shell", "exec"], "`capstan get kubeconfig CLUSTER` gives the kubeconfig for kubectl"),
     (
         &["pods", "pod", "po", "deploy", "svc", "secrets"],
         "capstan shows Cluster API's objects; `capstan get KIND` lists any other kind that the server has",

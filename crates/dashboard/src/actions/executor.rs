@@ -7,7 +7,7 @@ use super::confirmed::ConfirmedAction;
 use super::proposed::ProposedAction;
 use super::{Action, ActionError, Draft, Planner, Preview, Report, Request};
 use crate::operations::guard::Guard;
-use crate::operations::{ConfigurationReader, EtcdReader, LockReader};
+use crate::operations::{ConfigurationReader, EtcdReader, LockReader, LogReader};
 use capi_types::key::ObjectRef;
 use capstan_engine::client::{Connection, Writer};
 
@@ -23,6 +23,7 @@ pub struct Executor {
     planner: Planner,
     etcd: Option<Arc<dyn EtcdReader>>,
     locks: Option<Arc<dyn LockReader>>,
+    logs: Option<Arc<dyn LogReader>>,
     configuration: Option<Arc<dyn ConfigurationReader>>,
 }
 
@@ -36,7 +37,7 @@ impl Executor {
         // error.
         let writer = Writer::new(connection.client.clone(), FIELD_MANAGER).strict();
         let planner = Planner::new(connection.clone(), guard.clock.clone());
-        Self { connection, writer, guard, planner, etcd: None, locks: None, configuration: None }
+        Self { connection, writer, guard, planner, etcd: None, locks: None, logs: None, configuration: None }
     }
 
     /// Previews of what takes a member ask etcd, too.
@@ -57,6 +58,16 @@ impl Executor {
     /// What watches the locks of this server and of its clusters.
     pub fn locks(&self) -> Option<&dyn LockReader> {
         self.locks.as_deref()
+    }
+
+    /// Screens can show logs.
+    pub fn with_logs(self, reader: impl LogReader) -> Self {
+        Self { logs: Some(Arc::new(reader)), ..self }
+    }
+
+    /// What follows the logs of this server and of its clusters.
+    pub fn logs(&self) -> Option<&dyn LogReader> {
+        self.logs.as_deref()
     }
 
     /// Screens read what clusters store of their kubeadm configuration, too.

@@ -76,6 +76,7 @@ fn here(model: &Model) -> Lines {
         | Screen::Etcd(_)
         | Screen::Locks(_)
         | Screen::Migration(_)
+        | Screen::Logs(_)
         | Screen::Change(_)
         | Screen::Simulation(_) => [("plan", "plan"), ("tree", "tree")],
     });
@@ -93,6 +94,13 @@ fn about_no_object(screen: &Screen) -> Option<Lines> {
             ("page-down", "page"),
             ("copy", "copy edits"),
             ("leases", "locks"),
+            ("prompt", "command"),
+        ]),
+        Screen::Logs(_) => Some(vec![
+            ("bottom", "newest"),
+            ("page-up", "back"),
+            ("filter", "filter"),
+            ("wide", "whole lines"),
             ("prompt", "command"),
         ]),
         Screen::Change(_) => Some(vec![
@@ -129,6 +137,6 @@ fn of_screen(model: &Model) -> Lines {
             vec![("next-tab", "next tab"), ("follow", "related")]
         }
         Screen::Details(_) => vec![("find-next", "next"), ("find-previous", "previous")],
-        Screen::Locks(_) | Screen::Migration(_) | Screen::Change(_) => Vec::new(),
+        Screen::Locks(_) | Screen::Migration(_) | Screen::Logs(_) | Screen::Change(_) => Vec::new(),
     }
 }

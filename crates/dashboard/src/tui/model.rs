@@ -346,6 +346,7 @@ impl Model {
             Screen::Etcd(_) => Mode::Etcd,
             Screen::Locks(_) => Mode::Leases,
             Screen::Migration(_) => Mode::LeaderMigration,
+            Screen::Logs(_) => Mode::Global,
             Screen::Change(_) => Mode::Change,
             Screen::Simulation(_) => Mode::Simulation,
         }

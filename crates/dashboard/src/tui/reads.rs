@@ -7,7 +7,7 @@ use super::plans::PlanReading;
 use super::subject::{Subject, SubjectKind, Want};
 use crate::actions::{Ahead, Grant, Right};
 use crate::fleet::watch::ObjectNews;
-use crate::operations::ConfigurationReading;
+use crate::operations::{ConfigurationReading, LogNews};
 use capi_rules::etcd::facts::Facts;
 use leader_migration::look::LockLook;
 
@@ -20,6 +20,7 @@ pub enum Reading {
     Rights(Vec<(Right, Grant)>),
     Etcd(Result<Facts, String>),
     Locks(Result<Box<LockLook>, String>),
+    Logs(Result<Vec<LogNews>, String>),
     Configuration(Result<Box<ConfigurationReading>, String>),
     Simulation(Result<Box<Ahead>, String>),
 }

@@ -3,7 +3,7 @@
 
 use crate::actions::{Right, Tried};
 use crate::fleet::{Fleet, Kind, RowId, SourceId, Target, Uid};
-use crate::operations::LockPlace;
+use crate::operations::{LockPlace, LogPlace};
 use capi_types::key::ObjectKey;
 
 /// The lists of a larger cluster are too long to be read for a line under its tree.
@@ -37,6 +37,13 @@ pub struct LockSubject {
     pub place: LockPlace,
 }
 
+/// The server and the place of the logs that are on the screen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogSubject {
+    pub source: SourceId,
+    pub place: LogPlace,
+}
+
 /// Something that is read for a screen.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Subject {
@@ -53,6 +60,7 @@ pub enum Subject {
     /// The members of a cluster's etcd.
     Etcd(PlannedCluster),
     Locks(LockSubject),
+    Logs(LogSubject),
     /// What a cluster stores of its kubeadm configuration, and what runs of it.
     Configuration(PlannedCluster),
     /// A cluster run ahead, as it is and with what is tried.
@@ -71,6 +79,7 @@ pub enum SubjectKind {
     Rights,
     Etcd,
     Locks,
+    Logs,
     Configuration,
     Simulation,
 }
@@ -79,7 +88,7 @@ impl SubjectKind {
     /// Answers keep coming until the reading is stopped; otherwise there is one.
     pub fn is_followed(self) -> bool {
         match self {
-            Self::Object | Self::Events | Self::Locks => true,
+            Self::Object | Self::Events | Self::Locks | Self::Logs => true,
             Self::Plans | Self::Rights | Self::Etcd | Self::Configuration | Self::Simulation => false,
         }
     }
@@ -88,7 +97,7 @@ impl SubjectKind {
     /// kept.
     pub fn ends_with_its_screen(self) -> bool {
         match self {
-            Self::Object | Self::Events | Self::Locks | Self::Etcd | Self::Configuration => true,
+            Self::Object | Self::Events | Self::Locks | Self::Logs | Self::Etcd | Self::Configuration => true,
             Self::Plans | Self::Rights | Self::Simulation => false,
         }
     }
@@ -103,6 +112,7 @@ impl Subject {
             Self::Rights { .. } => SubjectKind::Rights,
             Self::Etcd(_) => SubjectKind::Etcd,
             Self::Locks(_) => SubjectKind::Locks,
+            Self::Logs(_) => SubjectKind::Logs,
             Self::Configuration(_) => SubjectKind::Configuration,
             Self::Simulation { .. } => SubjectKind::Simulation,
         }
@@ -118,6 +128,7 @@ impl Subject {
             | Self::Simulation { cluster, .. } => cluster.source,
             Self::Rights { source, .. } => *source,
             Self::Locks(subject) => subject.source,
+            Self::Logs(subject) => subject.source,
         }
     }
 }

@@ -15,7 +15,7 @@ use super::Client;
 #[error("no whole answer within {} s", .0.as_secs())]
 pub struct TimedOut(pub Duration);
 
-/// The same client with `limit` for each request and its whole answer. Watches and connections that are taken over
+/// The same client with `limit` for each request and its whole answer. Watches, logs that are followed, and connections that are taken over
 /// (port-forwards) have none: they are meant to stay.
 pub fn within(client: Client, limit: Duration) -> Client {
     let namespace = client.default_namespace().to_owned();
@@ -24,7 +24,7 @@ pub fn within(client: Client, limit: Duration) -> Client {
 }
 
 async fn answer(client: Client, request: Request<Body>, limit: Duration) -> Result<Response<Body>, BoxError> {
-    // A watch has no end that could be waited for, nor has a connection that is upgraded.
+    // A watch has no end that could be waited for, nor has a log that is followed, nor has a connection that is upgraded.
     if stays_open(&request) {
         return Ok(client.send(request).await?);
     }
@@ -38,7 +38,12 @@ async fn answer(client: Client, request: Request<Body>, limit: Duration) -> Resu
 }
 
 fn stays_open(request: &Request<Body>) -> bool {
-    is_watch(request) || request.headers().contains_key(header::UPGRADE)
+    is_watch(request) || is_followed_log(request) || request.headers().contains_key(header::UPGRADE)
+}
+
+fn is_followed_log(request: &Request<Body>) -> bool {
+    let query = request.uri().query().unwrap_or_default();
+    request.uri().path().ends_with("/log") && query.split('&').any(|part| part == "follow=true")
 }
 
 pub(super) fn is_watch(request: &Request<Body>) -> bool {
@@ -94,8 +99,10 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_watch_stays() {
-        let watch = tokio::time::timeout(10 * LIMIT, ask("/never?watch=true&resourceVersion=1")).await;
-        assert!(watch.is_err(), "it ended");
+    async fn a_watch_and_a_followed_log_stay() {
+        for path in ["/never?watch=true&resourceVersion=1", "/never/log?container=a&follow=true"] {
+            let watch = tokio::time::timeout(10 * LIMIT, ask(path)).await;
+            assert!(watch.is_err(), "{path} ended");
+        }
     }
 }

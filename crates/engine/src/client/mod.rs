@@ -20,6 +20,7 @@ mod json_lines;
 mod kubeconfig;
 mod live;
 pub mod login;
+pub mod logs;
 pub mod proxy;
 pub mod pulse;
 pub mod read;

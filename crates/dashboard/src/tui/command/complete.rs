@@ -132,6 +132,7 @@ fn candidates(model: &Model, kind: Kind) -> Vec<String> {
         | Kind::TimeAndReason
         | Kind::File
         | Kind::Object
+        | Kind::Pod
         | Kind::OfAction(_)
         | Kind::CommandLine => Vec::new(),
     }

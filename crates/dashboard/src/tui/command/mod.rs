@@ -11,6 +11,7 @@ mod configuration;
 mod find;
 mod groups;
 mod help;
+mod logs;
 mod navigate;
 mod outside;
 mod parse;
@@ -82,6 +83,8 @@ pub enum Kind {
     /// A field of the kubeadm configuration.
     Attribute,
     Object,
+    /// Of a workload cluster.
+    Pod,
     CommandLine,
     OnOff,
     /// Something to try.
@@ -102,6 +105,7 @@ impl Kind {
             Self::Context => "CONTEXT",
             Self::File => "FILE",
             Self::Object => "NAME",
+            Self::Pod => "NAMESPACE/POD",
             Self::Condition => "TYPE",
             Self::Grouping => "FIELD|LABEL",
             Self::Attribute => "PATH=VALUE",

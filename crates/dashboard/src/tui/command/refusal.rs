@@ -40,7 +40,8 @@ fn kinds(screen: &Screen) -> &'static [ScreenKind] {
         | Screen::Rollouts(_)
         | Screen::Etcd(_)
         | Screen::Locks(_)
-        | Screen::Migration(_) => &[],
+        | Screen::Migration(_)
+        | Screen::Logs(_) => &[],
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use super::{
     Argument, Command, Kind, Outcome, Run, Scope, ScreenKind, act, choose, condition, configuration, find,
-    groups, navigate as go, outside, quiet,
+    groups, logs, navigate as go, outside, quiet,
 };
 use crate::actions::{ACTIONS, ActionInfo};
 use crate::tui::cursor::Motion;
@@ -131,6 +131,18 @@ const SCREENS: &[Command] = &[
             Argument::Optional(Kind::Cluster),
         ),
         &["locks"],
+    ),
+    also(
+        takes(
+            command(
+                "logs",
+                Scope::Go,
+                logs::open,
+                "What controllers say of the selected object, or a Pod of its cluster.",
+            ),
+            Argument::Optional(Kind::Pod),
+        ),
+        &["log"],
     ),
     takes(
         command(

@@ -14,7 +14,7 @@ use crate::fleet::Target;
 use crate::fleet::watch::ObjectNews;
 use crate::tui::plans::PlanReading;
 use crate::tui::reads::Reading;
-use crate::tui::subject::{LockSubject, PlannedCluster, Subject};
+use crate::tui::subject::{LockSubject, LogSubject, PlannedCluster, Subject};
 use capi_forecast::simulate::Remembered;
 use capi_types::key::ObjectKey;
 use capstan_base::text::sanitize_line;
@@ -32,6 +32,7 @@ pub(super) fn readings(handle: Handle, subject: Subject, remembered: Vec<Remembe
         Subject::Rights { rights, .. } => once_if_any(Box::pin(answers(handle, rights))),
         Subject::Etcd(cluster) => once(Box::pin(etcd(handle, cluster))),
         Subject::Locks(subject) => locks(handle, subject),
+        Subject::Logs(subject) => logs(handle, subject),
         Subject::Configuration(cluster) => once(Box::pin(configuration(handle, cluster))),
         Subject::Simulation { cluster, tried } => {
             once(Box::pin(simulation(handle, cluster, tried, remembered)))
@@ -117,6 +118,16 @@ fn locks(handle: Handle, subject: LockSubject) -> Readings {
     };
     let looks = looks.unwrap_or_else(|why| stream::once(async { Err(why) }).boxed());
     looks.map(|look| Reading::Locks(look.map(Box::new))).boxed()
+}
+
+fn logs(handle: Handle, subject: LogSubject) -> Readings {
+    let news = match executor_of(handle.as_deref()).map(Executor::logs) {
+        Ok(Some(reader)) => Ok(reader.follow(subject.place)),
+        Ok(None) => Err("no way to read logs was given".to_owned()),
+        Err(why) => Err(why),
+    };
+    let news = news.unwrap_or_else(|why| stream::once(async { Err(why) }).boxed());
+    news.map(Reading::Logs).boxed()
 }
 
 async fn configuration(handle: Handle, cluster: PlannedCluster) -> Reading {

@@ -4,7 +4,7 @@
 use super::list::ObjectList;
 use super::search::Search;
 use super::tree::Fold;
-use super::{Context, Screen, fleet, tree};
+use super::{Context, Screen, fleet, logs, tree};
 use capstan_base::time::Timestamp;
 
 /// What is looked for on a screen.
@@ -28,6 +28,7 @@ impl Screen {
             | Self::Etcd(_)
             | Self::Locks(_)
             | Self::Migration(_)
+            | Self::Logs(_)
             | Self::Change(_)
             | Self::Simulation(_) => None,
         }
@@ -43,6 +44,7 @@ impl Screen {
             | Self::Etcd(_)
             | Self::Locks(_)
             | Self::Migration(_)
+            | Self::Logs(_)
             | Self::Change(_)
             | Self::Simulation(_) => None,
         }
@@ -58,6 +60,7 @@ impl Screen {
             | Self::Etcd(_)
             | Self::Locks(_)
             | Self::Migration(_)
+            | Self::Logs(_)
             | Self::Change(_)
             | Self::Simulation(_) => false,
         }
@@ -70,6 +73,7 @@ impl Screen {
             Self::Fleet(s) => list(s.filter(), fleet::FILTER_HINT),
             Self::Tree(s) => list(s.filter(), tree::FILTER_HINT),
             Self::Rollouts(s) => list(s.filter(), ""),
+            Self::Logs(s) => list(s.filter(), logs::FILTER_HINT),
             Self::Details(s) => {
                 Some(Searched { words: s.search().words(), hint: "", in_text: Some(s.search()) })
             }
@@ -92,6 +96,7 @@ impl Screen {
             Self::Fleet(s) => s.set_filter(text),
             Self::Tree(s) => s.set_filter(text),
             Self::Rollouts(s) => s.set_filter(text),
+            Self::Logs(s) => s.set_filter(text),
             Self::Details(s) => s.set_search(text),
             Self::Rollout(_)
             | Self::Etcd(_)
@@ -119,6 +124,7 @@ impl Screen {
             | Self::Etcd(_)
             | Self::Locks(_)
             | Self::Migration(_)
+            | Self::Logs(_)
             | Self::Simulation(_) => {}
         }
     }
@@ -135,6 +141,7 @@ impl Screen {
             | Self::Etcd(_)
             | Self::Locks(_)
             | Self::Migration(_)
+            | Self::Logs(_)
             | Self::Simulation(_) => {}
         }
     }
@@ -151,6 +158,7 @@ impl Screen {
             | Self::Etcd(_)
             | Self::Locks(_)
             | Self::Migration(_)
+            | Self::Logs(_)
             | Self::Simulation(_) => {}
         }
     }
@@ -173,6 +181,7 @@ impl Screen {
             | Self::Rollouts(_)
             | Self::Etcd(_)
             | Self::Locks(_)
+            | Self::Logs(_)
             | Self::Simulation(_) => Ok(None),
         }
     }

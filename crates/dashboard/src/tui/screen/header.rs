@@ -175,6 +175,7 @@ fn name_of(screen: &Screen, fleet: &Fleet) -> String {
         Screen::Etcd(etcd) => etcd.title(),
         Screen::Locks(locks) => locks.title(),
         Screen::Migration(migration) => migration.title(),
+        Screen::Logs(logs) => logs.title(),
         Screen::Change(change) => change.title(),
         Screen::Simulation(open) => open.title(),
     }
@@ -227,6 +228,7 @@ fn view_state(header: Header<'_>, paint: &Paint<'_>) -> Vec<Span<'static>> {
         | Screen::Etcd(_)
         | Screen::Locks(_)
         | Screen::Migration(_)
+        | Screen::Logs(_)
         | Screen::Change(_)
         | Screen::Simulation(_) => {}
         Screen::Details(details) => spans.extend(details.tabs(paint)),

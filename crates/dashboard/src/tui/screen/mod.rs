@@ -14,6 +14,7 @@ pub mod foot;
 pub mod header;
 pub mod list;
 pub mod locks;
+pub mod logs;
 pub mod moments;
 pub mod order;
 pub mod pane;
@@ -72,6 +73,7 @@ pub enum Screen {
     Etcd(Box<etcd::EtcdScreen>),
     Locks(Box<locks::LocksScreen>),
     Migration(Box<locks::MigrationScreen>),
+    Logs(Box<logs::LogsScreen>),
     Change(Box<change::ChangeScreen>),
     Simulation(Box<simulation::SimulationScreen>),
 }
@@ -86,6 +88,7 @@ impl Screen {
             Self::Rollouts(s) => s.refresh(context),
             Self::Etcd(s) => s.refresh(),
             Self::Locks(_) | Self::Migration(_) => {}
+            Self::Logs(s) => s.refresh(context),
             Self::Change(s) => s.refresh(context),
             Self::Simulation(_) => {}
         }
@@ -102,6 +105,7 @@ impl Screen {
             Self::Etcd(s) => vec![s.want()],
             Self::Locks(s) => vec![s.feed.want()],
             Self::Migration(s) => vec![s.feed.want()],
+            Self::Logs(s) => vec![s.want()],
             Self::Change(s) => vec![s.want()],
             Self::Simulation(s) => s.want().into_iter().collect(),
         }
@@ -114,6 +118,7 @@ impl Screen {
             Self::Etcd(s) => s.take(of, reading, now),
             Self::Locks(s) => s.feed.take(of, reading),
             Self::Migration(s) => s.feed.take(of, reading),
+            Self::Logs(s) => s.take(of, reading),
             Self::Change(s) => s.take(of, reading, now),
             Self::Simulation(s) => s.take(of, reading),
             // What they show of plans is the model's.
@@ -131,6 +136,7 @@ impl Screen {
             | Self::Etcd(_)
             | Self::Locks(_)
             | Self::Migration(_)
+            | Self::Logs(_)
             | Self::Change(_)
             | Self::Simulation(_) => {}
         }
@@ -147,6 +153,7 @@ impl Screen {
             | Self::Etcd(_)
             | Self::Locks(_)
             | Self::Migration(_)
+            | Self::Logs(_)
             | Self::Change(_)
             | Self::Simulation(_) => true,
         }
@@ -163,6 +170,7 @@ impl Screen {
             | Self::Etcd(_)
             | Self::Locks(_)
             | Self::Migration(_)
+            | Self::Logs(_)
             | Self::Change(_)
             | Self::Simulation(_) => None,
         }
@@ -197,6 +205,7 @@ impl Screen {
             Self::Etcd(s) => s.step(context, motion),
             Self::Locks(s) => s.step(context, motion),
             Self::Migration(s) => s.step(context, motion),
+            Self::Logs(s) => s.step(context, motion),
             Self::Change(s) => s.step(context, motion),
             Self::Simulation(s) => s.step(context, motion),
         }
@@ -211,7 +220,7 @@ impl Screen {
             Self::Rollout(s) => s.selected(fleet),
             Self::Rollouts(s) => s.selected(fleet),
             Self::Etcd(s) => s.selected(fleet),
-            Self::Locks(_) | Self::Migration(_) => None,
+            Self::Locks(_) | Self::Migration(_) | Self::Logs(_) => None,
             Self::Change(s) => s.selected(fleet),
             Self::Simulation(s) => s.selected(fleet),
         }
@@ -228,6 +237,7 @@ impl Screen {
             | Self::Etcd(_)
             | Self::Locks(_)
             | Self::Migration(_)
+            | Self::Logs(_)
             | Self::Change(_)
             | Self::Simulation(_) => {}
         }
@@ -238,7 +248,8 @@ impl Screen {
         match self {
             Self::Locks(s) => Some(&s.feed),
             Self::Migration(s) => Some(&s.feed),
-            Self::Fleet(_)
+            Self::Logs(_)
+            | Self::Fleet(_)
             | Self::Tree(_)
             | Self::Details(_)
             | Self::Rollout(_)
@@ -262,7 +273,12 @@ impl Screen {
             Self::Rollouts(s) => s.click(context, line),
             Self::Etcd(s) => s.click(line),
             Self::Migration(s) => s.click(context, line),
-            Self::Details(_) | Self::Rollout(_) | Self::Locks(_) | Self::Change(_) | Self::Simulation(_) => {}
+            Self::Details(_)
+            | Self::Rollout(_)
+            | Self::Locks(_)
+            | Self::Logs(_)
+            | Self::Change(_)
+            | Self::Simulation(_) => {}
         }
     }
 
@@ -283,6 +299,7 @@ impl Screen {
             Self::Etcd(s) => s.view(fleet, paint, layout, buffer),
             Self::Locks(s) => s.view(fleet, paint, layout, buffer),
             Self::Migration(s) => s.view(fleet, paint, layout, buffer),
+            Self::Logs(s) => s.view(fleet, paint, layout, buffer),
             Self::Change(s) => s.view(fleet, paint, layout, buffer),
             Self::Simulation(s) => s.view(fleet, paint, layout, buffer),
         }

@@ -1,0 +1,133 @@
+//! The way from screens to logs: of the controllers of a management cluster, as far as a line names an object, and of Pods of workload
+//! clusters. Owns which lines are about an object; must not know a screen.
+
+use std::sync::Arc;
+
+use futures::stream::{self, BoxStream, StreamExt as _};
+
+use capi_types::key::ObjectKey;
+use capstan_base::text::sanitize_line;
+use capstan_engine::client::Connection;
+use capstan_engine::client::logs::{Keep, LogPods, follow};
+pub use capstan_engine::client::logs::{LogLine, LogNews};
+use capstan_engine::workload::connect_to;
+
+/// Controllers of Cluster API and of its providers have it, as clusterctl and the operator install them.
+const CONTROLLERS: &str = "cluster.x-k8s.io/provider";
+/// Of the controllers most lines are about other objects.
+const TAIL_LINES: i64 = 5_000;
+const POD_TAIL_LINES: i64 = 1_000;
+/// News that are handed over together.
+const TOGETHER: usize = 512;
+
+/// Whose logs are meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LogPlace {
+    /// Of the controllers, what names this object.
+    Controllers(ObjectKey),
+    Workload {
+        cluster: ObjectKey,
+        pod: ObjectKey,
+    },
+}
+
+/// Follows logs of a server and of its workload clusters.
+pub trait LogReader: Send + Sync + 'static {
+    /// What comes, until dropped. An error ends it: why nothing can be read, in a sentence.
+    fn follow(&self, place: LogPlace) -> BoxStream<'static, Result<Vec<LogNews>, String>>;
+}
+
+/// Follows logs of one server and of its workload clusters.
+pub struct ServerLogs {
+    pub connection: Connection,
+}
+
+impl LogReader for ServerLogs {
+    fn follow(&self, place: LogPlace) -> BoxStream<'static, Result<Vec<LogNews>, String>> {
+        let connection = self.connection.clone();
+        // The connection is made when the stream is polled, because this call must not wait.
+        let news = async move {
+            let news = match place {
+                LogPlace::Controllers(about) => {
+                    let pods = LogPods::Selected(CONTROLLERS.to_owned());
+                    let keep: Keep = Arc::new(move |line| names(line, &about));
+                    follow(connection.client, connection.server, pods, TAIL_LINES, keep)
+                }
+                LogPlace::Workload { cluster, pod } => {
+                    match connect_to(&connection.client, &cluster, connection.read_only).await {
+                        Ok(client) => {
+                            let server = format!("Cluster {cluster}");
+                            follow(client, server, LogPods::One(pod), POD_TAIL_LINES, Arc::new(|_| true))
+                        }
+                        Err(why) => return stream::once(async { Err(why) }).boxed(),
+                    }
+                }
+            };
+            news.map(plain).ready_chunks(TOGETHER).map(Ok).boxed()
+        };
+        stream::once(news).flatten().boxed()
+    }
+}
+
+/// Without what could steer a terminal.
+fn plain(news: LogNews) -> LogNews {
+    match news {
+        LogNews::Line(line) => LogNews::Line(LogLine {
+            at: sanitize_line(&line.at),
+            source: sanitize_line(&line.source).into(),
+            text: sanitize_line(&line.text),
+        }),
+        LogNews::Followed(pods) => LogNews::Followed(pods.iter().map(|pod| sanitize_line(pod)).collect()),
+        LogNews::Trouble(why) => LogNews::Trouble(sanitize_line(&why)),
+    }
+}
+
+/// Controllers write `NAMESPACE/NAME`, or both apart.
+fn names(line: &str, object: &ObjectKey) -> bool {
+    has_word(line, &object.name) && (object.namespace.is_empty() || has_word(line, &object.namespace))
+}
+
+/// As a whole, and not as a part of a longer name.
+fn has_word(line: &str, word: &str) -> bool {
+    let is_of_name = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    line.match_indices(word).any(|(at, _)| {
+        let (before, after) = (line[..at].chars().next_back(), line[at + word.len()..].chars().next());
+        !before.is_some_and(is_of_name) && !after.is_some_and(is_of_name)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_about_an_object_when_it_has_its_names_as_wholes() {
+        let object = ObjectKey::new("prod", "edge-7");
+        for (line, expected) in [
+            (r#"I1129 18:00:00 machine.go:1] "Drained" Machine="prod/edge-7""#, true),
+            (r#"{"msg":"x","Cluster":{"name":"edge-7","namespace":"prod"}}"#, true),
+            ("namespace=\"prod\" name=\"edge-7\"", true),
+            ("prod/edge-7.", true),
+            ("prod/edge-7-abcde", false),
+            ("prod/old-edge-7", false),
+            ("test/edge-7", false),
+            ("prod-eu/edge-7", false),
+            ("nothing", false),
+        ] {
+            assert_eq!(names(line, &object), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn control_bytes_of_a_log_reach_no_terminal() {
+        let line = LogLine {
+            at: "\u{7}".to_owned(),
+            source: "p\u{202e}".into(),
+            text: "\u{1b}[31mred\u{1b}]0;x\u{7}\tend\r".to_owned(),
+        };
+        let LogNews::Line(line) = plain(LogNews::Line(line)) else { panic!("a line") };
+        let all = format!("{}{}{}", line.at, line.source, line.text);
+        assert!(!all.chars().any(capstan_base::text::is_hostile), "{all:?}");
+        assert!(line.text.contains("red") && line.text.contains("end"));
+    }
+}

@@ -1,0 +1,152 @@
+//! The screen of logs: what is read when it opens and that it stops, what is shown of it, and the way from an object to the lines that
+//! name it.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use capi_types::key::ObjectKey;
+use capstan_dashboard::fleet::SourceId;
+use capstan_dashboard::operations::{LogLine, LogNews, LogPlace, LogReader, ServerLogs};
+use capstan_dashboard::tui::Tier;
+use capstan_dashboard::tui::command;
+use capstan_dashboard::tui::effect::{Effect, EffectOutcome};
+use capstan_dashboard::tui::model::{Look, Model, Session};
+use capstan_dashboard::tui::msg::Msg;
+use capstan_dashboard::tui::reads::Reading;
+use capstan_dashboard::tui::script::{press, text};
+use capstan_dashboard::tui::subject::{LogSubject, Subject, SubjectKind};
+use capstan_dashboard::tui::update::update;
+use capstan_engine::client::in_process;
+use futures::StreamExt as _;
+use kube::client::Body;
+use ratatui::layout::Rect;
+use serde_json::json;
+
+use crate::fleet_fixture::{self as fixture, now};
+
+fn model() -> Model {
+    let look = Look::load("default", "default", Tier::None, false, None, command::check)
+        .expect("shipped files load");
+    let session = Session {
+        title: "t".to_owned(),
+        scope: "all namespaces".to_owned(),
+        read_only: true,
+        ..Session::default()
+    };
+    let mut model = Model::new(session, look, Rect::new(0, 0, 100, 24), now());
+    update(&mut model, Msg::Fleet(fixture::sample()));
+    text(&mut model);
+    model
+}
+
+/// The logs that are read from now on, and whether the reading of logs was stopped.
+fn reading(effects: &[Effect]) -> (Option<LogSubject>, bool) {
+    let subject = effects.iter().find_map(|effect| match effect {
+        Effect::Read { subject: Subject::Logs(subject), .. } => Some(subject.clone()),
+        _ => None,
+    });
+    (subject, effects.iter().any(|effect| matches!(effect, Effect::StopReading(SubjectKind::Logs))))
+}
+
+fn lines(model: &mut Model, subject: &LogSubject, news: Vec<LogNews>) {
+    let (subject, reading) = (Subject::Logs(subject.clone()), Reading::Logs(Ok(news)));
+    update(model, Msg::Done(EffectOutcome::Read { subject, reading }));
+}
+
+fn line(second: usize, source: &str, text: &str) -> LogNews {
+    let at = format!("2026-11-20T10:{:02}:{:02}.000000000Z", second / 60, second % 60);
+    LogNews::Line(LogLine { at, source: source.into(), text: text.to_owned() })
+}
+
+#[test]
+fn logs_are_read_while_their_screen_is_open() {
+    let mut model = model();
+    assert_eq!(reading(&press(&mut model, "\":tree prod-eu-1\" enter").expect("keys")), (None, false));
+    let (subject, _) = reading(&press(&mut model, "O").expect("keys"));
+    let place = LogPlace::Controllers(ObjectKey::new("prod", "prod-eu-1"));
+    let subject = subject.expect("it is read, also where nothing may be changed");
+    assert_eq!(subject, LogSubject { source: SourceId(0), place });
+    assert!(text(&mut model).contains("asking which Pods there are"));
+    lines(&mut model, &subject, vec![LogNews::Followed(vec!["core-1".to_owned(), "kubeadm-1".to_owned()])]);
+    let many = (0..100).map(|at| line(at, "core-1", &format!("line {at}"))).chain([line(
+        50,
+        "kubeadm-1",
+        "between",
+    )]);
+    lines(&mut model, &subject, many.collect());
+    let picture = text(&mut model);
+    assert!(picture.contains("following 2 Pods, lines that name prod/prod-eu-1"), "{picture}");
+    assert!(picture.contains("10:01:39 core-1") && picture.contains("line 99"), "{picture}");
+    // Going back stops it, more lines do not move what is read, and the end goes on.
+    press(&mut model, "pageup").expect("keys");
+    let before = text(&mut model);
+    lines(&mut model, &subject, vec![line(100, "core-1", "line 100")]);
+    let body = |picture: &str| picture.lines().skip(3).take(15).map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(body(&text(&mut model)), body(&before));
+    press(&mut model, "G").expect("keys");
+    assert!(text(&mut model).contains("line 100"), "{}", text(&mut model));
+    press(&mut model, "/ \"between\" enter").expect("keys");
+    let picture = text(&mut model);
+    assert!(picture.contains("kubeadm-1") && !picture.contains("line 100"), "{picture}");
+    press(&mut model, "esc").expect("keys");
+    assert_eq!(reading(&press(&mut model, "esc").expect("keys")), (None, true), "nothing is read at rest");
+}
+
+#[test]
+fn a_pod_of_a_workload_cluster_is_named() {
+    let mut model = model();
+    press(&mut model, "\":tree prod-eu-1\" enter").expect("keys");
+    let cluster = ObjectKey::new("prod", "prod-eu-1");
+    for (typed, namespace, name) in [("etcd-1", "kube-system", "etcd-1"), ("web/shop-2", "web", "shop-2")] {
+        let (subject, _) = reading(&press(&mut model, &format!("\":logs {typed}\" enter")).expect("keys"));
+        let place = LogPlace::Workload { cluster: cluster.clone(), pod: ObjectKey::new(namespace, name) };
+        assert_eq!(subject.map(|subject| subject.place), Some(place));
+        press(&mut model, "esc").expect("keys");
+    }
+    press(&mut model, "\":logs ../x\" enter").expect("keys");
+    assert!(text(&mut model).contains("is not a Pod: write NAMESPACE/POD"), "{}", text(&mut model));
+}
+
+/// Only what names the object leaves the reader, and nothing that steers a terminal.
+#[tokio::test(start_paused = true)]
+async fn controllers_are_found_by_their_label_and_lines_by_the_names_in_them() {
+    let service = tower::service_fn(|request: http::Request<Body>| {
+        let body = match request.uri().path() {
+            "/api/v1/pods" => {
+                assert!(
+                    request.uri().query().is_some_and(|query| query.contains("cluster.x-k8s.io%2Fprovider"))
+                );
+                let pod = json!({
+                    "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "capi-1", "namespace": "capi-system"},
+                    "spec": {"containers": [{"name": "manager"}]}, "status": {"phase": "Running"},
+                });
+                json!({"apiVersion": "v1", "kind": "PodList", "metadata": {}, "items": [pod]}).to_string()
+            }
+            "/api/v1/namespaces/capi-system/pods/capi-1/log" => {
+                let log = [
+                    "2026-11-20T10:00:00.000000001Z \u{1b}[31m\"Drained\" Machine=\"prod/edge-7\"",
+                    "2026-11-20T10:00:00.000000002Z \"Drained\" Machine=\"prod/edge-7-x\"",
+                ];
+                log.join("\n")
+            }
+            other => panic!("{other}"),
+        };
+        async move { Ok::<_, Infallible>(http::Response::new(Body::from(body.into_bytes()))) }
+    });
+    let logs: Arc<dyn LogReader> =
+        Arc::new(ServerLogs { connection: in_process(service, "test", "default", true) });
+    let mut news = logs.follow(LogPlace::Controllers(ObjectKey::new("prod", "edge-7")));
+    let mut found = Vec::new();
+    while found.is_empty() {
+        for one in news.next().await.expect("news").expect("readable") {
+            if let LogNews::Line(line) = one {
+                found.push(line);
+            }
+        }
+    }
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(
+        found[0].text.ends_with("Machine=\"prod/edge-7\"") && !found[0].text.contains('\u{1b}'),
+        "{found:?}"
+    );
+}
