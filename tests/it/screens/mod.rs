@@ -2,6 +2,7 @@
 //! person sees; `UPDATE_GOLDEN=1` writes them anew.
 
 mod changing;
+mod lists;
 mod plans;
 mod telling;
 mod typing;
@@ -15,7 +16,9 @@ use capstan_dashboard::tui::effect::{Effect, EffectOutcome};
 use capstan_dashboard::tui::keymap::Keymap;
 use capstan_dashboard::tui::model::{Look, Model, Session};
 use capstan_dashboard::tui::msg::Msg;
+use capstan_dashboard::tui::overlay::Overlay;
 use capstan_dashboard::tui::reads::Reading;
+use capstan_dashboard::tui::screen::Screen;
 use capstan_dashboard::tui::script::{draw, press, save, text};
 use capstan_dashboard::tui::subject::Subject;
 use capstan_dashboard::tui::theme::Scope;
@@ -451,9 +454,9 @@ fn the_cursor_is_on_top_until_it_is_moved() {
 fn escape_on_a_line_of_notice_closes_only_the_notice() {
     let mut model = sample(PLAIN);
     keys(&mut model, "enter I");
-    assert!(text(&mut model).contains("only in the list of clusters"));
+    assert!(text(&mut model).contains("only in lists over the fleet"));
     keys(&mut model, "esc");
-    assert!(!text(&mut model).contains("only in the list of clusters"));
+    assert!(!text(&mut model).contains("only in lists over the fleet"));
     assert_eq!(model.screens.len(), 2, "the tree is open still");
     keys(&mut model, "esc");
     assert_eq!(model.screens.len(), 1);

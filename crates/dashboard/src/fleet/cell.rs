@@ -44,16 +44,22 @@ impl<'a> Cell<'a> {
         }
     }
 
-    /// Order of two cells of one column: missing ones first, versions by their numbers, newest first.
-    pub fn order(self, other: Self) -> Ordering {
-        match (self, other) {
-            (Self::Number(a), Self::Number(b)) => a.cmp(&b),
-            (Self::Flag(a), Self::Flag(b)) => a.cmp(&b),
-            (Self::Moment(a), Self::Moment(b)) => b.cmp(&a),
-            (Self::Text(a), Self::Text(b)) => by_version(a, b),
-            (Self::Condition(a), Self::Condition(b)) => b.status.cmp(&a.status),
-            (a, b) => (a != Self::Nothing).cmp(&(b != Self::Nothing)),
-        }
+    /// The place of a cell among those of its column: missing ones first, moments newest first, texts by `rank_of`.
+    pub(super) fn rank(self, rank_of: impl Fn(&str) -> u32) -> u64 {
+        let place = match self {
+            Self::Nothing => return 0,
+            Self::Text(text) => u64::from(rank_of(text)),
+            Self::Number(number) => u64::from(number),
+            Self::Flag(flag) => u64::from(flag),
+            Self::Moment(then) => u64::from(u32::MAX).saturating_sub(then.timestamp().max(0).unsigned_abs()),
+            Self::Condition(condition) => u64::from(u8::MAX - condition.status as u8),
+        };
+        place + 1
+    }
+
+    /// Texts in the order of this key are in the order of their versions; what is not a version stands first.
+    pub(super) fn version_of(text: &str) -> (Option<semver::Version>, String) {
+        (semver::Version::parse(text.strip_prefix('v').unwrap_or(text)).ok(), text.to_owned())
     }
 }
 
@@ -182,12 +188,13 @@ mod tests {
 
     #[test]
     fn cells_have_an_order() {
-        let texts = |a, b| Cell::Text(a).order(Cell::Text(b));
-        assert_eq!(texts("v1.9.3", "v1.10.0"), Ordering::Less);
-        assert_eq!(texts("Provisioned", "Pending"), Ordering::Greater);
-        assert_eq!(Cell::Nothing.order(Cell::Number(0)), Ordering::Less);
-        assert_eq!(Cell::Number(2).order(Cell::Number(10)), Ordering::Less);
+        let mut texts = ["v1.10.0", "Provisioned", "v1.9.3", "Pending"];
+        texts.sort_by_cached_key(|text| Cell::version_of(text));
+        assert_eq!(texts, ["Pending", "Provisioned", "v1.9.3", "v1.10.0"]);
+        let rank = |cell: Cell<'_>| cell.rank(|_| 0);
+        assert!(rank(Cell::Nothing) < rank(Cell::Number(0)));
+        assert!(rank(Cell::Number(2)) < rank(Cell::Number(10)));
         let at = |text| Cell::Moment(capstan_base::time::parse_rfc3339(text).expect("a moment"));
-        assert_eq!(at("2026-11-20T10:00:00Z").order(at("2026-11-20T09:00:00Z")), Ordering::Less);
+        assert!(rank(at("2026-11-20T10:00:00Z")) < rank(at("2026-11-20T09:00:00Z")));
     }
 }

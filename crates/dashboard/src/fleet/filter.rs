@@ -1,55 +1,111 @@
 //! What a person types to narrow a list: words, and terms about fields, labels, conditions and ages. Owns that language.
-//! Pure; must not know where rows are kept, nor how words are compared.
+//! Pure; must not know where rows are kept, nor how lists are ordered.
 
-use std::sync::Arc;
+use std::fmt;
 
 use regex::{Regex, RegexBuilder};
 
-use super::row::{Condition, Row, RowId, moment};
+use super::cell::Reader;
+use super::row::{Condition, Kind, Row, RowId};
+use super::texts::Text;
+use super::{Cell, Fleet, moment};
 use crate::fleet::Verdict;
+use capi_types::columns::Column;
 use capi_types::condition::Status;
+use capstan_base::text::nearest;
 use capstan_base::time::{Timestamp, parse_duration};
 
+/// A compiled expression takes as much memory at most, bytes.
+const EXPRESSION_MAX: usize = 1 << 20;
+
+/// Why a filter cannot be understood, and which part of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FilterError {
+    /// Where the part begins in what was typed, in characters, and how long it is.
+    pub at: usize,
+    pub length: usize,
+    /// A sentence: what cannot be understood, and what was expected.
+    pub why: String,
+}
+
+impl fmt::Display for FilterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.why)
+    }
+}
+
 /// One row that may be shown.
-#[derive(Clone, Debug)]
-pub struct Candidate {
+#[derive(Clone, Copy, Debug)]
+pub struct Candidate<'a> {
     pub id: RowId,
-    pub row: Arc<Row>,
+    pub row: &'a Row,
     /// With everything under it, by what was seen last: rows do not move because a connection is lost.
     pub verdict: Verdict,
     /// Only where rows are ordered or chosen by it.
     pub(super) since: Option<Timestamp>,
     /// A person put it aside: below all others where the worst is first.
-    pub is_shelved: bool,
+    pub(super) is_shelved: bool,
 }
 
-/// A compiled expression takes as much memory at most, bytes.
-const EXPRESSION_MAX: usize = 1 << 20;
-
-/// Terms that all have to hold, and the words that are left.
+/// Terms and words that all have to hold.
 #[derive(Debug, Default)]
 pub(super) struct Filter {
     terms: Vec<(Wanted, Term)>,
-    /// For whoever compares words.
-    pub(super) words: String,
+    words: Vec<(Wanted, Word)>,
 }
 
 /// Whether a term has to hold or must not.
 type Wanted = bool;
 
+/// What is looked for in the text of an object.
+#[derive(Debug)]
+enum Word {
+    /// Small letters.
+    Anywhere(Box<memchr::memmem::Finder<'static>>),
+    /// In the name alone, at its beginning, its end, or both.
+    Name(Part),
+    Expression(Regex),
+}
+
 #[derive(Debug)]
 enum Term {
-    /// A field has this text in it; small letters.
-    Field(Field, String),
+    /// A field has this text in it.
+    Field(Field, Part),
     Label(Requirement),
     Condition(ConditionTerm),
     /// How long ago it was made, or came to be as it is.
     Made(Age),
     Since(Age),
-    Expression(Regex),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Text in small letters, perhaps held to the beginning or the end of what it is looked for in.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Part {
+    text: String,
+    at_start: bool,
+    at_end: bool,
+}
+
+impl Part {
+    fn parse(typed: &str) -> Self {
+        let typed = typed.to_lowercase();
+        let (rest, at_start) = typed.strip_prefix('^').map_or((typed.as_str(), false), |rest| (rest, true));
+        let (rest, at_end) = rest.strip_suffix('$').map_or((rest, false), |rest| (rest, true));
+        Self { text: rest.to_owned(), at_start, at_end }
+    }
+
+    fn is_in(&self, text: &str) -> bool {
+        match (self.at_start, self.at_end) {
+            (false, false) => text.contains(&self.text),
+            (true, false) => text.starts_with(&self.text),
+            (false, true) => text.ends_with(&self.text),
+            (true, true) => text == self.text,
+        }
+    }
+}
+
+/// What a term can be about: what stands in a column.
+#[derive(Clone, Copy, Debug)]
 enum Field {
     Name,
     Namespace,
@@ -61,20 +117,24 @@ enum Field {
     Zone,
     Class,
     Verdict,
+    Why,
+    /// One of upstream's columns, of each kind that has it.
+    Column([Option<Reader>; Kind::ALL.len()]),
 }
 
-const FIELDS: [(&str, Field); 11] = [
-    ("name:", Field::Name),
-    ("ns:", Field::Namespace),
-    ("namespace:", Field::Namespace),
-    ("kind:", Field::Kind),
-    ("cluster:", Field::Cluster),
-    ("version:", Field::Version),
-    ("phase:", Field::Phase),
-    ("node:", Field::Node),
-    ("zone:", Field::Zone),
-    ("class:", Field::Class),
-    ("verdict:", Field::Verdict),
+const FIELDS: [(&str, Field); 12] = [
+    ("name", Field::Name),
+    ("ns", Field::Namespace),
+    ("namespace", Field::Namespace),
+    ("kind", Field::Kind),
+    ("cluster", Field::Cluster),
+    ("version", Field::Version),
+    ("phase", Field::Phase),
+    ("node", Field::Node),
+    ("zone", Field::Zone),
+    ("class", Field::Class),
+    ("verdict", Field::Verdict),
+    ("why", Field::Why),
 ];
 
 /// One requirement of a label selector.
@@ -109,20 +169,27 @@ impl Age {
 impl Filter {
     /// # Errors
     /// Which term cannot be understood, and what was expected.
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
+    pub(super) fn parse(text: &str) -> Result<Self, FilterError> {
         let mut filter = Self::default();
         for typed in text.split_whitespace() {
-            let (is_wanted, bare) = typed.strip_prefix('!').map_or((true, typed), |bare| (false, bare));
-            let terms = terms_of(bare)?;
-            match terms {
-                Some(terms) => filter.terms.extend(terms.into_iter().map(|term| (is_wanted, term))),
-                None => {
-                    filter.words.push_str(typed);
-                    filter.words.push(' ');
-                }
-            }
+            filter.add(typed).map_err(|why| {
+                // `typed` is a part of `text`, so that the distance of their beginnings is its place.
+                let before = typed.as_ptr() as usize - text.as_ptr() as usize;
+                let at = text.get(..before).map_or(0, |before| before.chars().count());
+                FilterError { at, length: typed.chars().count(), why }
+            })?;
         }
         Ok(filter)
+    }
+
+    fn add(&mut self, typed: &str) -> Result<(), String> {
+        let (is_wanted, bare) = typed.strip_prefix('!').map_or((true, typed), |bare| (false, bare));
+        if let Some(terms) = terms_of(bare)? {
+            self.terms.extend(terms.into_iter().map(|term| (is_wanted, term)));
+        } else {
+            self.words.extend(word_of(bare)?.map(|word| (is_wanted, word)));
+        }
+        Ok(())
     }
 
     /// It looks at since when an object is as it is.
@@ -130,44 +197,91 @@ impl Filter {
         self.terms.iter().any(|(_, term)| matches!(term, Term::Since(_)))
     }
 
-    /// `text`: what words are looked for in.
-    pub(super) fn holds(&self, candidate: &Candidate, text: impl Fn() -> String, now_s: u32) -> bool {
-        let now = moment(now_s).unwrap_or_default();
-        self.terms.iter().all(|(is_wanted, term)| term.holds(candidate, &text, now) == *is_wanted)
+    /// It looks at the text of objects.
+    pub(super) fn has_words(&self) -> bool {
+        !self.words.is_empty()
+    }
+
+    pub(super) fn holds(&self, fleet: &Fleet, candidate: &Candidate<'_>, now: Timestamp) -> bool {
+        self.terms.iter().all(|(is_wanted, term)| term.holds(fleet, candidate, now) == *is_wanted)
+    }
+
+    /// Are all words in the text of an object, and none that must not be?
+    pub(super) fn matches(&self, text: Text<'_>) -> bool {
+        self.words.iter().all(|(is_wanted, word)| word.is_in(text) == *is_wanted)
+    }
+}
+
+impl Word {
+    fn is_in(&self, text: Text<'_>) -> bool {
+        match self {
+            Self::Anywhere(finder) => finder.find(text.all.as_bytes()).is_some(),
+            Self::Name(part) => part.is_in(text.name) || part.is_in(text.full_name),
+            Self::Expression(expression) => expression.is_match(text.all),
+        }
     }
 }
 
 impl Term {
-    fn holds(&self, candidate: &Candidate, text: impl Fn() -> String, now: Timestamp) -> bool {
-        let row = candidate.row.as_ref();
+    fn holds(&self, fleet: &Fleet, candidate: &Candidate<'_>, now: Timestamp) -> bool {
+        let row = candidate.row;
         match self {
-            Self::Field(field, part) => field.of(candidate).to_lowercase().contains(part.as_str()),
+            Self::Field(field, part) => field.has(fleet, candidate, part),
             Self::Label(requirement) => requirement.holds(row),
             Self::Condition(term) => row.conditions.iter().any(|c| term.holds(c, now)),
             Self::Made(age) => age.holds(row.created(), now),
             Self::Since(age) => age.holds(candidate.since, now),
-            Self::Expression(expression) => expression.is_match(&text()),
         }
     }
 }
 
 impl Field {
-    fn of(self, candidate: &Candidate) -> &str {
-        let row = candidate.row.as_ref();
+    /// By the word in front of the colon: one of ours, or the heading of one of upstream's columns.
+    fn named(word: &str) -> Option<Self> {
+        let ours = FIELDS.iter().find(|(name, _)| *name == word).map(|(_, field)| *field);
+        ours.or_else(|| {
+            let of = |kind: Kind| kind.columns().iter().find(|c| column_word(c) == word).and_then(Reader::of);
+            let readers = Kind::ALL.map(of);
+            readers.iter().any(Option::is_some).then_some(Self::Column(readers))
+        })
+    }
+
+    fn has(self, fleet: &Fleet, candidate: &Candidate<'_>, part: &Part) -> bool {
+        let row = candidate.row;
         let machine = row.machine();
-        match self {
+        let text: &str = match self {
             Self::Name => &row.name,
             Self::Namespace => &row.namespace,
-            Self::Kind => &row.gvk.kind,
+            Self::Kind => row.gvk.kind.as_str(),
             Self::Cluster => &row.cluster,
-            Self::Version => &row.version,
+            Self::Version => {
+                return fleet.shown_versions(candidate.id).any(|v| part.is_in(&v.to_lowercase()));
+            }
             Self::Phase => &row.phase,
             Self::Node => machine.and_then(|m| m.node.as_deref()).unwrap_or_default(),
             Self::Zone => machine.and_then(|m| m.failure_domain.as_deref()).unwrap_or_default(),
             Self::Class => row.cluster_facts().map_or("", |facts| &facts.class),
             Self::Verdict => candidate.verdict.word(),
-        }
+            Self::Why => return part.is_in(&fleet.why_words(candidate.id).to_lowercase()),
+            Self::Column(readers) => {
+                let cell = readers[row.kind as usize].map_or(Cell::Nothing, |reader| reader.read(row));
+                return part.is_in(&cell.print(moment(fleet.now_s()).unwrap_or_default()).to_lowercase());
+            }
+        };
+        part.is_in(&text.to_lowercase())
     }
+}
+
+/// A column's heading as one word.
+pub fn column_word(column: &Column) -> String {
+    column.name.to_lowercase().replace(' ', "-")
+}
+
+/// The words that may stand in front of a colon.
+fn field_words() -> Vec<String> {
+    let ours = FIELDS.iter().map(|(name, _)| (*name).to_owned());
+    let columns = Kind::ALL.into_iter().flat_map(|kind| kind.columns()).map(column_word);
+    ours.chain(["l", "label"].map(str::to_owned)).chain(columns).collect()
 }
 
 impl Requirement {
@@ -191,17 +305,20 @@ impl ConditionTerm {
 
 /// What a piece of text without spaces asks for; `None`: it is a word. What is not finished yet asks for nothing.
 fn terms_of(bare: &str) -> Result<Option<Vec<Term>>, String> {
-    if let Some(expression) = bare.strip_prefix('~') {
-        return Ok(Some(expression_of(expression)?.into_iter().map(Term::Expression).collect()));
+    if bare.starts_with(WORD_SIGNS) {
+        return Ok(None);
     }
     if let Some(selector) = bare.strip_prefix("l:").or_else(|| bare.strip_prefix("label:")) {
         let all = selector.split(',').filter(|part| !part.is_empty()).map(requirement_of);
         return Ok(Some(all.map(Term::Label).collect()));
     }
-    if let Some((field, part)) =
-        FIELDS.iter().find_map(|(name, field)| Some((*field, bare.strip_prefix(name)?)))
-    {
-        return Ok(Some(vec![Term::Field(field, part.to_lowercase())]));
+    if let Some((name, part)) = bare.split_once(':') {
+        if let Some(field) = Field::named(name) {
+            return Ok(Some(vec![Term::Field(field, Part::parse(part))]));
+        }
+        if let Some(meant) = nearest_field(name) {
+            return Err(format!("there is no field `{name}:`; did you mean `{meant}:`?"));
+        }
     }
     for (name, term) in [("age", Term::Made as fn(Age) -> Term), ("since", Term::Since)] {
         if let Some(compared) = bare.strip_prefix(name).filter(|rest| rest.starts_with(['<', '>'])) {
@@ -212,11 +329,43 @@ fn terms_of(bare: &str) -> Result<Option<Vec<Term>>, String> {
     condition.map(|(type_, rest)| Ok(vec![Term::Condition(condition_of(type_, rest, bare)?)])).transpose()
 }
 
+/// These begin a word.
+const WORD_SIGNS: [char; 3] = ['~', '^', '\''];
+
+/// A word, an expression, or text that is held to an end of the name; `None`: it is not finished yet.
+fn word_of(bare: &str) -> Result<Option<Word>, String> {
+    if let Some(expression) = bare.strip_prefix('~') {
+        return Ok(expression_of(expression)?.map(Word::Expression));
+    }
+    // As in fzf, what follows is not a sign.
+    let literal = bare.strip_prefix('\'');
+    let part = match literal {
+        Some(text) => Part { text: text.to_lowercase(), ..Part::default() },
+        None => Part::parse(bare),
+    };
+    Ok(match part {
+        Part { text, .. } if text.is_empty() => None,
+        Part { text, at_start: false, at_end: false } => {
+            Some(Word::Anywhere(Box::new(memchr::memmem::Finder::new(text.as_bytes()).into_owned())))
+        }
+        part => Some(Word::Name(part)),
+    })
+}
+
+/// The field that was meant; a message has colons as well, so only what is nearly one counts.
+fn nearest_field(name: &str) -> Option<String> {
+    let words = field_words();
+    let is_word = name.len() > 2 && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-');
+    nearest(name, words.iter().map(String::as_str)).filter(|_| is_word).map(str::to_owned)
+}
+
 fn expression_of(text: &str) -> Result<Option<Regex>, String> {
     if text.is_empty() {
         return Ok(None);
     }
-    let built = RegexBuilder::new(text).case_insensitive(true).size_limit(EXPRESSION_MAX).build();
+    // Name and name with namespace stand on lines of their own, so that anchors are about them.
+    let mut builder = RegexBuilder::new(text);
+    let built = builder.case_insensitive(true).multi_line(true).size_limit(EXPRESSION_MAX).build();
     built.map(Some).map_err(|error| {
         let why = error.to_string();
         // The lines before the last one draw the expression and a mark below it.
@@ -277,34 +426,54 @@ mod tests {
     use super::*;
 
     fn described(text: &str) -> String {
+        let word = |(is_wanted, word): &(bool, Word)| {
+            let sign = if *is_wanted { "" } else { "!" };
+            match word {
+                Word::Anywhere(finder) => format!("{sign}{}", String::from_utf8_lossy(finder.needle())),
+                Word::Name(part) => format!("{sign}{part:?}"),
+                Word::Expression(expression) => format!("{sign}~{expression}"),
+            }
+        };
         match Filter::parse(text) {
-            Ok(filter) => format!("{:?} {:?}", filter.terms, filter.words.trim_end()),
-            Err(why) => why,
+            Ok(filter) => {
+                format!("{:?} {}", filter.terms, filter.words.iter().map(word).collect::<Vec<_>>().join(" "))
+            }
+            Err(error) => error.why,
         }
     }
 
     #[test]
     fn what_is_no_term_is_a_word() {
-        for words in ["", "a b", "!a ^b c$ 'd", "a=b", "age", "since", "no:field", "a!b"] {
-            assert_eq!(described(words), format!("[] {words:?}"));
+        for (typed, words) in [
+            ("", ""),
+            ("a B", "a b"),
+            ("!a c$", r#"!a Part { text: "c", at_start: false, at_end: true }"#),
+            ("'d 'x$", "d x$"),
+            ("a=b age since a!b", "a=b age since a!b"),
+            ("10.0.0.1:6443 MachineSet: no:such", "10.0.0.1:6443 machineset: no:such"),
+            ("~a. !~b", "~a. !~b"),
+            ("! ^ $ ~", ""),
+        ] {
+            assert_eq!(described(typed), format!("[] {words}"));
         }
     }
 
     #[test]
     fn terms_are_understood_and_unfinished_ones_ask_for_nothing() {
+        let part = |text: &str| format!("Part {{ text: {text:?}, at_start: false, at_end: false }}");
         for (text, expected) in [
-            ("version:V1.3 x", r#"[(true, Field(Version, "v1.3"))] "x""#),
-            ("!ns:prod", r#"[(false, Field(Namespace, "prod"))] """#),
-            ("age>2h", "[(true, Made(Age { is_longer: true, seconds: 7200 }))] \"\""),
-            ("!since<1m30s", "[(false, Since(Age { is_longer: false, seconds: 90 }))] \"\""),
-            ("age> since<2 ~ l:", "[] \"\""),
+            ("version:V1.3 x", format!("[(true, Field(Version, {}))] x", part("v1.3"))),
+            ("!ns:prod", format!("[(false, Field(Namespace, {}))] ", part("prod"))),
+            ("age>2h", "[(true, Made(Age { is_longer: true, seconds: 7200 }))] ".to_owned()),
+            ("!since<1m30s", "[(false, Since(Age { is_longer: false, seconds: 90 }))] ".to_owned()),
+            ("age> since<2 ~ l:", "[] ".to_owned()),
             (
                 "Ready=f>10m",
-                "[(true, Condition(ConditionTerm { type_: \"Ready\", status: Some(False), age: Some(Age { is_longer: true, seconds: 600 }) }))] \"\"",
+                "[(true, Condition(ConditionTerm { type_: \"Ready\", status: Some(False), age: Some(Age { is_longer: true, seconds: 600 }) }))] ".to_owned(),
             ),
             (
                 "Ready=",
-                "[(true, Condition(ConditionTerm { type_: \"Ready\", status: None, age: None }))] \"\"",
+                "[(true, Condition(ConditionTerm { type_: \"Ready\", status: None, age: None }))] ".to_owned(),
             ),
         ] {
             assert_eq!(described(text), expected, "{text}");
@@ -334,6 +503,7 @@ mod tests {
             ("~(", "`~(` is not a regular expression: unclosed group"),
             ("age>2x", "`age>2x`: a time is written like 90s, 10m, 2h or 7d"),
             ("Ready=maybe", "`Ready=maybe`: a condition is True, False or Unknown"),
+            ("versoin:1.35", "there is no field `versoin:`; did you mean `version:`?"),
         ] {
             assert_eq!(described(text), expected, "{text}");
         }

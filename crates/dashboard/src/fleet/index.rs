@@ -25,6 +25,8 @@ pub(super) struct Index {
     pub(super) owned: FxHashMap<(SourceId, Uid), Owned>,
     clusters: Vec<RowId>,
     pub(super) members_of: FxHashMap<ClusterKey, Members>,
+    /// What names no cluster, by kind and name.
+    loose: Vec<RowId>,
     now_s: u32,
     /// Everything was listed once: what comes from now on is news.
     pub(super) is_live: bool,
@@ -127,6 +129,25 @@ impl Index {
         self.members_of
             .get(&cluster_key(cluster))
             .map_or(&[], |members| members.by_kind[kind as usize].as_slice())
+    }
+
+    /// All objects of a kind by cluster, those of each by name: first clusters that are there, then what belongs to none of them.
+    pub(super) fn groups(&self, kind: Kind) -> impl Iterator<Item = (Option<RowId>, &[RowId])> {
+        let of_cluster = move |id: &RowId| {
+            Some((Some(*id), self.members(self.row(*id)?, kind))).filter(|(_, ids)| !ids.is_empty())
+        };
+        let is_missing = |(_, members): &(&ClusterKey, &Members)| members.cluster.is_none();
+        let mut missing: Vec<(&ClusterKey, &Members)> = self.members_of.iter().filter(is_missing).collect();
+        missing.sort_unstable_by_key(|(key, _)| *key);
+        let missing =
+            missing.into_iter().map(move |(_, members)| (None, members.by_kind[kind as usize].as_slice()));
+        let loose = self.loose.chunk_by(|a, b| self.kind_of(*a) == self.kind_of(*b));
+        let loose = loose.filter(move |ids| ids.first().and_then(|id| self.kind_of(*id)) == Some(kind));
+        self.clusters.iter().filter_map(of_cluster).chain(missing).chain(loose.map(|ids| (None, ids)))
+    }
+
+    fn kind_of(&self, id: RowId) -> Option<Kind> {
+        self.row(id).map(|row| row.kind)
     }
 
     pub(super) fn cluster_of(&self, row: &Row) -> Option<RowId> {
@@ -280,7 +301,11 @@ impl Index {
             self.insert_sorted(&mut list, id);
             self.clusters = list;
         }
-        if !row.cluster.is_empty() {
+        if row.cluster.is_empty() {
+            let mut loose = std::mem::take(&mut self.loose);
+            self.insert_sorted(&mut loose, id);
+            self.loose = loose;
+        } else {
             let mut members = self.members_of.remove(&cluster_key(&row)).unwrap_or_default();
             if row.kind == Kind::Cluster {
                 members.cluster = Some(id);
@@ -315,7 +340,11 @@ impl Index {
             self.remove_sorted(&mut list, id);
             self.clusters = list;
         }
-        if let Some(mut members) = self.members_of.remove(&cluster_key(&row)) {
+        if row.cluster.is_empty() {
+            let mut loose = std::mem::take(&mut self.loose);
+            self.remove_sorted(&mut loose, id);
+            self.loose = loose;
+        } else if let Some(mut members) = self.members_of.remove(&cluster_key(&row)) {
             if members.cluster == Some(id) {
                 members.cluster = None;
             }

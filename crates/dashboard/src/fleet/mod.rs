@@ -19,6 +19,7 @@ mod intern;
 mod judge;
 pub mod kept;
 mod line;
+mod listed;
 mod marks;
 mod mention;
 mod names;
@@ -29,6 +30,7 @@ mod provider;
 mod rollout;
 mod row;
 mod shown;
+mod texts;
 mod timeline;
 mod tree;
 mod usual;
@@ -49,10 +51,11 @@ pub use conditions::conditions_of;
 pub use delta::{Delta, Feed, FeedKey, FeedState};
 pub use details::{ConditionLine, Details, Link, Relation, Target, Tone, condition_lines};
 pub use explanation::{Explanation, Explanations};
-pub use filter::Candidate;
+pub use filter::{Candidate, FilterError, column_word};
 pub use intern::Interner;
 pub use judge::{Basis, Context, Judgement, Rank, Slow, judge};
 pub use line::{Line, Tag};
+pub use listed::Listed;
 pub use marks::Mark;
 pub use names::Names;
 pub use order::{By, Candidates, Floor, Query, Sort};
@@ -66,6 +69,7 @@ pub use row::{
     Kind, Labels, MachineFacts, Misshapen, Owner, Reference, ReplicaFacts, Row, RowId, Severity, SourceId,
     Uid, VersionCount, moment,
 };
+pub use texts::Texts;
 pub use timeline::{Flip, Happened, PastEntry, TimelineEntry};
 pub use tree::{Alike, Group, Item, ItemKey, Node, Part, Relative, SiblingOrder, Tree, TreeOptions};
 pub use usual::{PoolTimes, Step, UsualTime};
@@ -118,6 +122,8 @@ pub struct Changes {
     pub overview: bool,
     /// A Cluster itself changed, not only what is below one.
     pub cluster_rows: bool,
+    /// An object came or went, or belongs to another cluster now.
+    pub members: bool,
     /// A verdict that is shown may have turned.
     pub verdicts: bool,
     /// Rows added, changed or removed.
@@ -172,6 +178,7 @@ impl Fleet {
             lines: touched.lines.into_iter().filter(|id| self.row(*id).is_some()).collect(),
             overview: touched.overview,
             cluster_rows: touched.cluster_rows,
+            members: touched.members,
             verdicts: touched.verdicts,
             rows: touched.rows,
             is_replaced: touched.is_replaced,
@@ -225,6 +232,7 @@ impl Fleet {
         let is_cluster = row.kind == Kind::Cluster;
         touched.cluster_rows |= is_cluster;
         touched.overview |= is_cluster && known.is_none();
+        touched.members |= known.is_none_or(|old| old.cluster != row.cluster);
         // A row that moves to another cluster may turn both.
         touched.verdicts |= known.is_some_and(|old| old.cluster != row.cluster);
         if is_cluster && known.is_none() {
@@ -249,6 +257,7 @@ impl Fleet {
     fn remove(&mut self, id: RowId, touched: &mut Touched) {
         let Some(row) = self.row(id).cloned() else { return };
         touched.overview |= row.kind == Kind::Cluster;
+        touched.members = true;
         // A fault that goes with its object may turn what is above it.
         touched.verdicts |= self.own_verdict(id) != Verdict::Ok;
         touched.rows += 1;
@@ -486,6 +495,7 @@ struct Touched {
     well: Vec<(RowId, RowId)>,
     overview: bool,
     cluster_rows: bool,
+    members: bool,
     verdicts: bool,
     rows: usize,
     is_replaced: bool,

@@ -1,26 +1,29 @@
-//! Which rows, and in which order: filter and sort to row ids. Candidates are taken from the fleet
-//! as pointers and ordered by a pure function, so that many can be done aside. Must not know what
-//! is on screen.
+//! Which rows, and in which order: filter and sort to row ids. Must not know what is on screen.
 
-use std::cmp::Ordering;
+use std::cmp::{Ordering, Reverse};
 
-use frizbee::{Config, Matcher, Matching};
+use rustc_hash::FxHashMap;
 
-use super::filter::{Candidate, Filter};
-use super::row::{Kind, Row, RowId};
-use super::{Cell, Fleet, Reader};
+use super::filter::{Candidate, Filter, FilterError};
+use super::listed::Listed;
+use super::row::{Kind, RowId};
+use super::texts::{Block, Texts};
+use super::{Cell, Fleet, Reader, moment};
 use crate::fleet::Verdict;
 use capi_types::columns::Column;
+use capstan_base::time::Timestamp;
 
-/// Longer queries are cut: nobody types them, and matching is quadratic in them.
+/// Longer queries are cut: nobody types them.
 const QUERY_CHARS_MAX: usize = 128;
 
-/// What rows are ordered by. Equal ones are ordered by namespace and name.
+/// What rows are ordered by. Equal ones are ordered by namespace, cluster and name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum By {
     /// Source, namespace, name.
     #[default]
     Name,
+    /// Source, namespace, cluster, name.
+    Cluster,
     /// Worst first.
     Verdict,
     /// What changed last first, by [`Fleet::since`]; without a date last.
@@ -38,7 +41,7 @@ pub struct Sort {
 /// What somebody wants to see.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Query {
-    /// Words that all must stand in the row's text (names, kind, version, phase, verdict, tags); `!word`, `^prefix`, `suffix$` and `'substring` as in fzf. And terms: docs/filter.md.
+    /// Words and terms that all have to hold: docs/filter.md.
     pub text: String,
     /// Only what is at least this bad.
     pub at_least: Floor,
@@ -46,18 +49,19 @@ pub struct Query {
 }
 
 impl Query {
-    /// Why the text asks for nothing, in a sentence; `None`: it can be understood.
-    pub fn trouble(&self) -> Option<String> {
-        Filter::parse(&self.short_text()).err()
+    /// Why the text asks for nothing; `None`: it can be understood.
+    pub fn trouble(&self) -> Option<FilterError> {
+        self.filter().err()
     }
 
-    fn short_text(&self) -> String {
-        self.text.chars().take(QUERY_CHARS_MAX).collect()
+    /// Some rows may be left out.
+    pub fn is_choosy(&self) -> bool {
+        !self.text.trim().is_empty() || self.at_least.0 != Verdict::Ok
     }
 
-    fn filter(&self) -> Filter {
-        // Whoever shows the list says the error, by way of `trouble`.
-        Filter::parse(&self.short_text()).unwrap_or_default()
+    fn filter(&self) -> Result<Filter, FilterError> {
+        let end = self.text.char_indices().nth(QUERY_CHARS_MAX).map_or(self.text.len(), |(at, _)| at);
+        Filter::parse(self.text.get(..end).unwrap_or_default())
     }
 }
 
@@ -71,131 +75,131 @@ impl Default for Floor {
     }
 }
 
-/// Rows to choose from: pointers, safe to move to another thread.
-#[derive(Clone, Debug, Default)]
-pub struct Candidates {
-    pub all: Vec<Candidate>,
-    /// The time that ages are counted to, seconds since the epoch.
-    now_s: u32,
+/// Rows to choose from.
+#[derive(Debug, Default)]
+pub struct Candidates<'a> {
+    pub all: Vec<Candidate<'a>>,
+    /// How many rows the list has without a filter.
+    pub total: usize,
 }
 
 impl Fleet {
-    /// All rows of a kind, of the whole fleet or of one cluster, by name, with what they will be chosen and ordered by.
-    pub fn candidates(&self, kind: Kind, cluster: Option<RowId>, query: &Query) -> Candidates {
-        // Only where it is asked for: the causes of each object are searched for it.
-        let needs_since = query.sort.by == By::Since || query.filter().needs_since();
-        let clusters = cluster.as_ref().map_or_else(|| self.clusters(), std::slice::from_ref);
-        let ids: Vec<RowId> = match kind {
-            Kind::Cluster => clusters.to_vec(),
-            _ => clusters.iter().flat_map(|c| self.members(*c, kind)).copied().collect(),
-        };
-        let candidate = |id: RowId| {
-            self.row(id).map(|row| Candidate {
-                id,
-                row: row.clone(),
-                verdict: self.index.last_verdict(id),
-                since: if needs_since { self.since(id) } else { None },
-                is_shelved: self.is_shelved(id),
-            })
-        };
-        Candidates { all: ids.into_iter().filter_map(candidate).collect(), now_s: self.now_s() }
+    /// The rows of a list that the text lets through, by namespace, cluster and name, with what they will be chosen and
+    /// ordered by. None when the text cannot be understood.
+    pub fn candidates(&self, of: Listed, query: &Query, texts: &mut Texts) -> Candidates<'_> {
+        let filter = query.filter();
+        let mut candidates = Candidates::default();
+        for (cluster, ids) in self.index.groups(of.kind()) {
+            candidates.total += ids.len();
+            let Ok(filter) = &filter else { continue };
+            let orphans;
+            let block = match cluster {
+                _ if !filter.has_words() => None,
+                Some(cluster) => Some(texts.of(self, cluster, ids)),
+                None => {
+                    orphans = Block::of(self, ids);
+                    Some(&orphans)
+                }
+            };
+            self.choose(of, ids, block, (filter, query.sort), &mut candidates);
+        }
+        candidates
     }
 
-    /// Filter and sort at once: right for clusters, and for the members of one.
-    pub fn select(&self, kind: Kind, cluster: Option<RowId>, query: &Query) -> Vec<RowId> {
-        self.candidates(kind, cluster, query).select(query)
+    /// Those of one cluster.
+    fn choose<'a>(
+        &'a self,
+        of: Listed,
+        ids: &[RowId],
+        block: Option<&Block>,
+        (filter, sort): (&Filter, Sort),
+        found: &mut Candidates<'a>,
+    ) {
+        // Only where it is asked for: the causes of each object are searched for it.
+        let needs_since = sort.by == By::Since || filter.needs_since();
+        let now = moment(self.now_s()).unwrap_or_default();
+        for (at, id) in ids.iter().enumerate() {
+            let is_meant = block.is_none_or(|block| block.get(at).is_some_and(|text| filter.matches(text)));
+            let Some(row) = self.row(*id).filter(|_| is_meant) else { continue };
+            if of.kind() == Kind::Other && !of.has(row) {
+                found.total -= 1;
+                continue;
+            }
+            let verdict = self.index.last_verdict(*id);
+            let since = if needs_since { self.since(*id) } else { None };
+            let candidate = Candidate { id: *id, row, verdict, since, is_shelved: self.is_shelved(*id) };
+            if filter.holds(self, &candidate, now) {
+                found.all.push(candidate);
+            }
+        }
+    }
+
+    /// The rows of a list at once, in order.
+    pub fn select(&self, of: Listed, query: &Query) -> Vec<RowId> {
+        self.candidates(of, query, &mut Texts::default()).select(query)
+    }
+
+    /// All that belongs to one cluster and matches, the Cluster itself included, in no order.
+    pub fn select_in(&self, cluster: RowId, query: &Query) -> Vec<RowId> {
+        let Ok(filter) = query.filter() else { return Vec::new() };
+        let mut found = Candidates::default();
+        for of in Listed::ALL {
+            let ids = self.members(cluster, of.kind());
+            let block = filter.has_words().then(|| Block::of(self, ids));
+            self.choose(of, ids, block.as_ref(), (&filter, query.sort), &mut found);
+        }
+        found.all.into_iter().map(|candidate| candidate.id).collect()
     }
 }
 
-impl Candidates {
-    /// The ids that match, in order; none when the text cannot be understood.
+impl Candidates<'_> {
+    /// The ids of those that are bad enough, in order.
     pub fn select(mut self, query: &Query) -> Vec<RowId> {
-        let Ok(filter) = Filter::parse(&query.short_text()) else { return Vec::new() };
-        let now_s = self.now_s;
-        self.all.retain(|c| c.verdict >= query.at_least.0 && filter.holds(c, || shown_text(c), now_s));
-        if !filter.words.is_empty() {
-            keep_matching(&mut self.all, &filter.words);
-        }
-        let order = Order::of(query.sort);
-        self.all.sort_by(|a, b| order.compare(a, b));
+        self.all.retain(|c| c.verdict >= query.at_least.0);
+        sort(&mut self.all, query.sort);
         self.all.into_iter().map(|c| c.id).collect()
     }
 }
 
-fn keep_matching(candidates: &mut Vec<Candidate>, words: &str) {
-    let mut matcher = Matcher::from_query(words, &Config::default().matching(Matching::Substring));
-    let mut text = String::new();
-    candidates.retain(|c| {
-        write_text(c, &mut text);
-        matcher.match_one(&text, 0).is_some()
+/// Every order is stable: equal rows stay by namespace, cluster and name, also when it is turned round.
+fn sort(all: &mut [Candidate<'_>], sort: Sort) {
+    let turned = |order: Ordering| if sort.reverse { order.reverse() } else { order };
+    match sort.by {
+        By::Name => all.sort_by(|a, b| turned(names(a).cmp(&names(b)))),
+        // They come so.
+        By::Cluster if !sort.reverse => {}
+        By::Cluster => all.sort_by(|a, b| turned(cluster_of(a).cmp(&cluster_of(b)))),
+        By::Verdict => all.sort_by(|a, b| {
+            let badness = |c: &Candidate<'_>| (c.is_shelved, Reverse(c.verdict));
+            turned(badness(a).cmp(&badness(b)))
+        }),
+        By::Since => all.sort_by(|a, b| turned(b.since.cmp(&a.since))),
+        By::Column(column) => by_column(all, column, sort.reverse),
+    }
+}
+
+fn names<'a>(candidate: &Candidate<'a>) -> (super::SourceId, &'a str, &'a str) {
+    (candidate.row.source, &candidate.row.namespace, &candidate.row.name)
+}
+
+fn cluster_of<'a>(candidate: &Candidate<'a>) -> (super::SourceId, &'a str, &'a str) {
+    (candidate.row.source, &candidate.row.namespace, &candidate.row.cluster)
+}
+
+/// Each cell gets its rank first: many rows have few different texts, whose order as versions is dear to find.
+fn by_column(all: &mut [Candidate<'_>], column: &Column, reverse: bool) {
+    let Some(reader) = Reader::of(column) else { return };
+    let mut ranks: FxHashMap<&str, u32> = FxHashMap::default();
+    for candidate in all.iter() {
+        if let Cell::Text(text) = reader.read(candidate.row) {
+            ranks.entry(text).or_default();
+        }
+    }
+    let mut texts: Vec<&str> = ranks.keys().copied().collect();
+    texts.sort_by_cached_key(|text| Cell::version_of(text));
+    ranks.extend(texts.into_iter().zip(0..));
+    all.sort_by_cached_key(|candidate| {
+        let rank = reader.read(candidate.row).rank(|text| ranks.get(text).copied().unwrap_or_default());
+        if reverse { u64::MAX - rank } else { rank }
     });
-}
-
-fn shown_text(c: &Candidate) -> String {
-    let mut text = String::new();
-    write_text(c, &mut text);
-    text
-}
-
-/// What words are looked for in.
-fn write_text(c: &Candidate, text: &mut String) {
-    text.clear();
-    text.push_str(&c.row.namespace);
-    text.push('/');
-    text.push_str(&c.row.name);
-    let machine = c.row.machine();
-    let facts = c.row.cluster_facts();
-    for word in [
-        c.row.gvk.kind.as_str(),
-        &c.row.cluster,
-        &c.row.version,
-        &c.row.phase,
-        c.verdict.word(),
-        machine.and_then(|m| m.node.as_deref()).unwrap_or_default(),
-        machine.and_then(|m| m.failure_domain.as_deref()).unwrap_or_default(),
-        facts.map_or("", |f| &f.class),
-    ] {
-        text.push(' ');
-        text.push_str(word);
-    }
-    if c.row.is_deleting() {
-        text.push_str(" deleting");
-    }
-    if c.row.paused {
-        text.push_str(" paused");
-    }
-}
-
-/// A [`Sort`] ready to compare.
-#[derive(Clone, Copy)]
-struct Order {
-    sort: Sort,
-    reader: Option<Reader>,
-}
-
-impl Order {
-    fn of(sort: Sort) -> Self {
-        let reader = if let By::Column(column) = sort.by { Reader::of(column) } else { None };
-        Self { sort, reader }
-    }
-
-    fn cell(self, row: &Row) -> Cell<'_> {
-        self.reader.map_or(Cell::Nothing, |reader| reader.read(row))
-    }
-
-    fn compare(self, a: &Candidate, b: &Candidate) -> Ordering {
-        let names = || compare_names(&a.row, &b.row);
-        let first = match self.sort.by {
-            By::Name => names(),
-            By::Verdict => a.is_shelved.cmp(&b.is_shelved).then_with(|| b.verdict.cmp(&a.verdict)),
-            By::Since => b.since.cmp(&a.since),
-            By::Column(_) => self.cell(&a.row).order(self.cell(&b.row)),
-        };
-        // Names are not reversed with it: among equals they go the usual way.
-        (if self.sort.reverse { first.reverse() } else { first }).then_with(names)
-    }
-}
-
-fn compare_names(x: &Row, y: &Row) -> Ordering {
-    (x.source, &x.namespace, &x.name).cmp(&(y.source, &y.namespace, &y.name))
 }

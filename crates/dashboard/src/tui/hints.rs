@@ -5,7 +5,7 @@
 use super::command;
 use super::model::Model;
 use super::screen::{Screen, foot};
-use crate::fleet::Verdict;
+use crate::fleet::{Listed, Verdict};
 
 /// A key and what it does, in a word.
 pub struct Hint {
@@ -68,7 +68,10 @@ fn here(model: &Model) -> Lines {
     all.push(("delete", "delete"));
     all.push(("edit", "edit"));
     all.extend(match model.screen() {
-        Screen::Fleet(_) => [("details", "details"), ("faults", "faults")],
+        Screen::Fleet(list) if list.listed() == Listed::Clusters => {
+            [("details", "details"), ("faults", "faults")]
+        }
+        Screen::Fleet(_) => [("tree", "tree"), ("faults", "faults")],
         Screen::Tree(_) => [("objects", "objects"), ("plan", "plan")],
         Screen::Details(_) => [("owner", "owner"), ("copy", "copy")],
         Screen::Rollout(_)
@@ -125,10 +128,12 @@ fn about_no_object(screen: &Screen) -> Option<Lines> {
 /// The first lines of the other screens.
 fn of_screen(model: &Model) -> Lines {
     match model.screen() {
-        Screen::Fleet(_) if !foot::warnings(&model.fleet).is_empty() => {
-            vec![("notices", "notices"), ("tree", "tree")]
+        Screen::Fleet(list) => {
+            let opens =
+                if list.listed() == Listed::Clusters { ("tree", "tree") } else { ("details", "details") };
+            let notices = (!foot::warnings(&model.fleet).is_empty()).then_some(("notices", "notices"));
+            notices.into_iter().chain([opens]).collect()
         }
-        Screen::Fleet(_) => vec![("tree", "tree")],
         Screen::Tree(_) => vec![("details", "details"), ("toggle", "fold")],
         Screen::Rollout(_) | Screen::Etcd(_) => vec![("details", "details")],
         Screen::Rollouts(_) => vec![("rollout", "rollout")],

@@ -40,6 +40,8 @@ pub type CheckLine = fn(&str) -> Result<(), String>;
 pub enum Mode {
     Global,
     Fleet,
+    /// Of objects below the clusters.
+    List,
     Tree,
     Details,
     Rollout,
@@ -54,9 +56,10 @@ pub enum Mode {
 }
 
 impl Mode {
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Global,
         Self::Fleet,
+        Self::List,
         Self::Tree,
         Self::Details,
         Self::Rollout,
@@ -74,6 +77,7 @@ impl Mode {
         match self {
             Self::Global => "global",
             Self::Fleet => "fleet",
+            Self::List => "list",
             Self::Tree => "tree",
             Self::Details => "details",
             Self::Rollout => "rollout",

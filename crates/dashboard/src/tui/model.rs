@@ -22,7 +22,7 @@ use super::screen::{Context, Screen};
 use super::theme::{Theme, Tier};
 use super::turns::{self, Turns};
 use crate::actions::Order;
-use crate::fleet::{Changes, Explanations, Fleet, Item, Names, RowId, SourceId};
+use crate::fleet::{Changes, Explanations, Fleet, Item, Listed, Names, RowId, SourceId};
 use capstan_base::time::Timestamp;
 use capstan_base::toml_file::FileError;
 
@@ -275,10 +275,12 @@ impl Model {
         act(&mut self.screens[last], &context)
     }
 
-    /// A person changed where clusters belong in their list.
+    /// A person changed where rows belong in lists.
     pub fn resort(&mut self) {
-        if let Some(Screen::Fleet(fleet)) = self.screens.first_mut() {
-            fleet.resort();
+        for screen in &mut self.screens {
+            if let Screen::Fleet(list) = screen {
+                list.resort();
+            }
         }
         self.needs_frame = true;
     }
@@ -287,7 +289,7 @@ impl Model {
         if !changes.is_empty() {
             self.screens.iter_mut().for_each(|screen| screen.note(&self.fleet, changes));
             self.known.plans.note(&self.fleet, changes);
-            let is_seen = !self.overlays.is_empty() || self.screen().shows(changes, self.area);
+            let is_seen = !self.overlays.is_empty() || self.screen().shows(&self.fleet, changes, self.area);
             self.needs_frame |= is_seen || changes.is_replaced;
         }
     }
@@ -338,7 +340,8 @@ impl Model {
     /// Which bindings hold on the open screen while no dialog is over it.
     pub fn screen_mode(&self) -> Mode {
         match self.screen() {
-            Screen::Fleet(_) => Mode::Fleet,
+            Screen::Fleet(list) if list.listed() == Listed::Clusters => Mode::Fleet,
+            Screen::Fleet(_) => Mode::List,
             Screen::Tree(_) => Mode::Tree,
             Screen::Details(_) => Mode::Details,
             Screen::Rollout(_) => Mode::Rollout,

@@ -150,21 +150,17 @@ fn filters_and_orders() {
     objects.extend(small_cluster("beta"));
     objects[0]["status"]["conditions"][3]["status"] = json!("False");
     let fleet = fleet_of(&objects);
-    let names = |kind, query: &Query| -> Vec<String> {
-        fleet
-            .select(kind, None, query)
-            .iter()
-            .map(|id| fleet.row(*id).expect("there").name.to_string())
-            .collect()
+    let names = |of, query: &Query| -> Vec<String> {
+        fleet.select(of, query).iter().map(|id| fleet.row(*id).expect("there").name.to_string()).collect()
     };
     let worst_first = Sort { by: By::Verdict, reverse: false };
     let query = |text: &str| Query { text: text.to_owned(), ..Query::default() };
-    assert_eq!(names(Kind::Cluster, &Query { sort: worst_first, ..Query::default() }), ["alpha", "beta"]);
-    assert_eq!(names(Kind::Cluster, &query("!alpha")), ["beta"]);
-    assert_eq!(names(Kind::Machine, &query("beta cp-1")), ["beta-cp-1"]);
-    assert_eq!(names(Kind::Machine, &query("beta ok md")), ["beta-md-1-0", "beta-md-1-1"]);
+    assert_eq!(names(Listed::Clusters, &Query { sort: worst_first, ..Query::default() }), ["alpha", "beta"]);
+    assert_eq!(names(Listed::Clusters, &query("!alpha")), ["beta"]);
+    assert_eq!(names(Listed::Machines, &query("beta cp-1")), ["beta-cp-1"]);
+    assert_eq!(names(Listed::Machines, &query("beta ok md")), ["beta-md-1-0", "beta-md-1-1"]);
     assert_eq!(
-        names(Kind::Cluster, &Query { at_least: Floor(Verdict::Degraded), ..Query::default() }),
+        names(Listed::Clusters, &Query { at_least: Floor(Verdict::Degraded), ..Query::default() }),
         ["alpha"]
     );
     for (text, expected) in [
@@ -178,12 +174,30 @@ fn filters_and_orders() {
         ("!Ready=True", &[]),
         ("Ready=F", &[]),
         ("~(", &[]),
+        ("^beta-md", &["beta-md-1-0", "beta-md-1-1"]),
+        ("^default/beta cp-0$", &["beta-cp-0"]),
+        ("^default !md", &["alpha-cp-0", "alpha-cp-1", "alpha-cp-2", "beta-cp-0", "beta-cp-1", "beta-cp-2"]),
+        ("^run", &[]),
+        ("~^(alp|gam).*-0$ cp", &["alpha-cp-0"]),
+        ("cluster:^alph$", &[]),
+        ("cluster:^alpha$ name:0$ !'md", &["alpha-cp-0"]),
+        ("node-name:cp-1 'BETA", &["beta-cp-1"]),
+        ("ready:true ~^beta-cp", &["beta-cp-0", "beta-cp-1", "beta-cp-2"]),
+        ("ready:false", &[]),
     ] {
-        assert_eq!(names(Kind::Machine, &query(text)), expected, "{text}");
+        assert_eq!(names(Listed::Machines, &query(text)), expected, "{text}");
     }
-    assert_eq!(names(Kind::Cluster, &query("Available=True verdict:degraded")), ["alpha"]);
-    assert_eq!(query("~(").trouble().as_deref(), Some("`~(` is not a regular expression: unclosed group"));
-    assert!(names(Kind::Machine, &query(&"x".repeat(5000))).is_empty());
+    assert_eq!(names(Listed::Clusters, &query("Available=True verdict:degraded")), ["alpha"]);
+    assert_eq!(names(Listed::MachineSets, &query("")).len(), 2);
+    let newest = Sort { by: By::Cluster, reverse: true };
+    assert_eq!(
+        names(Listed::ControlPlanes, &Query { sort: newest, ..Query::default() }),
+        ["beta-cp", "alpha-cp"]
+    );
+    let trouble = query("beta ~(").trouble().expect("it cannot be understood");
+    assert_eq!((trouble.at, trouble.length), (5, 2));
+    assert_eq!(trouble.to_string(), "`~(` is not a regular expression: unclosed group");
+    assert!(names(Listed::Machines, &query(&"x".repeat(5000))).is_empty());
 }
 
 #[test]
@@ -202,7 +216,7 @@ fn a_filter_by_age_counts_to_the_time_of_the_fleet() {
         ("cp since>1000d", &[]),
     ] {
         let query = Query { text: text.to_owned(), ..Query::default() };
-        let found = fleet.select(Kind::Machine, None, &query);
+        let found = fleet.select(Listed::Machines, &query);
         let names: Vec<&str> =
             found.iter().filter_map(|id| fleet.row(*id)).map(|row| row.name.as_ref()).collect();
         assert_eq!(names, expected, "{text}");

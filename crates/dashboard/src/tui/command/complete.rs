@@ -1,12 +1,14 @@
 //! What a begun command line may become.
 
+use std::collections::BTreeSet;
+
 use super::{Argument, Command, Kind, TABLE, condition, discouraged, find, groups};
 use crate::fleet::Names;
 use crate::tui::model::Model;
 use crate::tui::overlay::Overlay;
 use crate::tui::overlay::prompt::Completion;
 use crate::tui::screen::Screen;
-use crate::tui::screen::fleet::sorts;
+use crate::tui::screen::fleet::{FleetScreen, sorts};
 use crate::tui::{keymap, theme};
 
 /// Candidates for names from the fleet at most.
@@ -52,8 +54,10 @@ fn judge_draft(model: &mut Model) {
 pub fn complete(model: &Model, line: &str) -> Vec<Completion> {
     let line = line.trim_start();
     let with_argument = TABLE.iter().filter(|c| c.argument != Argument::None).find_map(|command| {
-        let typed = line.strip_prefix(command.name)?.strip_prefix(' ')?;
-        Some(arguments(model, command, typed.trim_start()))
+        let mut names = std::iter::once(&command.name).chain(command.aliases);
+        let (name, typed) =
+            names.find_map(|name| Some((*name, line.strip_prefix(name)?.strip_prefix(' ')?)))?;
+        Some(arguments(model, command, name, typed.trim_start()))
     });
     with_argument.unwrap_or_else(|| commands(model, line))
 }
@@ -81,17 +85,18 @@ fn note(command: &Command) -> String {
     }
 }
 
-fn arguments(model: &Model, command: &Command, typed: &str) -> Vec<Completion> {
+/// `name`: as the command was called.
+fn arguments(model: &Model, command: &Command, name: &str, typed: &str) -> Vec<Completion> {
     let (Argument::Optional(kind) | Argument::Required(kind)) = command.argument else { return Vec::new() };
     if kind == Kind::Object && !typed.is_empty() {
         return find::completions(model, typed);
     }
     let found: Vec<Completion> = candidates(model, kind)
         .into_iter()
-        .filter(|name| name.starts_with(typed))
+        .filter(|candidate| candidate.starts_with(typed))
         .take(NAMES_MAX)
-        .map(|name| Completion {
-            line: format!("{} {name}", command.name),
+        .map(|candidate| Completion {
+            line: format!("{name} {candidate}"),
             note: String::new(),
             is_refused: false,
         })
@@ -119,7 +124,10 @@ fn candidates(model: &Model, kind: Kind) -> Vec<String> {
                 Vec::new()
             }
         }
-        Kind::Column => sorts(true).map(|(word, _)| word).collect(),
+        Kind::Column => {
+            let listed = model.screen().as_fleet().map(FleetScreen::listed).unwrap_or_default();
+            sorts(listed, true).map(|(word, _)| word).collect()
+        }
         Kind::Theme => theme::library(config).names(),
         Kind::Keymap => keymap::library(config).names(),
         Kind::Context => model.contexts.clone(),
@@ -128,6 +136,7 @@ fn candidates(model: &Model, kind: Kind) -> Vec<String> {
             words.map(|word| format!("{word}=")).collect()
         }
         Kind::OnOff => vec!["on".to_owned(), "off".to_owned()],
+        Kind::Filter => namespaces(model),
         Kind::Text
         | Kind::TimeAndReason
         | Kind::File
@@ -136,4 +145,11 @@ fn candidates(model: &Model, kind: Kind) -> Vec<String> {
         | Kind::OfAction(_)
         | Kind::CommandLine => Vec::new(),
     }
+}
+
+/// Those that have clusters.
+fn namespaces(model: &Model) -> Vec<String> {
+    let rows = model.fleet.clusters().iter().filter_map(|id| model.fleet.row(*id));
+    let all: BTreeSet<&str> = rows.map(|row| row.namespace.as_ref()).collect();
+    all.into_iter().map(str::to_owned).collect()
 }

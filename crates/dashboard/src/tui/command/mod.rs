@@ -11,6 +11,7 @@ mod configuration;
 mod find;
 mod groups;
 mod help;
+mod lists;
 mod logs;
 mod navigate;
 mod outside;
@@ -70,6 +71,8 @@ pub enum Kind {
     Cluster,
     Column,
     Text,
+    /// A namespace, or what may stand behind `/`.
+    Filter,
     /// How long, and why.
     TimeAndReason,
     /// The argument of an action, by its name in help.
@@ -98,6 +101,7 @@ impl Kind {
             Self::Cluster => "CLUSTER",
             Self::Column => "COLUMN",
             Self::Text => "TEXT",
+            Self::Filter => "NAMESPACE|FILTER",
             Self::TimeAndReason => "TIME REASON",
             Self::OfAction(name) => name,
             Self::Theme => "THEME",
@@ -153,9 +157,10 @@ impl Scope {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScreenKind {
     Any,
+    /// Lists over the fleet: of clusters, and of objects below them.
     Fleet,
     Tree,
-    /// The list of clusters and the trees.
+    /// Lists over the fleet and trees.
     List,
     Details,
     Change,
@@ -171,7 +176,7 @@ impl ScreenKind {
     pub fn words(self) -> &'static str {
         match self {
             Self::Any => "everywhere",
-            Self::Fleet => "only in the list of clusters; :clusters goes there",
+            Self::Fleet => "only in lists over the fleet; :clusters goes to one",
             Self::Tree => "only in a tree; :tree opens one",
             Self::List => "only in lists; :clusters opens one",
             Self::Details => "only in details; :details opens them",

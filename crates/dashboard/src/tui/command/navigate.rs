@@ -16,7 +16,6 @@ use crate::tui::screen::Screen;
 use crate::tui::screen::chosen::Chosen;
 use crate::tui::screen::details::{DetailsScreen, Tab};
 use crate::tui::screen::etcd::EtcdScreen;
-use crate::tui::screen::fleet::sorts;
 use crate::tui::screen::locks::{LockFeed, LocksScreen, MigrationScreen};
 use crate::tui::screen::related::{NODE_ELSEWHERE, Way};
 use crate::tui::screen::rollout::RolloutScreen;
@@ -24,14 +23,8 @@ use crate::tui::screen::rollouts::RolloutsScreen;
 use crate::tui::screen::simulation::SimulationScreen;
 use crate::tui::screen::tree::{Fold, TreeScreen};
 use crate::tui::subject::LockSubject;
-use capstan_base::text::did_you_mean;
 
 const NOTHING: Outcome = Ok(Vec::new());
-
-pub fn clusters(model: &mut Model) -> Outcome {
-    model.screens.truncate(1);
-    NOTHING
-}
 
 /// The named cluster, or the one that the selected object belongs to.
 pub fn tree(model: &mut Model, name: &str) -> Outcome {
@@ -309,41 +302,6 @@ pub fn find(model: &mut Model, forward: bool) -> Outcome {
     if let Screen::Details(details) = model.screen_mut() {
         details.find(forward);
     }
-    NOTHING
-}
-
-pub fn sort(model: &mut Model, column: &str) -> Outcome {
-    let Some((_, by)) = sorts(true).find(|(word, _)| word == column) else {
-        let words: Vec<String> = sorts(true).map(|(word, _)| word).collect();
-        let hint = did_you_mean(column, words.iter().map(String::as_str));
-        return Err(format!("there is no column `{column}`{hint}; known: {}", words.join(", ")));
-    };
-    with_fleet(model, |sort| sort.by = by)
-}
-
-pub fn sort_next(model: &mut Model) -> Outcome {
-    if let Screen::Tree(tree) = model.screen_mut() {
-        tree.sort_next();
-        return NOTHING;
-    }
-    let all: Vec<_> = sorts(model.preferences.wide).map(|(_, by)| by).collect();
-    with_fleet(model, |sort| {
-        // A wide column is not among them any more once the list is not wide: the first one
-        // follows.
-        let next = all.iter().position(|by| *by == sort.by).map_or(0, |at| at + 1);
-        sort.by = all[next % all.len()];
-    })
-}
-
-pub fn sort_reverse(model: &mut Model) -> Outcome {
-    with_fleet(model, |sort| sort.reverse = !sort.reverse)
-}
-
-fn with_fleet(model: &mut Model, change: impl FnOnce(&mut crate::fleet::Sort)) -> Outcome {
-    let Screen::Fleet(fleet) = model.screen_mut() else { return NOTHING };
-    let mut sort = fleet.sort();
-    change(&mut sort);
-    fleet.set_sort(sort);
     NOTHING
 }
 

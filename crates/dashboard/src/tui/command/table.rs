@@ -4,9 +4,10 @@ use std::sync::LazyLock;
 
 use super::{
     Argument, Command, Kind, Outcome, Run, Scope, ScreenKind, act, choose, condition, configuration, find,
-    groups, logs, navigate as go, outside, quiet,
+    groups, lists, logs, navigate as go, outside, quiet,
 };
 use crate::actions::{ACTIONS, ActionInfo};
+use crate::fleet::Listed;
 use crate::tui::cursor::Motion;
 use crate::tui::model::Model;
 use crate::tui::screen::details::Tab;
@@ -40,6 +41,11 @@ const fn motion(name: &'static str, change: Change, help: &'static str) -> Comma
     command(name, Scope::Motion, change, help)
 }
 
+/// A list over the fleet, perhaps narrowed at once.
+const fn list(name: &'static str, open: Change, help: &'static str) -> Command {
+    takes(command(name, Scope::Go, open, help), Argument::Optional(Kind::Filter))
+}
+
 /// A row of the table of actions as a command.
 fn action(info: &'static ActionInfo) -> Command {
     let argument =
@@ -65,8 +71,52 @@ pub static TABLE: LazyLock<Vec<Command>> = LazyLock::new(|| {
 /// Commands before those that act on an object.
 const SCREENS: &[Command] = &[
     also(
-        command("clusters", Scope::Go, |m, _| go::clusters(m), "All clusters, one row each."),
+        list("clusters", |m, words| lists::open(m, Listed::Clusters, words), "All clusters, one row each."),
         &["cluster", "cl", "fleet", "home"],
+    ),
+    also(
+        list("machines", |m, words| lists::open(m, Listed::Machines, words), "All Machines of the fleet."),
+        &["machine", "ma"],
+    ),
+    also(
+        list(
+            "machinedeployments",
+            |m, words| lists::open(m, Listed::MachineDeployments, words),
+            "All MachineDeployments of the fleet.",
+        ),
+        &["machinedeployment", "md"],
+    ),
+    also(
+        list(
+            "machinesets",
+            |m, words| lists::open(m, Listed::MachineSets, words),
+            "All MachineSets of the fleet.",
+        ),
+        &["machineset", "ms"],
+    ),
+    also(
+        list(
+            "controlplanes",
+            |m, words| lists::open(m, Listed::ControlPlanes, words),
+            "All control planes of the fleet, of any provider.",
+        ),
+        &["controlplane", "kubeadmcontrolplanes", "kubeadmcontrolplane", "kcp", "cp"],
+    ),
+    also(
+        list(
+            "machinehealthchecks",
+            |m, words| lists::open(m, Listed::MachineHealthChecks, words),
+            "All MachineHealthChecks of the fleet.",
+        ),
+        &["machinehealthcheck", "mhc"],
+    ),
+    also(
+        list(
+            "machinepools",
+            |m, words| lists::open(m, Listed::MachinePools, words),
+            "All MachinePools of the fleet.",
+        ),
+        &["machinepool", "mp", "pools", "pool"],
     ),
     takes(
         command("tree", Scope::Go, go::tree, "The tree of the selected or named cluster."),
@@ -288,17 +338,17 @@ const SCREENS: &[Command] = &[
     only(
         ScreenKind::Fleet,
         takes(
-            command("sort", Scope::View, go::sort, "Order the clusters by a column."),
+            command("sort", Scope::View, lists::sort, "Order the list by a column."),
             Argument::Required(Kind::Column),
         ),
     ),
     only(
         ScreenKind::List,
-        command("sort-next", Scope::View, |m, _| go::sort_next(m), "Another order: the next column."),
+        command("sort-next", Scope::View, |m, _| lists::sort_next(m), "Another order: the next column."),
     ),
     only(
         ScreenKind::Fleet,
-        command("sort-reverse", Scope::View, |m, _| go::sort_reverse(m), "Turn the order round."),
+        command("sort-reverse", Scope::View, |m, _| lists::sort_reverse(m), "Turn the order round."),
     ),
     command(
         "wide",

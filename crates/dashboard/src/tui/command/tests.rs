@@ -44,7 +44,7 @@ fn mistakes_get_a_hint() {
         ("upgradeAfter", "`rollout after` sets it"),
         ("upgrade v1.36.1", "`set-version` changes the version"),
         ("rollout undo", "`undo` puts back"),
-        ("machines", "`tree` shows them"),
+        ("nodes", "`:machines` names them"),
         ("", "an empty command"),
     ] {
         let error = parse(line).err().unwrap_or_else(|| panic!("{line} was understood"));

@@ -9,6 +9,7 @@ use tui_input::Input;
 use tui_input::backend::crossterm::EventHandler as _;
 
 use super::Answer;
+use crate::fleet::{FilterError, Query};
 use crate::tui::cursor::Motion;
 use crate::tui::paint::{Paint, put};
 use crate::tui::theme::Scope;
@@ -172,6 +173,9 @@ impl Prompt {
         ]);
         put(buffer, area.x, y, &line, area.width);
         self.view_completions(paint, area, buffer);
+        if let Some(error) = self.trouble() {
+            self.view_trouble(&error, scroll, paint, area, buffer);
+        }
         if let Purpose::Filter { hint, .. } = self.purpose
             && self.input.value().is_empty()
         {
@@ -183,6 +187,44 @@ impl Prompt {
         let column = self.input.visual_cursor().max(scroll) - scroll + 2;
         let x = area.x + u16::try_from(column).unwrap_or(u16::MAX).min(area.width - 1);
         Some(Position { x, y })
+    }
+
+    /// What of a filter cannot be understood. Where there is no hint, only words are looked for.
+    fn trouble(&self) -> Option<FilterError> {
+        match &self.purpose {
+            Purpose::Filter { hint, .. } if !hint.is_empty() => {
+                Query { text: self.input.value().to_owned(), ..Query::default() }.trouble()
+            }
+            Purpose::Filter { .. } | Purpose::Command => None,
+        }
+    }
+
+    /// Marks the part in the line, and says above it what is wrong with it.
+    fn view_trouble(
+        &self,
+        error: &FilterError,
+        scroll: usize,
+        paint: &Paint<'_>,
+        area: Rect,
+        buffer: &mut Buffer,
+    ) {
+        let cells = |from: usize, to: usize| {
+            let between: String = self.input.value().chars().take(to).skip(from).collect();
+            u16::try_from(capstan_base::text::width(&between)).unwrap_or(u16::MAX)
+        };
+        let end = error.at + error.length;
+        let start = area.x.saturating_add(2).saturating_add(cells(scroll, error.at)).min(area.right());
+        let width = cells(error.at.max(scroll), end).min(area.right() - start);
+        let y = area.bottom() - 1;
+        buffer.set_style(Rect { x: start, y, width, height: 1 }, paint.style(Scope::NoticeError));
+        let Some(y) = y.checked_sub(1).filter(|y| *y >= area.y) else { return };
+        let line = Rect { y, height: 1, ..area };
+        Clear.render(line, buffer);
+        let why = paint.cut(&error.why, usize::from(area.width.saturating_sub(2)));
+        let needed = u16::try_from(capstan_base::text::width(&why) + 1).unwrap_or(u16::MAX);
+        // Above its part, or as near as it fits.
+        let x = start.min(area.right().saturating_sub(needed));
+        put(buffer, x, y, &Line::from(paint.span(Scope::NoticeError, why)), area.width);
     }
 
     fn view_completions(&self, paint: &Paint<'_>, area: Rect, buffer: &mut Buffer) {

@@ -10,7 +10,7 @@ use ratatui::text::Line;
 
 use super::parts::{AGE_WIDTH, Part, Printed, parts};
 use crate::fleet::Verdict;
-use crate::fleet::{Cell, Kind, Row, Tone};
+use crate::fleet::{Cell, Kind, Listed, Row, Tone};
 use crate::tui::paint::{Paint, put, verdict_scope};
 use crate::tui::theme::Scope;
 use crate::tui::widget::{counters, table};
@@ -24,7 +24,11 @@ pub enum Id {
     Verdict,
     /// Ours: the name, in a tree with its kind and branches.
     Name,
-    /// Ours: available of wanted replicas of the part of a Cluster that counters with this prefix count.
+    /// Ours: the cluster of an object.
+    Cluster,
+    /// Ours: the Node of a Machine.
+    Node,
+    /// Ours: available of wanted replicas: of an owner, or of the part of a Cluster that counters with this prefix count.
     Have(&'static str),
     /// Ours: all numbers of replicas of an owner, and whether a Machine counts among them.
     Replicas,
@@ -42,15 +46,15 @@ pub enum Id {
 
 /// Cells in front of the first column: the cursor's mark, the glyph of the verdict, and one between.
 const LEAD: u16 = 3;
-/// The list of clusters has names of at least this room, as far as it has data.
+/// A list over the fleet has names of at least this room, as far as it has data.
 const NAME_MIN: u16 = 8;
 /// From here on the reason stands in its row.
 const WHY_FROM: u16 = 60;
 /// The reason is not shown with less, and has this much before less important columns are shown at all.
 const WHY_MIN: u16 = 20;
 const WHY_WIDTH: u16 = 28;
-/// Beside more numbers.
-const WHY_WIDTH_IN_TREE: u16 = 22;
+/// Beside more columns.
+const WHY_WIDTH_BESIDE_MORE: u16 = 22;
 /// From here on counters of four digits have room.
 const ROOMY_FROM: u16 = 100;
 /// Digits of one of upstream's counters.
@@ -58,7 +62,8 @@ const DIGITS: usize = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum List {
-    Fleet,
+    /// Over the whole fleet.
+    Over(Listed),
     Tree,
 }
 
@@ -71,6 +76,8 @@ const BELOW: &[Kind] =
 pub struct Needs {
     /// Cells of the longest name.
     pub name_cells: u16,
+    /// Cells of the longest name of a cluster, where it stands in a column of its own.
+    pub cluster_cells: u16,
     /// A column for versions explains something: not all are the same.
     pub versions: bool,
     /// Digits of the greatest number of replicas.
@@ -79,7 +86,7 @@ pub struct Needs {
 
 impl Default for Needs {
     fn default() -> Self {
-        Self { name_cells: NAME_MIN, versions: false, digits: 1 }
+        Self { name_cells: NAME_MIN, cluster_cells: NAME_MIN, versions: false, digits: 1 }
     }
 }
 
@@ -95,12 +102,10 @@ pub struct Columns {
 
 impl Columns {
     pub fn new(list: List, wide: bool) -> Self {
-        let kinds = match list {
-            List::Fleet => &[Kind::Cluster],
-            List::Tree => BELOW,
-        };
+        let own = if let List::Over(listed) = list { [listed.kind()] } else { [Kind::Cluster] };
+        let kinds = if list == List::Tree { BELOW } else { &own };
         let mut parts = if wide { parts(kinds, true) } else { Vec::new() };
-        // A tree has its own column of them.
+        // They have a column of ours.
         parts.retain(|part| !matches!(part, Part::Group(group) if group.prefix.is_empty()));
         Self { list, parts, wide, needs: None }
     }
@@ -114,6 +119,7 @@ impl Columns {
         let so_far = self.needs.unwrap_or_default();
         self.needs = Some(Needs {
             name_cells: so_far.name_cells.max(rows.name_cells),
+            cluster_cells: so_far.cluster_cells.max(rows.cluster_cells),
             versions: so_far.versions || rows.versions,
             digits: so_far.digits.max(rows.digits),
         });
@@ -129,54 +135,91 @@ impl Columns {
     /// Ours, the more important ones first to be given room.
     fn ours(&self, width: u16) -> Vec<table::Column<Id>> {
         let roomy = width >= ROOMY_FROM;
-        let has_why = width >= WHY_FROM;
-        // Without a reason the names have what it leaves.
-        let name = |share: u16, most: u16, beside: u16| {
-            if has_why { share.clamp(NAME_MIN, most) } else { width.saturating_sub(LEAD + 1 + beside).max(8) }
-        };
         let mut columns = match self.list {
-            List::Fleet => {
-                let workers = if roomy { "WORKERS" } else { "WORK" };
-                let share = match self.needs {
-                    // The reason has a third and more, and SINCE its place.
-                    Some(needs) => needs.name_cells.min(width * 7 / 24),
-                    None => width / 4,
-                };
-                vec![
-                    column(Id::Name, "NAME", name(share, 60, 16)),
-                    right(Id::Have("CP"), "CP", 5),
-                    right(Id::Have("W"), workers, if roomy { 9 } else { 7 }),
-                ]
-            }
-            List::Tree => {
-                let heading = counters::heading(&counters::LETTERS, self.digits());
-                let cells = u16::try_from(heading.len()).unwrap_or(u16::MAX);
-                vec![
-                    column(Id::Name, "OBJECT", name(width * 7 / 20, 44, cells + 2)),
-                    right(Id::Replicas, &heading, cells),
-                ]
-            }
+            List::Over(Listed::Clusters) => self.of_clusters(width),
+            List::Over(listed) => self.of_objects(listed, width),
+            List::Tree => self.of_tree(width),
         };
         for (rank, column) in columns.iter_mut().enumerate() {
             column.rank = rank;
         }
-        let version = if self.list == List::Fleet { 13 } else { 8 };
+        if self.list == List::Over(Listed::Machines) && roomy && !self.wide {
+            columns.push(late(column(Id::Node, "NODE", 20), usize::MAX));
+        }
         // On narrow screens the reason has the room.
-        let in_fleet = roomy && (self.wide || self.needs.is_none_or(|needs| needs.versions));
-        if self.list == List::Tree || in_fleet {
-            columns.push(late(column(Id::Version, "VERSION", version), usize::MAX));
+        let is_told = match self.list {
+            List::Over(Listed::Clusters) => {
+                roomy && (self.wide || self.needs.is_none_or(|needs| needs.versions))
+            }
+            List::Over(Listed::MachineHealthChecks) => false,
+            List::Over(_) => roomy,
+            List::Tree => true,
+        };
+        if is_told {
+            // Of several Machines it is the lowest and the highest one.
+            let is_range = !matches!(self.list, List::Tree | List::Over(Listed::Machines));
+            columns.push(late(column(Id::Version, "VERSION", if is_range { 13 } else { 8 }), usize::MAX - 1));
         }
         // Who asks for wide columns wants those before the version.
         columns.push(late(right(Id::Since, "SINCE", 5), 0));
-        if has_why {
-            let natural = if self.list == List::Fleet { WHY_WIDTH } else { WHY_WIDTH_IN_TREE };
-            let why = column(Id::Why, "WHY", natural);
+        if width >= WHY_FROM {
+            let is_of_clusters = self.list == List::Over(Listed::Clusters);
+            let why = column(Id::Why, "WHY", if is_of_clusters { WHY_WIDTH } else { WHY_WIDTH_BESIDE_MORE });
             columns.push(table::Column { min: WHY_MIN, grows: true, ..why });
         }
         columns
     }
 
-    /// Digits of the numbers of replicas in a tree.
+    /// The width of names: a share of the screen where the reason stands beside them, or all that the columns `beside` them
+    /// leave.
+    fn name_width(width: u16, share: u16, most: u16, beside: u16) -> u16 {
+        let has_why = width >= WHY_FROM;
+        if has_why { share.clamp(NAME_MIN, most) } else { width.saturating_sub(LEAD + 1 + beside).max(8) }
+    }
+
+    /// As much of the screen as the names need: the reason has a third and more, and SINCE its place.
+    fn share_of_names(&self, width: u16) -> u16 {
+        self.needs.map_or(width / 4, |needs| needs.name_cells.min(width * 7 / 24))
+    }
+
+    fn of_clusters(&self, width: u16) -> Vec<table::Column<Id>> {
+        let roomy = width >= ROOMY_FROM;
+        vec![
+            column(Id::Name, "NAME", Self::name_width(width, self.share_of_names(width), 60, 16)),
+            right(Id::Have("CP"), "CP", 5),
+            right(Id::Have("W"), if roomy { "WORKERS" } else { "WORK" }, if roomy { 9 } else { 7 }),
+        ]
+    }
+
+    fn of_objects(&self, listed: Listed, width: u16) -> Vec<table::Column<Id>> {
+        let cluster = self.needs.unwrap_or_default().cluster_cells.min(width * 4 / 24).max(NAME_MIN);
+        let replicas = match listed {
+            Listed::Machines => None,
+            _ if width >= ROOMY_FROM => Some(self.replicas()),
+            _ => Some(right(Id::Have(""), "HAVE", 7)),
+        };
+        let beside = 2 + replicas.as_ref().map_or(0, |column| column.natural + 2);
+        let name = Self::name_width(width, self.share_of_names(width), 60, beside);
+        let mut columns = vec![column(Id::Name, "NAME", name)];
+        if width >= WHY_FROM {
+            columns.push(column(Id::Cluster, "CLUSTER", cluster));
+        }
+        columns.extend(replicas);
+        columns
+    }
+
+    fn of_tree(&self, width: u16) -> Vec<table::Column<Id>> {
+        let replicas = self.replicas();
+        let name = Self::name_width(width, width * 7 / 20, 44, replicas.natural + 2);
+        vec![column(Id::Name, "OBJECT", name), replicas]
+    }
+
+    fn replicas(&self) -> table::Column<Id> {
+        let heading = counters::heading(&counters::LETTERS, self.digits());
+        right(Id::Replicas, &heading, u16::try_from(heading.len()).unwrap_or(u16::MAX))
+    }
+
+    /// Digits of the numbers of replicas.
     pub fn digits(&self) -> usize {
         self.needs.unwrap_or_default().digits
     }
@@ -208,9 +251,15 @@ impl Columns {
                 let cell = self.printed(name).map_or(Cell::Nothing, |printed| printed.read(row));
                 value(cell, name, room, paint)
             }
-            Id::Verdict | Id::Name | Id::Have(_) | Id::Replicas | Id::Version | Id::Since | Id::Why => {
-                Line::default()
-            }
+            Id::Verdict
+            | Id::Name
+            | Id::Cluster
+            | Id::Node
+            | Id::Have(_)
+            | Id::Replicas
+            | Id::Version
+            | Id::Since
+            | Id::Why => Line::default(),
         }
     }
 }
@@ -335,10 +384,13 @@ mod tests {
 
     #[test]
     fn without_rows_columns_depend_on_list_and_width() {
-        assert_eq!(picture(List::Fleet, false, 40), "name20 cp5 work7");
-        assert_eq!(picture(List::Fleet, false, 60), "name15 cp5 work7 why23");
-        assert_eq!(picture(List::Fleet, false, 80), "name20 cp5 work7 since5 why31");
-        assert_eq!(picture(List::Fleet, false, 120), "name30 cp5 workers9 version13 since5 why44");
+        assert_eq!(picture(List::Over(Listed::Clusters), false, 40), "name20 cp5 work7");
+        assert_eq!(picture(List::Over(Listed::Clusters), false, 60), "name15 cp5 work7 why23");
+        assert_eq!(picture(List::Over(Listed::Clusters), false, 80), "name20 cp5 work7 since5 why31");
+        assert_eq!(
+            picture(List::Over(Listed::Clusters), false, 120),
+            "name30 cp5 workers9 version13 since5 why44"
+        );
         assert_eq!(picture(List::Tree, false, 40), "object25 d c r a u9");
         assert_eq!(picture(List::Tree, false, 80), "object28 d c r a u9 since5 why28");
         assert_eq!(picture(List::Tree, false, 120), "object42 d c r a u9 version8 since5 why44");
@@ -346,7 +398,7 @@ mod tests {
 
     #[test]
     fn names_have_what_they_need_and_columns_never_get_narrower() {
-        let mut columns = Columns::new(List::Fleet, false);
+        let mut columns = Columns::new(List::Over(Listed::Clusters), false);
         let picture = |columns: &Columns, width| {
             let placed = columns.place(Rect::new(0, 0, width, 20));
             placed
@@ -367,9 +419,12 @@ mod tests {
     /// At 200 columns `wide` took the reason away for the provider's id.
     #[test]
     fn the_reason_has_room_from_sixty_columns_on_and_upstreams_stand_behind_it() {
-        for (list, wide) in
-            [(List::Fleet, false), (List::Fleet, true), (List::Tree, false), (List::Tree, true)]
-        {
+        for (list, wide) in [
+            (List::Over(Listed::Clusters), false),
+            (List::Over(Listed::Clusters), true),
+            (List::Tree, false),
+            (List::Tree, true),
+        ] {
             for width in WHY_FROM..250 {
                 let placed = Columns::new(list, wide).place(Rect::new(0, 0, width, 20));
                 let why = placed.iter().position(|p| p.id == Id::Why).expect("a reason");

@@ -1,4 +1,5 @@
-//! The fleet: a row per Cluster. Owns its order, filter and cursor, and what our own columns say of a Cluster.
+//! A list over the fleet: a row per Cluster, with which the dashboard begins, or per object of another kind. Owns its order,
+//! filter and cursor, and what our own columns say of an object.
 
 use std::sync::Arc;
 
@@ -10,11 +11,13 @@ use super::chosen::Chosen;
 use super::columns::{Columns, Id, List, Needs, mark_verdict, since, verdict};
 use super::list::ObjectList;
 use super::order::Order;
-use super::parts::{counter, counters_of, is_mark, mark_words};
+use super::parts::{counter, counters_of};
+use super::reason::reason;
 use super::{Context, foot};
 use crate::fleet::Verdict;
 use crate::fleet::{
-    By, Changes, Feed, FeedState, Fleet, Item, Kind, Query, Row, RowId, Sort, SourceId, Tag, Uid,
+    By, Changes, Feed, FeedKey, FeedState, Fleet, HEALTH_CHECK, Item, Listed, Query, Row, RowId, Sort,
+    SourceId, Uid, column_word,
 };
 use crate::tui::cursor::{Cursor, Motion};
 use crate::tui::layout::{Layout, layout, page};
@@ -22,7 +25,6 @@ use crate::tui::paint::{Paint, put};
 use crate::tui::theme::Scope;
 use crate::tui::widget::{counters, table};
 use capi_types::columns::Column;
-use capi_types::condition::Status;
 use capstan_base::text;
 
 /// Where a reason stands that has no column of its own.
@@ -33,11 +35,15 @@ const MORE_LINES_OF_PROGRESS: usize = 1;
 /// From so many lines of the screen on there is room for more than a sentence below the list.
 const PANE_BELOW_FROM: u16 = 30;
 
+/// What so many rows need, the first ones, decides on the width of columns.
+const MEASURED_MAX: usize = 2_000;
+
 /// What may be typed behind `/` besides words.
 pub(super) const FILTER_HINT: &str = "!word  ~regex  version:1.34  l:key=value  Available=False>10m  age<2h";
 
 /// What the screen keeps: ids and positions.
 pub struct FleetScreen {
+    of: Listed,
     query: Query,
     cursor: Cursor<(SourceId, Uid)>,
     order: Order,
@@ -49,26 +55,36 @@ pub struct FleetScreen {
 
 impl Default for FleetScreen {
     fn default() -> Self {
-        let sort = Sort { by: By::Verdict, reverse: false };
-        Self {
-            query: Query { sort, ..Query::default() },
-            cursor: Cursor::default(),
-            order: Order::default(),
-            chosen: Chosen::default(),
-            columns: Columns::new(List::Fleet, false),
-            places: false,
-        }
+        Self::of(Listed::Clusters)
     }
 }
 
 impl FleetScreen {
+    pub fn of(of: Listed) -> Self {
+        let sort = Sort { by: By::Verdict, reverse: false };
+        Self {
+            of,
+            query: Query { sort, ..Query::default() },
+            cursor: Cursor::default(),
+            order: Order::of(of),
+            chosen: Chosen::default(),
+            columns: Columns::new(List::Over(of), false),
+            places: false,
+        }
+    }
+
+    /// What its rows are.
+    pub fn listed(&self) -> Listed {
+        self.of
+    }
+
     pub fn filter(&self) -> &str {
         &self.query.text
     }
 
     pub fn set_filter(&mut self, text: &str) {
         text.clone_into(&mut self.query.text);
-        self.order.ask();
+        self.order.ask(&self.query);
     }
 
     pub fn sort(&self) -> Sort {
@@ -77,17 +93,18 @@ impl FleetScreen {
 
     pub fn set_sort(&mut self, sort: Sort) {
         self.query.sort = sort;
-        self.order.ask();
+        self.order.ask(&self.query);
     }
 
     /// A person changed where clusters belong.
     pub fn resort(&mut self) {
-        self.order.ask();
+        self.order.ask(&self.query);
     }
 
-    /// How many clusters are listed, after the filter.
-    pub fn count(&self) -> usize {
-        self.order.len()
+    /// What it is a list of, and how many rows it has.
+    pub fn title(&self) -> String {
+        let (word, shown, all) = (self.of.word(), self.order.len(), self.order.total());
+        if shown == all { format!("{word} {all}") } else { format!("{word} {shown} of {all}") }
     }
 
     pub fn shows_faults_only(&self) -> bool {
@@ -109,11 +126,14 @@ impl FleetScreen {
     }
 
     /// Does a change touch what is on the screen? The header counts verdicts.
-    pub fn shows(&self, changes: &Changes, area: Rect) -> bool {
-        let on_screen = self.order.iter().skip(self.cursor.offset).take(self.page(area));
-        // `lines` are in the order of ids, as they come from a set.
-        let mut touched = on_screen.filter(|id| changes.lines.binary_search(id).is_ok());
-        changes.overview || changes.verdicts || self.order.is_due() || touched.next().is_some()
+    pub fn shows(&self, fleet: &Fleet, changes: &Changes, area: Rect) -> bool {
+        let mut on_screen = self.order.iter().skip(self.cursor.offset).take(self.page(area));
+        // Both are in the order of ids, as they come from a set.
+        let is_touched = |id: &RowId| match self.of {
+            Listed::Clusters => changes.lines.binary_search(id).is_ok(),
+            _ => fleet.cluster_of(*id).is_none_or(|cluster| changes.clusters.binary_search(&cluster).is_ok()),
+        };
+        changes.overview || changes.verdicts || self.order.is_due() || on_screen.any(is_touched)
     }
 
     /// Rows have other places as soon as nobody is at the keys.
@@ -130,7 +150,7 @@ impl FleetScreen {
         let fleet = context.fleet;
         let is_other_width = self.columns.is_wide() != context.wide;
         if is_other_width {
-            self.columns = Columns::new(List::Fleet, context.wide);
+            self.columns = Columns::new(List::Over(self.of), context.wide);
         }
         let is_other_order = self.order.refresh(fleet, &self.query, context.is_held);
         if is_other_order {
@@ -143,25 +163,34 @@ impl FleetScreen {
         }
         let page = self.page(context.area);
         let Self { cursor, order, .. } = self;
-        let find = |key| order.iter().position(|id| key_of(fleet, *id) == Some(key));
+        let find = |(source, uid)| {
+            let id = fleet.find(source, uid)?;
+            order.iter().position(|other| *other == id)
+        };
         cursor.settle(order.len(), page, find, |at| key_of(fleet, *order.get(at)?));
     }
 
     /// What the rows need, the ones that are not on the screen included.
     fn needs(&self, fleet: &Fleet) -> Needs {
-        let rows = || self.order.iter().filter_map(|id| fleet.row(*id));
-        let cells = |row: &Arc<Row>| text::width(&self.place(fleet, row)) + text::width(&row.name);
-        let mut versions = self.order.iter().flat_map(|id| fleet.versions(*id));
+        let measured = || self.order.iter().take(MEASURED_MAX);
+        let widest = |cells: &dyn Fn(&Arc<Row>) -> usize| {
+            let widest = measured().filter_map(|id| fleet.row(*id)).map(cells).max();
+            u16::try_from(widest.unwrap_or(0)).unwrap_or(u16::MAX)
+        };
+        let counters = measured().filter_map(|id| fleet.row(*id)?.shown_counters());
+        let numbers = counters.flat_map(|c| [c.desired, c.current]).flatten();
+        let mut versions = measured().flat_map(|id| fleet.versions(*id));
         let first = versions.next();
         Needs {
-            name_cells: u16::try_from(rows().map(cells).max().unwrap_or(0)).unwrap_or(u16::MAX),
+            name_cells: widest(&|row| text::width(&self.place(fleet, row)) + text::width(&row.name)),
+            cluster_cells: widest(&|row| text::width(&row.cluster)),
+            digits: numbers.max().map_or(1, |most| most.to_string().len()),
             versions: versions
                 .any(|other| first.as_ref().is_some_and(|first| first.version != other.version)),
-            ..Needs::default()
         }
     }
 
-    /// What stands before the name of a cluster.
+    /// What stands before the name of an object.
     fn place(&self, fleet: &Fleet, row: &Row) -> String {
         if self.places { place_of(fleet, row) } else { String::new() }
     }
@@ -221,7 +250,7 @@ impl FleetScreen {
         foot::position(self.cursor.offset, page(body), self.order.len(), paint, layout, buffer);
     }
 
-    /// The clusters on the screen with their reasons. While lines are free, a reason has more of them where it would
+    /// The rows on the screen with their reasons. While lines are free, a reason has more of them where it would
     /// be cut.
     fn on_screen(
         &self,
@@ -253,10 +282,11 @@ impl FleetScreen {
         shown
     }
 
-    /// The column that clusters are ordered by, and whether the other way round.
+    /// The column that rows are ordered by, and whether the other way round.
     fn sorted(&self) -> Option<(Id, bool)> {
         let id = match self.query.sort.by {
             By::Name => Id::Name,
+            By::Cluster => Id::Cluster,
             By::Verdict => Id::Verdict,
             By::Since => Id::Since,
             By::Column(column) => match counter(column) {
@@ -281,24 +311,29 @@ impl FleetScreen {
         let Some(row) = fleet.row(id) else { return };
         verdict(fleet.verdict(id), row.legacy, line, line.y, paint, buffer);
         let scope = if fleet.verdict(id) == Verdict::Ok { Scope::Muted } else { Scope::Text };
-        let facts = row.cluster_facts();
         for column in placed {
             let room = usize::from(column.width);
             let cell = match column.id {
                 // Stands in front of the row.
                 Id::Verdict => continue,
                 Id::Name => self.name(fleet, row, room, paint),
-                Id::Have(prefix) => match facts {
-                    Some(facts) if prefix == "CP" => counters::have_want(facts.control_plane, room, paint),
-                    Some(facts) => counters::have_want(facts.workers, room, paint),
+                Id::Cluster => Line::from(paint.span(Scope::Muted, paint.cut_name(&row.cluster, room))),
+                Id::Node => {
+                    let node = row.machine().and_then(|machine| machine.node.as_deref()).unwrap_or_default();
+                    Line::from(paint.span(Scope::Muted, paint.cut_name(node, room)))
+                }
+                Id::Have(prefix) => match replicas(row, prefix) {
+                    Some(replicas) => counters::have_want(replicas, room, paint),
                     None => continue,
                 },
                 Id::Version => Line::from(paint.span(Scope::Text, versions(fleet, id, room))),
                 Id::Since => since(fleet.since(id), paint),
                 Id::Why => Line::from(paint.span(scope, shown.lines[0].as_str())),
-                Id::Replicas | Id::Counters(_) | Id::Printed(_) => {
-                    self.columns.cell(column.id, row, room, paint)
-                }
+                Id::Replicas => match row.shown_counters() {
+                    Some(replicas) => counters::of_owner(replicas, self.columns.digits(), paint),
+                    None => continue,
+                },
+                Id::Counters(_) | Id::Printed(_) => self.columns.cell(column.id, row, room, paint),
             };
             table::cell(column, line.y, &cell, buffer);
         }
@@ -322,28 +357,26 @@ impl FleetScreen {
     }
 
     fn view_empty(&self, fleet: &Fleet, paint: &Paint<'_>, body: Rect, buffer: &mut Buffer) {
-        let clusters: Vec<&Feed> =
-            fleet.feeds().filter(|(key, _)| key.kind.as_ref() == "Cluster").map(|(_, feed)| feed).collect();
-        let refusal = clusters.iter().find_map(|feed| match &feed.state {
+        let feeds: Vec<&Feed> =
+            fleet.feeds().filter(|(key, _)| is_feed_of(key, self.of)).map(|(_, feed)| feed).collect();
+        let refusal = feeds.iter().find_map(|feed| match &feed.state {
             FeedState::NoAccess { error }
             | FeedState::NotServed { error }
             | FeedState::Silent { error }
-            | FeedState::Lost { error } => Some(error.as_ref()),
+            | FeedState::Lost { error } => Some(error.to_string()),
             FeedState::Connecting | FeedState::Listing | FeedState::Live | FeedState::Recorded => None,
         });
-        let trouble = self.query.trouble();
-        let (scope, text) = match refusal {
-            _ if !fleet.clusters().is_empty() => match &trouble {
-                Some(why) => (Scope::Text, why.as_str()),
-                None => (Scope::Muted, "no cluster matches; esc clears the filter"),
-            },
-            Some(why) => (Scope::Text, why),
-            None if clusters.is_empty() || clusters.iter().any(|feed| !feed.listed) => {
-                (Scope::Muted, "waiting for the first list of clusters")
+        let (one, all) = (self.of.singular(), self.of.word());
+        let (scope, text) = match (self.query.trouble(), refusal) {
+            (Some(trouble), _) => (Scope::Text, trouble.why),
+            _ if self.order.total() > 0 => (Scope::Muted, format!("no {one} matches; esc clears the filter")),
+            (_, Some(why)) => (Scope::Text, why),
+            _ if feeds.is_empty() || feeds.iter().any(|feed| !feed.listed) => {
+                (Scope::Muted, format!("waiting for the first list of {all}"))
             }
-            None => (Scope::Muted, "there are no clusters here"),
+            _ => (Scope::Muted, format!("there are no {all} here")),
         };
-        let lines = text::wrap(text, usize::from(body.width.saturating_sub(4)));
+        let lines = text::wrap(&text, usize::from(body.width.saturating_sub(4)));
         for (y, line) in (body.y + 2..body.bottom()).zip(lines) {
             put(buffer, body.x + 2, y, &Line::from(paint.span(scope, line)), body.width);
         }
@@ -354,7 +387,7 @@ impl ObjectList for FleetScreen {
     fn toggle_faults(&mut self) {
         let only = self.query.at_least.0 == Verdict::Ok;
         self.query.at_least.0 = if only { Verdict::Unknown } else { Verdict::Ok };
-        self.order.ask();
+        self.order.ask(&self.query);
     }
 
     fn chosen(&self) -> &Chosen {
@@ -397,39 +430,45 @@ impl ObjectList for FleetScreen {
     }
 }
 
-/// Words for what clusters can be ordered by, in the order in which `sort-next` goes through them: ours, then upstream's
+/// Words for what a list can be ordered by, in the order in which `sort-next` goes through them: ours, then upstream's
 /// columns.
-pub fn sorts(wide: bool) -> impl Iterator<Item = (String, By)> {
-    let ours = [("status", By::Verdict), ("name", By::Name), ("since", By::Since)]
-        .map(|(word, by)| (word.to_owned(), by));
-    let word = |column: &Column| column.name.to_lowercase().replace(' ', "-");
-    let columns = Kind::Cluster.columns().iter().filter(move |column| wide || !column.wide);
-    ours.into_iter().chain(columns.map(move |column| (word(column), By::Column(column))))
+pub fn sorts(of: Listed, wide: bool) -> impl Iterator<Item = (String, By)> {
+    let ours = [("status", By::Verdict), ("name", By::Name), ("cluster", By::Cluster), ("since", By::Since)];
+    let ours = ours.into_iter().filter(move |(_, by)| of != Listed::Clusters || *by != By::Cluster);
+    let is_offered = move |column: &&Column| (wide || !column.wide) && column.name != "Cluster";
+    let columns = of.kind().columns().iter().filter(is_offered);
+    ours.map(|(word, by)| (word.to_owned(), by))
+        .chain(columns.map(|column| (column_word(column), By::Column(column))))
 }
 
-/// One cluster on the screen.
+/// Does what a list shows come from this feed? Control planes have a kind for each provider.
+fn is_feed_of(key: &FeedKey, of: Listed) -> bool {
+    let kind = key.kind.as_ref();
+    match of {
+        Listed::Clusters => kind == "Cluster",
+        Listed::ControlPlanes => kind.ends_with("ControlPlane"),
+        Listed::MachineDeployments => kind == "MachineDeployment",
+        Listed::MachineSets => kind == "MachineSet",
+        Listed::MachinePools => kind == "MachinePool",
+        Listed::Machines => kind == "Machine",
+        Listed::MachineHealthChecks => kind == HEALTH_CHECK,
+    }
+}
+
+/// The replicas of an object, or of a part of a Cluster.
+fn replicas(row: &Row, prefix: &str) -> Option<crate::fleet::Counters> {
+    match row.cluster_facts() {
+        Some(facts) if prefix == "CP" => Some(facts.control_plane),
+        Some(facts) => Some(facts.workers),
+        None => row.shown_counters(),
+    }
+}
+
+/// One row on the screen.
 struct Shown {
     id: RowId,
     /// The reason: in the row as far as there is a column for it, then on lines of their own. At least one.
     lines: Vec<String>,
-}
-
-/// What is going on in a cluster.
-fn reason(fleet: &Fleet, id: RowId, paint: &Paint<'_>) -> String {
-    let Some(line) = fleet.line(Item::Row(id)) else { return String::new() };
-    let wrong = text::flat(&fleet.what_is_wrong(id));
-    // What is wrong explains the others; a pause stands beside it.
-    let tags = line.tags.iter().filter(|tag| wrong.is_empty() || **tag == Tag::Paused);
-    let quiet = fleet.mark(id).map(|mark| mark_words(mark, paint));
-    // A pause that no controller has seen yet has no beginning.
-    let paused = fleet.row(id).and_then(|row| row.condition("Paused")).filter(|c| c.status == Status::True);
-    let word = |tag: &Tag| match paused.and_then(|condition| condition.since()) {
-        Some(since) if *tag == Tag::Paused => format!("paused {}", paint.age_in_list(since)),
-        _ => tag.word().to_owned(),
-    };
-    let tags = tags.filter(|tag| !is_mark(**tag)).map(word);
-    let words = quiet.into_iter().chain(tags).chain(Some(wrong.clone()).filter(|wrong| !wrong.is_empty()));
-    words.collect::<Vec<_>>().join(&format!(" {} ", paint.glyphs().separator))
 }
 
 fn key_of(fleet: &Fleet, id: RowId) -> Option<(SourceId, Uid)> {

@@ -164,10 +164,7 @@ fn crumbs(header: Header<'_>, paint: &Paint<'_>, room: usize) -> Line<'static> {
 
 fn name_of(screen: &Screen, fleet: &Fleet) -> String {
     match screen {
-        Screen::Fleet(screen) => {
-            let (shown, all) = (screen.count(), fleet.clusters().len());
-            if shown == all { format!("clusters {all}") } else { format!("clusters {shown} of {all}") }
-        }
+        Screen::Fleet(list) => list.title(),
         Screen::Tree(tree) => tree.title(fleet),
         Screen::Details(details) => format!("{} {}", details.target.kind, details.target.name),
         Screen::Rollout(rollout) => rollout.title(),
@@ -207,7 +204,10 @@ fn view_state(header: Header<'_>, paint: &Paint<'_>) -> Vec<Span<'static>> {
     match screen {
         Screen::Fleet(fleet) => {
             let sort = fleet.sort();
-            let word = sorts(true).find(|(_, by)| *by == sort.by).map(|(word, _)| word).unwrap_or_default();
+            let word = sorts(fleet.listed(), true)
+                .find(|(_, by)| *by == sort.by)
+                .map(|(word, _)| word)
+                .unwrap_or_default();
             let order = if sort.reverse { ", reversed" } else { "" };
             if fleet.shows_faults_only() {
                 spans.push(paint.span(Scope::Match, "faults only"));

@@ -21,6 +21,7 @@ pub mod pane;
 pub mod parts;
 pub mod plan_text;
 pub mod readings;
+pub mod reason;
 pub mod related;
 pub mod rollout;
 pub mod rollouts;
@@ -143,9 +144,9 @@ impl Screen {
     }
 
     /// Does a change of the fleet touch what is on the screen? Where that is not known it does.
-    pub fn shows(&self, changes: &Changes, area: Rect) -> bool {
+    pub fn shows(&self, fleet: &Fleet, changes: &Changes, area: Rect) -> bool {
         match self {
-            Self::Fleet(s) => s.shows(changes, area),
+            Self::Fleet(s) => s.shows(fleet, changes, area),
             Self::Tree(s) => changes.overview || changes.verdicts || s.is_stale(),
             Self::Details(_)
             | Self::Rollout(_)
@@ -159,7 +160,7 @@ impl Screen {
         }
     }
 
-    /// The list of clusters.
+    /// A list over the fleet.
     pub fn as_fleet(&self) -> Option<&fleet::FleetScreen> {
         match self {
             Self::Fleet(s) => Some(s),

@@ -6,17 +6,22 @@ use std::ops::Deref;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::fleet::Verdict;
-use crate::fleet::{By, Candidate, Changes, Fleet, Kind, Query, RowId};
+use crate::fleet::{By, Candidate, Changes, Fleet, Listed, Query, RowId, Texts};
 
 /// A row that improves keeps its place for so long, seconds.
 const IMPROVED_S: u32 = 10;
 
-/// The clusters of a list, in their order.
+/// The objects of a list, in their order.
 #[derive(Default)]
 pub struct Order {
+    of: Listed,
     ids: Vec<RowId>,
-    /// By which verdict each row has its place.
+    /// How many rows there are without a filter.
+    total: usize,
+    /// By which verdict each row that is not well has its place. Those that are well cannot improve.
     places: FxHashMap<RowId, Standing>,
+    /// What the filter looks at.
+    texts: Texts,
     /// Whether and why it has to be made again.
     due: Due,
     /// How often it was made.
@@ -51,18 +56,36 @@ impl Deref for Order {
 }
 
 impl Order {
+    pub fn of(of: Listed) -> Self {
+        Self { of, ..Self::default() }
+    }
+
+    /// How many rows there are without a filter.
+    pub fn total(&self) -> usize {
+        self.total
+    }
+
     /// A person asked for another order, or for other rows.
-    pub fn ask(&mut self) {
+    pub fn ask(&mut self, query: &Query) {
         self.due = Due::Asked;
+        if query.text.trim().is_empty() {
+            self.texts.clear();
+        }
     }
 
     pub fn note(&mut self, changes: &Changes, query: &Query) {
-        let is_chosen = !query.text.trim().is_empty() || query.at_least.0 != Verdict::Ok;
+        self.texts.note(changes);
+        let is_of_clusters = self.of == Listed::Clusters;
         let by_column = matches!(query.sort.by, By::Column(_) | By::Since);
         let by_verdict = matches!(query.sort.by, By::Verdict | By::Since);
-        let due = match (changes.overview || changes.is_replaced, changes.verdicts, changes.cluster_rows) {
+        let has_other_rows = changes.overview || changes.is_replaced || (!is_of_clusters && changes.members);
+        let has_other_cells = if is_of_clusters { changes.cluster_rows } else { changes.rows > 0 };
+        // Words are looked for in the reason as well, which comes from what is below.
+        let has_other_text = has_other_cells || !changes.lines.is_empty();
+        let due = match (has_other_rows, changes.verdicts, has_other_cells) {
             (true, ..) => Due::Rows,
-            (_, true, _) | (_, _, true) if is_chosen => Due::Rows,
+            (_, true, _) if query.is_choosy() => Due::Rows,
+            _ if has_other_text && query.is_choosy() => Due::Rows,
             (_, true, _) if by_verdict => Due::Places,
             (_, _, true) if by_column => Due::Places,
             _ => Due::Nothing,
@@ -99,8 +122,10 @@ impl Order {
         if self.due == Due::Asked {
             self.places.clear();
         }
-        let mut candidates = fleet.candidates(Kind::Cluster, None, query);
-        self.places = candidates.all.iter_mut().map(|c| (c.id, self.place(c, fleet.now_s()))).collect();
+        let mut candidates = fleet.candidates(self.of, query, &mut self.texts);
+        self.total = candidates.total;
+        let places = candidates.all.iter_mut().filter_map(|c| Some((c.id, self.place(c, fleet.now_s())?)));
+        self.places = places.collect();
         let ids = candidates.select(query);
         self.sorts += 1;
         if is_held {
@@ -114,19 +139,21 @@ impl Order {
         true
     }
 
-    /// Where a row belongs, which one that just improved counts for as it was.
-    fn place(&self, candidate: &mut Candidate, now_s: u32) -> Standing {
+    /// Where a row belongs, which one that just improved counts for as it was; `None` where the well ones are.
+    fn place(&self, candidate: &mut Candidate<'_>, now_s: u32) -> Option<Standing> {
         let verdict = candidate.verdict;
+        let as_it_is =
+            if verdict == Verdict::Ok { None } else { Some(Standing { verdict, kept_until_s: 0 }) };
         let Some(was) = self.places.get(&candidate.id).filter(|was| was.verdict > verdict) else {
-            return Standing { verdict, kept_until_s: 0 };
+            return as_it_is;
         };
         let kept_until_s =
             if was.kept_until_s == 0 { now_s.saturating_add(IMPROVED_S) } else { was.kept_until_s };
         if now_s >= kept_until_s {
-            return Standing { verdict, kept_until_s: 0 };
+            return as_it_is;
         }
         candidate.verdict = was.verdict;
-        Standing { verdict: was.verdict, kept_until_s }
+        Some(Standing { verdict: was.verdict, kept_until_s })
     }
 
     fn replace(&mut self, ids: Vec<RowId>) {
@@ -271,7 +298,7 @@ mod tests {
         assert_eq!(list.names(false), ["a", "b", "c"]);
         let id = list.order[0];
         list.fleet.shelve(id, 3600, "known").expect("it is broken");
-        list.order.ask();
+        list.order.ask(&list.query);
         assert_eq!(list.names(true), ["b", "c", "a"]);
     }
 
@@ -280,7 +307,7 @@ mod tests {
         let mut list = List::of(&["a", "b"]);
         list.query.sort.reverse = true;
         list.query.sort.by = By::Name;
-        list.order.ask();
+        list.order.ask(&list.query);
         assert_eq!(list.names(true), ["b", "a"]);
     }
 }

@@ -254,8 +254,7 @@ impl TreeScreen {
     /// Nodes that match the filter, with all that is above them.
     fn matching(&self, fleet: &Fleet, cluster: RowId) -> Vec<u32> {
         let query = self.query();
-        let matched: FxHashSet<RowId> =
-            Kind::ALL.into_iter().flat_map(|kind| fleet.select(kind, Some(cluster), &query)).collect();
+        let matched: FxHashSet<RowId> = fleet.select_in(cluster, &query).into_iter().collect();
         let mut shown = vec![false; self.tree.nodes.len()];
         // From the end: every part stands behind what it is part of.
         for (at, node) in self.tree.nodes.iter().enumerate().rev() {
@@ -373,8 +372,8 @@ impl TreeScreen {
             let trouble = self.query().trouble();
             let text = if self.tree.nodes.is_empty() {
                 "this cluster is gone"
-            } else if let Some(why) = &trouble {
-                why
+            } else if let Some(trouble) = &trouble {
+                &trouble.why
             } else if self.is_faults_only {
                 "nothing here is at fault; :faults shows everything again"
             } else {
@@ -463,7 +462,7 @@ impl TreeScreen {
                     Line::from(paint.span(Scope::Text, paint.cut(&why, room)))
                 }
                 Id::Why => Line::from(paint.span(Scope::Text, paint.cut(&row.why, room))),
-                Id::Have(_) => continue,
+                Id::Have(_) | Id::Cluster | Id::Node => continue,
                 Id::Replicas => match row.replicas(self.columns.digits(), paint) {
                     Some(numbers) => numbers,
                     None => continue,

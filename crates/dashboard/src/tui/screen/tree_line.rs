@@ -192,7 +192,7 @@ fn why(fleet: &Fleet, tree: &Tree, at: usize, line: &crate::fleet::Line<'_>) -> 
 }
 
 /// Who else sets the number of replicas, or all of the object.
-fn set_elsewhere(row: &Row) -> Vec<String> {
+pub(super) fn set_elsewhere(row: &Row) -> Vec<String> {
     let facts = row.replica_facts();
     let scaling = facts.and_then(|facts| facts.scaling).map(|bounds| bounds.to_string());
     let is_elsewhere = scaling.is_none() && facts.is_some_and(|facts| facts.scaled_elsewhere);
@@ -202,7 +202,7 @@ fn set_elsewhere(row: &Row) -> Vec<String> {
 }
 
 /// What a MachineHealthCheck may do; empty for other objects.
-fn of_check(row: &Row) -> String {
+pub(super) fn of_check(row: &Row) -> String {
     let Some(check) = row.health_check() else { return String::new() };
     match (row.condition("RemediationAllowed"), check.remediations_allowed) {
         (Some(refused), _) if refused.status == Status::False => refused.message.to_string(),
