@@ -79,6 +79,7 @@ mod lost_connections;
 mod machine_pools;
 mod mangled;
 mod manifest_shapes;
+mod objects_screen;
 mod older_changes;
 mod older_files;
 mod older_server;

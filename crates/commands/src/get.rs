@@ -15,6 +15,7 @@ use super::target::{NamedKind, TargetError};
 use capi_rules::status::outside_owners::ScalingBounds;
 use capi_types::key::{Gvk, ObjectKey, ObjectRef};
 use capstan_dashboard::fleet::watch::redact;
+use capstan_dashboard::operations::cell_text;
 use capstan_engine::client::catalog::Catalog;
 use capstan_engine::client::read::{get_value, list_values, read_table};
 use capstan_engine::client::{self, Connection, explain};
@@ -161,7 +162,7 @@ async fn list_of_names(queries: &[Query<'_>]) -> anyhow::Result<String> {
     let mut names = String::new();
     for query in queries {
         for object in query.objects().await? {
-            let _ = writeln!(names, "{}", query.named(&text_of(&object["metadata"]["name"])));
+            let _ = writeln!(names, "{}", query.named(&cell_text(&object["metadata"]["name"])));
         }
     }
     Ok(names)
@@ -244,9 +245,9 @@ impl Query<'_> {
         for row in tables.iter().flat_map(|t| t["rows"].as_array().into_iter().flatten()) {
             let mut cells = Vec::new();
             if with_namespace {
-                cells.push(text_of(&row["object"]["metadata"]["namespace"]));
+                cells.push(cell_text(&row["object"]["metadata"]["namespace"]));
             }
-            cells.extend(shown.iter().map(|(at, column)| match text_of(&row["cells"][*at]) {
+            cells.extend(shown.iter().map(|(at, column)| match cell_text(&row["cells"][*at]) {
                 name if is_among_others && column == "Name" => self.named(&name),
                 // Kinds of Cluster API show spec.replicas under this name.
                 cell if column == "Desired" => scaled(cell, &row["object"]),
@@ -317,22 +318,8 @@ fn columns(tables: &[Value], wide: bool) -> Vec<(usize, String)> {
         .flatten()
         .enumerate()
         .filter(|(_, column)| wide || column["priority"].as_i64().unwrap_or(0) == 0)
-        .map(|(at, column)| (at, text_of(&column["name"])))
+        .map(|(at, column)| (at, cell_text(&column["name"])))
         .collect()
-}
-
-/// A cell as kubectl prints it: the first line only, nothing for null.
-/// Source: kubectl `tableprinter.go` `printTable`, v1.35; control characters are replaced here.
-fn text_of(cell: &Value) -> String {
-    let text = match cell {
-        Value::Null => String::new(),
-        Value::String(text) => match text.split_once(['\n', '\r', '\u{c}']) {
-            Some((first, _)) => format!("{first}..."),
-            None => text.clone(),
-        },
-        other => other.to_string(),
-    };
-    capstan_base::text::sanitize_line(&text)
 }
 
 /// The number of replicas, with its bounds where an autoscaler sets it.
@@ -404,7 +391,7 @@ mod tests {
             let shown = columns(&tables, wide);
             let mut lines = vec![shown.iter().map(|(_, name)| name.to_uppercase()).collect()];
             for row in tables[0]["rows"].as_array().expect("rows") {
-                lines.push(shown.iter().map(|(at, _)| text_of(&row["cells"][*at])).collect());
+                lines.push(shown.iter().map(|(at, _)| cell_text(&row["cells"][*at])).collect());
             }
             lines
         };

@@ -89,10 +89,6 @@ const ANSWERS: &[Answer] = &[
     (&["leader", "lock", "lease", "elections"], "`leases` shows who holds which lock"),
     // Conditions and counters.
     (
-        &["conditions", "cond"],
-        "`:condition TYPE` shows one on all Machines, `capstan describe cluster NAME` all of a cluster",
-    ),
-    (
         &[
             "ready",
             "readiness",
@@ -118,7 +114,7 @@ const ANSWERS: &[Answer] = &[
             "controlplaneavailable",
             "etcdclusterhealthy",
         ],
-        "a condition of a Cluster or of an owner: its `details` show it, and `capstan wait --for=condition=TYPE` waits for it",
+        "a condition of a Cluster or of an owner: `:condition TYPE` lists it, `/TYPE=False` filters by it, `capstan wait --for=condition=TYPE` waits for it",
     ),
     (
         &["updatedreplicas", "unavailablereplicas", "fullylabeledreplicas", "readyreplicas", "replicas"],
@@ -141,19 +137,7 @@ const ANSWERS: &[Answer] = &[
     (&["phase", "phases"], "`/phase:Provisioning` filters by it, and `:wide` has it as a column"),
     (&["paused"], "`pause` and `resume` change it, `/paused` filters by it"),
     // Words of k9s and kubectl.
-    (
-        &["nodes", "no"],
-        "Nodes are objects of each cluster: `:machines` names them, and `/node:NAME` finds one; `capstan get kubeconfig CLUSTER` gives the kubeconfig for kubectl",
-    ),
-    (
-        &["ns", "namespace", "namespaces"],
-        "`/` and its name filters the clusters; `capstan --namespace NAME` reads that one alone",
-    ),
     (&["shell", "exec"], "`capstan get kubeconfig CLUSTER` gives the kubeconfig for kubectl"),
-    (
-        &["pods", "pod", "po", "deploy", "svc", "secrets"],
-        "capstan shows Cluster API's objects; `capstan get KIND` lists any other kind that the server has",
-    ),
     (
         &["xray", "pulse", "pulses", "dashboard"],
         "the list of clusters has the verdict of each, and `tree` what is below one",

@@ -158,3 +158,85 @@ fn a_list_follows_its_objects() {
     update(&mut model, Msg::Tick);
     assert!(rows(&mut model).contains(&"stray".to_owned()), "{}", text(&mut model));
 }
+
+#[test]
+fn conditions_of_a_kind_are_a_matrix_of_rows_that_open() {
+    for (name, eyes, typed) in [
+        ("conditions-80x24", PLAIN, "\":conditions\" enter"),
+        ("conditions-120x40", WIDE, "\":conditions\" enter down"),
+        ("conditions-200x50", LARGE, "\":conditions machines\" enter"),
+        ("conditions-clusters-120x40", WIDE, "\":conditions clusters\" enter"),
+        ("conditions-kcp-ascii", Eyes { ascii: true, tier: Tier::None, ..WIDE }, "\":conditions kcp\" enter"),
+        ("conditions-40x8", SMALL, "\":cond\" enter"),
+    ] {
+        let mut model = sample(eyes);
+        keys(&mut model, typed);
+        golden::screen(name, &text(&mut model));
+        keys(&mut model, "enter");
+        assert!(matches!(model.screen(), Screen::Details(_)), "{name}: {}", text(&mut model));
+    }
+    let mut model = sample(PLAIN);
+    keys(&mut model, "\":md\" enter \":conditions\" enter");
+    assert!(text(&mut model).contains("conditions of machine deployments"), "{}", text(&mut model));
+    keys(&mut model, "\":conditions pods\" enter");
+    assert!(text(&mut model).contains("there is no list `pods`"), "{}", text(&mut model));
+}
+
+/// Nineteen of the 37 types are not those of Machines.
+#[test]
+fn a_condition_of_any_kind_is_listed() {
+    for (typed, title) in [
+        ("NodeHealthy", "NodeHealthy of machines 16: "),
+        ("RollingOut", "RollingOut of clusters 4: 3 False, 1 True"),
+        ("Available clusters", "Available of clusters 4: 2 False, 2 True"),
+        ("scalingup clusters", "ScalingUp of clusters 4: "),
+        ("nodehealthy kcp", "no object here has a condition `nodehealthy`"),
+    ] {
+        let mut model = sample(WIDE);
+        keys(&mut model, &format!("\":condition {typed}\" enter"));
+        assert!(text(&mut model).contains(title), "{typed}: {}", text(&mut model));
+    }
+    let mut model = sample(WIDE);
+    keys(&mut model, "\":machines /cp\" enter \":conditions\" enter");
+    assert_eq!(model.screen().filter(), "cp", "of the rows that were listed");
+    let mut model = sample(WIDE);
+    keys(&mut model, "\":condition NodeHealthy\" enter enter");
+    assert!(matches!(model.screen(), Screen::Details(_)), "the worst one: {}", text(&mut model));
+}
+
+#[test]
+fn lists_show_one_namespace_or_all() {
+    let mut model = sample(PLAIN);
+    let others = fixture::with_uids(fixture::sample(), 3).into_iter().map(|delta| match delta {
+        Delta::Upsert(row) => {
+            let mut row = (*row).clone();
+            row.namespace = "stage".into();
+            Delta::Upsert(row.into())
+        }
+        other => other,
+    });
+    update(&mut model, Msg::Fleet(others.filter(|delta| matches!(delta, Delta::Upsert(_))).collect()));
+    assert!(text(&mut model).contains("clusters 8"), "{}", text(&mut model));
+    keys(&mut model, "\":ns stage\" enter");
+    golden::screen("namespace-80x24", &text(&mut model));
+    keys(&mut model, "\":machines\" enter");
+    assert!(text(&mut model).contains("machines 16"), "{}", text(&mut model));
+    keys(&mut model, "\":ns all\" enter");
+    assert!(text(&mut model).contains("machines 32"), "{}", text(&mut model));
+    keys(&mut model, "\":ns stagee\" enter");
+    assert!(text(&mut model).contains("did you mean `stage`?"), "{}", text(&mut model));
+    keys(&mut model, ": \"ns s\" tab enter");
+    assert!(text(&mut model).contains("namespace stage"), "completed: {}", text(&mut model));
+    keys(&mut model, "\":ns\" enter");
+    assert!(text(&mut model).contains("clusters by namespace"), "{}", text(&mut model));
+}
+
+/// `:ctx ` listed nothing until tab was pressed.
+#[test]
+fn other_names_of_a_command_complete_its_argument() {
+    let mut model = sample(PLAIN);
+    model.contexts = vec!["prod-eu".to_owned(), "prod-us".to_owned()];
+    keys(&mut model, ": \"ctx \"");
+    let screen = text(&mut model);
+    assert!(screen.contains("ctx prod-eu") && screen.contains("ctx prod-us"), "{screen}");
+}

@@ -378,9 +378,9 @@ fn one_condition_is_shown_across_all_machines() {
     let mut model = sample(WIDE);
     keys(&mut model, "\":condition nodehealthy\" enter");
     golden::screen("condition-fleet-120x40", &text(&mut model));
-    keys(&mut model, "enter \":tree prod-eu-1\" enter \":condition NodeHealthy\" enter");
-    assert!(text(&mut model).contains("6 Machines: 6 True"), "{}", text(&mut model));
-    keys(&mut model, "enter \":condition NodeHealthi\" enter");
+    keys(&mut model, "0 \":tree prod-eu-1\" enter \":condition NodeHealthy\" enter");
+    assert!(text(&mut model).contains("NodeHealthy of machines 6 of 16: 6 True"), "{}", text(&mut model));
+    keys(&mut model, "\":condition NodeHealthi\" enter");
     assert!(text(&mut model).contains("did you mean `NodeHealthy`?"), "{}", text(&mut model));
 }
 

@@ -7,8 +7,9 @@ use super::confirmed::ConfirmedAction;
 use super::proposed::ProposedAction;
 use super::{Action, ActionError, Draft, Planner, Preview, Report, Request};
 use crate::operations::guard::Guard;
-use crate::operations::{ConfigurationReader, EtcdReader, LockReader, LogReader};
+use crate::operations::{ConfigurationReader, EtcdReader, LockReader, LogReader, ObjectTable, read_objects};
 use capi_types::key::ObjectRef;
+use capstan_engine::client::catalog::Catalog;
 use capstan_engine::client::{Connection, Writer};
 
 /// The field manager of what people do through capstan.
@@ -21,6 +22,8 @@ pub struct Executor {
     pub(super) writer: Writer,
     pub(super) guard: Guard,
     planner: Planner,
+    /// A list that is read again and again looks its kind up once.
+    catalog: Arc<Catalog>,
     etcd: Option<Arc<dyn EtcdReader>>,
     locks: Option<Arc<dyn LockReader>>,
     logs: Option<Arc<dyn LogReader>>,
@@ -37,7 +40,18 @@ impl Executor {
         // error.
         let writer = Writer::new(connection.client.clone(), FIELD_MANAGER).strict();
         let planner = Planner::new(connection.clone(), guard.clock.clone());
-        Self { connection, writer, guard, planner, etcd: None, locks: None, logs: None, configuration: None }
+        let catalog = Arc::new(Catalog::new(connection.client.clone()));
+        Self {
+            connection,
+            writer,
+            guard,
+            planner,
+            catalog,
+            etcd: None,
+            locks: None,
+            logs: None,
+            configuration: None,
+        }
     }
 
     /// Previews of what takes a member ask etcd, too.
@@ -81,6 +95,14 @@ impl Executor {
     /// There is nothing that does, in a sentence.
     pub fn configuration(&self) -> Result<&dyn ConfigurationReader, String> {
         self.configuration.as_deref().ok_or_else(|| "nothing here reads workload clusters".to_owned())
+    }
+
+    /// The first objects of a kind of this server that a person names, of one namespace or of all (empty).
+    ///
+    /// # Errors
+    /// They cannot be read, in a sentence.
+    pub async fn objects(&self, named: &str, namespace: &str) -> Result<ObjectTable, String> {
+        read_objects(&self.connection, &self.catalog, named, namespace).await
     }
 
     /// The plans of the clusters of this server.

@@ -131,7 +131,8 @@ impl Index {
             .map_or(&[], |members| members.by_kind[kind as usize].as_slice())
     }
 
-    /// All objects of a kind by cluster, those of each by name: first clusters that are there, then what belongs to none of them.
+    /// All objects of a kind by cluster, those of each by name: first clusters that are there, then what belongs to none of
+    /// them. Those of a group are in one namespace.
     pub(super) fn groups(&self, kind: Kind) -> impl Iterator<Item = (Option<RowId>, &[RowId])> {
         let of_cluster = move |id: &RowId| {
             Some((Some(*id), self.members(self.row(*id)?, kind))).filter(|(_, ids)| !ids.is_empty())
@@ -141,13 +142,14 @@ impl Index {
         missing.sort_unstable_by_key(|(key, _)| *key);
         let missing =
             missing.into_iter().map(move |(_, members)| (None, members.by_kind[kind as usize].as_slice()));
-        let loose = self.loose.chunk_by(|a, b| self.kind_of(*a) == self.kind_of(*b));
-        let loose = loose.filter(move |ids| ids.first().and_then(|id| self.kind_of(*id)) == Some(kind));
+        let loose = self.loose.chunk_by(|a, b| self.kind_and_namespace(*a) == self.kind_and_namespace(*b));
+        let loose = loose
+            .filter(move |ids| ids.first().and_then(|id| self.row(*id)).is_some_and(|row| row.kind == kind));
         self.clusters.iter().filter_map(of_cluster).chain(missing).chain(loose.map(|ids| (None, ids)))
     }
 
-    fn kind_of(&self, id: RowId) -> Option<Kind> {
-        self.row(id).map(|row| row.kind)
+    fn kind_and_namespace(&self, id: RowId) -> Option<(Kind, &str)> {
+        self.row(id).map(|row| (row.kind, row.namespace.as_ref()))
     }
 
     pub(super) fn cluster_of(&self, row: &Row) -> Option<RowId> {

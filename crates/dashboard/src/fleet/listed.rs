@@ -49,6 +49,39 @@ impl Listed {
         row.kind == self.kind() && (row.kind != Kind::Other || row.health_check().is_some())
     }
 
+    /// The command that opens the list; other names for it are in [`Self::aliases`].
+    pub const fn command(self) -> &'static str {
+        match self {
+            Self::Clusters => "clusters",
+            Self::ControlPlanes => "controlplanes",
+            Self::MachineDeployments => "machinedeployments",
+            Self::MachineSets => "machinesets",
+            Self::MachinePools => "machinepools",
+            Self::Machines => "machines",
+            Self::MachineHealthChecks => "machinehealthchecks",
+        }
+    }
+
+    /// As in kubectl and k9s.
+    pub const fn aliases(self) -> &'static [&'static str] {
+        match self {
+            Self::Clusters => &["cluster", "cl", "fleet", "home"],
+            Self::ControlPlanes => {
+                &["controlplane", "kubeadmcontrolplanes", "kubeadmcontrolplane", "kcp", "cp"]
+            }
+            Self::MachineDeployments => &["machinedeployment", "md"],
+            Self::MachineSets => &["machineset", "ms"],
+            Self::MachinePools => &["machinepool", "mp", "pools", "pool"],
+            Self::Machines => &["machine", "ma"],
+            Self::MachineHealthChecks => &["machinehealthcheck", "mhc"],
+        }
+    }
+
+    /// The list that a word stands for.
+    pub fn named(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|listed| listed.command() == word || listed.aliases().contains(&word))
+    }
+
     /// As the list is called.
     pub fn word(self) -> &'static str {
         match self {

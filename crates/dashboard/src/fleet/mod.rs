@@ -448,10 +448,13 @@ impl Fleet {
         Some(KeptTimes { usual, pools })
     }
 
-    /// How many clusters have which verdict, in the order of [`Verdict::ALL`].
-    pub fn cluster_counts(&self) -> [usize; 5] {
+    /// How many clusters, of all namespaces or of one, have which verdict, in the order of [`Verdict::ALL`].
+    pub fn cluster_counts(&self, namespace: Option<&str>) -> [usize; 5] {
         let mut counts = [0; 5];
-        for id in self.clusters() {
+        let is_meant = |id: &&RowId| {
+            namespace.is_none_or(|wanted| self.row(**id).is_some_and(|row| *row.namespace == *wanted))
+        };
+        for id in self.clusters().iter().filter(is_meant) {
             counts[self.verdict(*id) as usize] += 1;
         }
         counts

@@ -1,17 +1,17 @@
 //! Which rows, and in which order: filter and sort to row ids. Must not know what is on screen.
 
 use std::cmp::{Ordering, Reverse};
+use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
 use super::filter::{Candidate, Filter, FilterError};
 use super::listed::Listed;
-use super::row::{Kind, RowId};
+use super::row::{Kind, Row, RowId};
 use super::texts::{Block, Texts};
-use super::{Cell, Fleet, Reader, moment};
+use super::{Cell, Fleet, Reader, Tone, moment};
 use crate::fleet::Verdict;
 use capi_types::columns::Column;
-use capstan_base::time::Timestamp;
 
 /// Longer queries are cut: nobody types them.
 const QUERY_CHARS_MAX: usize = 128;
@@ -28,7 +28,9 @@ pub enum By {
     Verdict,
     /// What changed last first, by [`Fleet::since`]; without a date last.
     Since,
-    /// One of upstream's columns, as [`Cell::order`] has it.
+    /// By one condition, [`Query::condition`]: what is not as it should be first, and of that what changed last.
+    Condition,
+    /// One of upstream's columns, as [`Cell::rank`] has it.
     Column(&'static Column),
 }
 
@@ -43,9 +45,13 @@ pub struct Sort {
 pub struct Query {
     /// Words and terms that all have to hold: docs/filter.md.
     pub text: String,
+    /// Only what is in this namespace.
+    pub namespace: Option<Arc<str>>,
     /// Only what is at least this bad.
     pub at_least: Floor,
     pub sort: Sort,
+    /// The type that [`By::Condition`] is about.
+    pub condition: Option<Arc<str>>,
 }
 
 impl Query {
@@ -89,9 +95,16 @@ impl Fleet {
     pub fn candidates(&self, of: Listed, query: &Query, texts: &mut Texts) -> Candidates<'_> {
         let filter = query.filter();
         let mut candidates = Candidates::default();
-        for (cluster, ids) in self.index.groups(of.kind()) {
-            candidates.total += ids.len();
-            let Ok(filter) = &filter else { continue };
+        let is_in_scope = |ids: &[RowId]| {
+            let namespace = ids.first().and_then(|id| self.row(*id)).map(|row| &row.namespace);
+            query.namespace.is_none() || query.namespace.as_ref() == namespace
+        };
+        // All of a group are in one namespace.
+        for (cluster, ids) in self.index.groups(of.kind()).filter(|(_, ids)| is_in_scope(ids)) {
+            let Ok(filter) = &filter else {
+                candidates.total += ids.len();
+                continue;
+            };
             let orphans;
             let block = match cluster {
                 _ if !filter.has_words() => None,
@@ -119,10 +132,10 @@ impl Fleet {
         let needs_since = sort.by == By::Since || filter.needs_since();
         let now = moment(self.now_s()).unwrap_or_default();
         for (at, id) in ids.iter().enumerate() {
-            let is_meant = block.is_none_or(|block| block.get(at).is_some_and(|text| filter.matches(text)));
-            let Some(row) = self.row(*id).filter(|_| is_meant) else { continue };
-            if of.kind() == Kind::Other && !of.has(row) {
-                found.total -= 1;
+            let is_listed = |row: &&Arc<Row>| of.kind() != Kind::Other || of.has(row);
+            let Some(row) = self.row(*id).filter(is_listed) else { continue };
+            found.total += 1;
+            if !block.is_none_or(|block| block.get(at).is_some_and(|text| filter.matches(text))) {
                 continue;
             }
             let verdict = self.index.last_verdict(*id);
@@ -156,7 +169,10 @@ impl Candidates<'_> {
     /// The ids of those that are bad enough, in order.
     pub fn select(mut self, query: &Query) -> Vec<RowId> {
         self.all.retain(|c| c.verdict >= query.at_least.0);
-        sort(&mut self.all, query.sort);
+        match (&query.condition, query.sort) {
+            (Some(type_), Sort { by: By::Condition, reverse }) => by_condition(&mut self.all, type_, reverse),
+            (_, order) => sort(&mut self.all, order),
+        }
         self.all.into_iter().map(|c| c.id).collect()
     }
 }
@@ -174,6 +190,8 @@ fn sort(all: &mut [Candidate<'_>], sort: Sort) {
             turned(badness(a).cmp(&badness(b)))
         }),
         By::Since => all.sort_by(|a, b| turned(b.since.cmp(&a.since))),
+        // There is no type to order them by.
+        By::Condition => {}
         By::Column(column) => by_column(all, column, sort.reverse),
     }
 }
@@ -184,6 +202,21 @@ fn names<'a>(candidate: &Candidate<'a>) -> (super::SourceId, &'a str, &'a str) {
 
 fn cluster_of<'a>(candidate: &Candidate<'a>) -> (super::SourceId, &'a str, &'a str) {
     (candidate.row.source, &candidate.row.namespace, &candidate.row.cluster)
+}
+
+fn by_condition(all: &mut [Candidate<'_>], type_: &Arc<str>, reverse: bool) {
+    all.sort_by_cached_key(|candidate| {
+        let condition = candidate.row.condition_of(type_);
+        let badness = condition.map_or(4, |c| match Tone::of(&c.type_, c.status) {
+            Tone::Bad => 0,
+            Tone::Unknown => 1,
+            Tone::Active => 2,
+            Tone::Good => 3,
+        });
+        let since_s = condition.map_or(0, |c| c.since_s);
+        let place = (badness << 32) | u64::from(u32::MAX - since_s);
+        if reverse { u64::MAX - place } else { place }
+    });
 }
 
 /// Each cell gets its rank first: many rows have few different texts, whose order as versions is dear to find.

@@ -431,6 +431,11 @@ impl Row {
         self.conditions.iter().find(|c| c.type_.as_ref() == type_)
     }
 
+    /// The same where the type is a text of the fleet's own: equal texts of one source are one, which is seen at once.
+    pub fn condition_of(&self, type_: &Arc<str>) -> Option<&Condition> {
+        self.conditions.iter().find(|c| Arc::ptr_eq(&c.type_, type_)).or_else(|| self.condition(type_))
+    }
+
     /// Is it of this group and kind, whatever the version?
     pub fn is_of(&self, group: &str, kind: &str) -> bool {
         self.gvk.kind == kind && self.gvk.group == group

@@ -13,6 +13,7 @@ pub mod journal;
 mod locks;
 mod logs;
 pub mod migration;
+mod objects;
 mod secrets;
 mod served;
 
@@ -26,4 +27,5 @@ pub use etcd::EtcdReader;
 pub use finding::{Finding, Severity, blocked};
 pub use locks::{LockPlace, LockReader, ServerLocks};
 pub use logs::{LogLine, LogNews, LogPlace, LogReader, ServerLogs};
+pub use objects::{ObjectTable, ROWS_MAX, TableColumn, TableRow, cell_text, read_objects};
 pub use secrets::without_secrets;

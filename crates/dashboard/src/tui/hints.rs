@@ -5,7 +5,7 @@
 use super::command;
 use super::model::Model;
 use super::screen::{Screen, foot};
-use crate::fleet::{Listed, Verdict};
+use crate::fleet::Verdict;
 
 /// A key and what it does, in a word.
 pub struct Hint {
@@ -18,7 +18,7 @@ const ABOUT_SELECTED: [&str; 7] = ["tree", "details", "toggle", "rollout", "owne
 
 /// What is worth knowing here, the most useful first; and what is never left out: help and the way back.
 pub fn hints(model: &Model) -> (Vec<Hint>, Vec<Hint>) {
-    let is_any_selected = model.selected().is_some();
+    let is_any_selected = model.selected().is_some() || matches!(model.screen(), Screen::Objects(_));
     let works = |line: &str| {
         (is_any_selected || !ABOUT_SELECTED.contains(&line))
             && command::behind(line).is_some_and(|c| command::discouraged(model, c).is_none())
@@ -68,14 +68,13 @@ fn here(model: &Model) -> Lines {
     all.push(("delete", "delete"));
     all.push(("edit", "edit"));
     all.extend(match model.screen() {
-        Screen::Fleet(list) if list.listed() == Listed::Clusters => {
-            [("details", "details"), ("faults", "faults")]
-        }
+        Screen::Fleet(list) if list.opens_trees() => [("details", "details"), ("faults", "faults")],
         Screen::Fleet(_) => [("tree", "tree"), ("faults", "faults")],
         Screen::Tree(_) => [("objects", "objects"), ("plan", "plan")],
         Screen::Details(_) => [("owner", "owner"), ("copy", "copy")],
         Screen::Rollout(_)
         | Screen::Rollouts(_)
+        | Screen::Objects(_)
         | Screen::Etcd(_)
         | Screen::Locks(_)
         | Screen::Migration(_)
@@ -90,6 +89,13 @@ fn here(model: &Model) -> Lines {
 /// All lines of screens that are about no object of the fleet, or that have orders of their own.
 fn about_no_object(screen: &Screen) -> Option<Lines> {
     match screen {
+        Screen::Objects(_) => Some(vec![
+            ("details", "details"),
+            ("filter", "filter"),
+            ("sort-next", "sort"),
+            ("copy", "copy"),
+            ("prompt", "command"),
+        ]),
         Screen::Locks(_) => {
             Some(vec![("page-down", "page"), ("leader-migration", "migration"), ("prompt", "command")])
         }
@@ -129,8 +135,7 @@ fn about_no_object(screen: &Screen) -> Option<Lines> {
 fn of_screen(model: &Model) -> Lines {
     match model.screen() {
         Screen::Fleet(list) => {
-            let opens =
-                if list.listed() == Listed::Clusters { ("tree", "tree") } else { ("details", "details") };
+            let opens = if list.opens_trees() { ("tree", "tree") } else { ("details", "details") };
             let notices = (!foot::warnings(&model.fleet).is_empty()).then_some(("notices", "notices"));
             notices.into_iter().chain([opens]).collect()
         }
@@ -142,6 +147,10 @@ fn of_screen(model: &Model) -> Lines {
             vec![("next-tab", "next tab"), ("follow", "related")]
         }
         Screen::Details(_) => vec![("find-next", "next"), ("find-previous", "previous")],
-        Screen::Locks(_) | Screen::Migration(_) | Screen::Logs(_) | Screen::Change(_) => Vec::new(),
+        Screen::Objects(_)
+        | Screen::Locks(_)
+        | Screen::Migration(_)
+        | Screen::Logs(_)
+        | Screen::Change(_) => Vec::new(),
     }
 }

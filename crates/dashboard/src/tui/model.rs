@@ -2,6 +2,7 @@
 //! draws it, and both work the same in a test.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use ratatui::layout::Rect;
 
@@ -22,7 +23,7 @@ use super::screen::{Context, Screen};
 use super::theme::{Theme, Tier};
 use super::turns::{self, Turns};
 use crate::actions::Order;
-use crate::fleet::{Changes, Explanations, Fleet, Item, Listed, Names, RowId, SourceId};
+use crate::fleet::{Changes, Explanations, Fleet, Item, Names, RowId, SourceId};
 use capstan_base::time::Timestamp;
 use capstan_base::toml_file::FileError;
 
@@ -99,6 +100,8 @@ pub struct Known {
 #[derive(Default)]
 pub struct Preferences {
     pub mouse: bool,
+    /// Lists over the fleet show only this namespace.
+    pub namespace: Option<Arc<str>>,
     /// Lists have upstream's wide columns too.
     pub wide: bool,
     /// Rings when a cluster comes to be at fault, where that was asked for.
@@ -110,6 +113,7 @@ pub struct Preferences {
 impl Preferences {
     /// What is at fault when it is listed is not news.
     fn begin_again(&mut self) {
+        self.namespace = None;
         self.bell = self.bell.take().map(|_| Turns::default());
         if let Some(hook) = &mut self.hook {
             hook.turns = Turns::default();
@@ -268,6 +272,7 @@ impl Model {
             theme: &self.look.theme,
             keymap: &self.look.keymap,
             is_read_only: self.session.read_only,
+            namespace: self.preferences.namespace.as_ref(),
             wide: self.preferences.wide,
             is_held: self.held_s().is_some(),
         };
@@ -340,8 +345,8 @@ impl Model {
     /// Which bindings hold on the open screen while no dialog is over it.
     pub fn screen_mode(&self) -> Mode {
         match self.screen() {
-            Screen::Fleet(list) if list.listed() == Listed::Clusters => Mode::Fleet,
-            Screen::Fleet(_) => Mode::List,
+            Screen::Fleet(list) if list.opens_trees() => Mode::Fleet,
+            Screen::Fleet(_) | Screen::Objects(_) => Mode::List,
             Screen::Tree(_) => Mode::Tree,
             Screen::Details(_) => Mode::Details,
             Screen::Rollout(_) => Mode::Rollout,

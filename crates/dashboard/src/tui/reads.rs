@@ -7,7 +7,7 @@ use super::plans::PlanReading;
 use super::subject::{Subject, SubjectKind, Want};
 use crate::actions::{Ahead, Grant, Right};
 use crate::fleet::watch::ObjectNews;
-use crate::operations::{ConfigurationReading, LogNews};
+use crate::operations::{ConfigurationReading, LogNews, ObjectTable};
 use capi_rules::etcd::facts::Facts;
 use leader_migration::look::LockLook;
 
@@ -21,6 +21,7 @@ pub enum Reading {
     Etcd(Result<Facts, String>),
     Locks(Result<Box<LockLook>, String>),
     Logs(Result<Vec<LogNews>, String>),
+    Objects(Result<Box<ObjectTable>, String>),
     Configuration(Result<Box<ConfigurationReading>, String>),
     Simulation(Result<Box<Ahead>, String>),
 }

@@ -44,6 +44,16 @@ pub struct LogSubject {
     pub place: LogPlace,
 }
 
+/// Objects of any kind that a server has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectsSubject {
+    pub source: SourceId,
+    /// The kind, as a person named it.
+    pub named: String,
+    /// All when empty.
+    pub namespace: String,
+}
+
 /// Something that is read for a screen.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Subject {
@@ -61,6 +71,7 @@ pub enum Subject {
     Etcd(PlannedCluster),
     Locks(LockSubject),
     Logs(LogSubject),
+    Objects(ObjectsSubject),
     /// What a cluster stores of its kubeadm configuration, and what runs of it.
     Configuration(PlannedCluster),
     /// A cluster run ahead, as it is and with what is tried.
@@ -80,6 +91,7 @@ pub enum SubjectKind {
     Etcd,
     Locks,
     Logs,
+    Objects,
     Configuration,
     Simulation,
 }
@@ -89,7 +101,12 @@ impl SubjectKind {
     pub fn is_followed(self) -> bool {
         match self {
             Self::Object | Self::Events | Self::Locks | Self::Logs => true,
-            Self::Plans | Self::Rights | Self::Etcd | Self::Configuration | Self::Simulation => false,
+            Self::Plans
+            | Self::Rights
+            | Self::Etcd
+            | Self::Objects
+            | Self::Configuration
+            | Self::Simulation => false,
         }
     }
 
@@ -97,7 +114,13 @@ impl SubjectKind {
     /// kept.
     pub fn ends_with_its_screen(self) -> bool {
         match self {
-            Self::Object | Self::Events | Self::Locks | Self::Logs | Self::Etcd | Self::Configuration => true,
+            Self::Object
+            | Self::Events
+            | Self::Locks
+            | Self::Logs
+            | Self::Etcd
+            | Self::Objects
+            | Self::Configuration => true,
             Self::Plans | Self::Rights | Self::Simulation => false,
         }
     }
@@ -113,6 +136,7 @@ impl Subject {
             Self::Etcd(_) => SubjectKind::Etcd,
             Self::Locks(_) => SubjectKind::Locks,
             Self::Logs(_) => SubjectKind::Logs,
+            Self::Objects(_) => SubjectKind::Objects,
             Self::Configuration(_) => SubjectKind::Configuration,
             Self::Simulation { .. } => SubjectKind::Simulation,
         }
@@ -129,6 +153,7 @@ impl Subject {
             Self::Rights { source, .. } => *source,
             Self::Locks(subject) => subject.source,
             Self::Logs(subject) => subject.source,
+            Self::Objects(subject) => subject.source,
         }
     }
 }

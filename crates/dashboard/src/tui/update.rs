@@ -5,7 +5,7 @@ use crossterm::event::{
     KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
 };
 
-use super::command::{self, Scope};
+use super::command::{self, Call, Scope};
 use super::cursor::Motion;
 use super::effect::{Effect, EffectOutcome};
 use super::keymap::{KeyPress, Lookup};
@@ -140,7 +140,11 @@ fn on_press(model: &mut Model, event: KeyEvent) -> Vec<Effect> {
 
 /// Runs a command line; what goes wrong is said on the last line of the screen.
 pub fn run_line(model: &mut Model, line: &str) -> Vec<Effect> {
-    let outcome = command::parse(line).and_then(|call| {
+    run_call(model, command::parse(line))
+}
+
+fn run_call(model: &mut Model, call: Result<Call<'_>, String>) -> Vec<Effect> {
+    let outcome = call.and_then(|call| {
         let (in_dialog, scope) = (!model.overlays.is_empty(), call.command.scope);
         let is_for_dialogs = matches!(scope, Scope::Motion | Scope::Dialog | Scope::Program);
         if in_dialog && !is_for_dialogs && call.command.name != "filter" {
@@ -180,7 +184,7 @@ fn on_answer(model: &mut Model, answer: Answer) -> Vec<Effect> {
             }
             // The line may be about a row that went while it was typed.
             model.refresh();
-            return run_line(model, &line);
+            return run_call(model, command::parse_typed(&line));
         }
         Answer::Move(motion) => model.move_screen(motion),
         Answer::Effects(effects) => return effects,

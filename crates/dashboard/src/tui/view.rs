@@ -38,6 +38,7 @@ pub fn view(model: &Model, area: Rect, buffer: &mut Buffer) -> Drawn {
         fleet: &model.fleet,
         session: &model.session,
         screens: &model.screens,
+        namespace: model.preferences.namespace.as_deref(),
         wide: model.preferences.wide,
     };
     header::view(shown, &paint, &parts, buffer);

@@ -14,6 +14,7 @@ use tokio::sync::Mutex;
 
 use capi_types::key::Gvk;
 use capi_types::names::VERSION;
+use capstan_base::text::did_you_mean;
 
 /// Why a kind cannot be read.
 #[derive(Debug)]
@@ -33,6 +34,22 @@ pub struct Catalog {
 struct Known {
     groups: Option<Arc<Vec<APIGroup>>>,
     resources: BTreeMap<String, Arc<Vec<APIResource>>>,
+}
+
+impl Known {
+    /// By which kinds are called, as far as they were read.
+    fn names(&self) -> impl Iterator<Item = &str> {
+        let resources = self.resources.values().flat_map(|resources| resources.iter());
+        let whole = resources.filter(|resource| !resource.name.contains('/'));
+        whole.flat_map(|resource| {
+            let short = resource.short_names.iter().flatten();
+            [&resource.name, &resource.singular_name]
+                .into_iter()
+                .chain(short)
+                .map(String::as_str)
+                .filter(|name| !name.is_empty())
+        })
+    }
 }
 
 impl Catalog {
@@ -103,9 +120,10 @@ impl Catalog {
                 }
             }
         }
+        let hint = did_you_mean(word, known.names());
         // A kind that is missing may be installed later: the next look reads discovery anew.
         *known = Known::default();
-        let nowhere = || Missing::NotServed(format!("the server has no kind that is called `{typed}`"));
+        let nowhere = || Missing::NotServed(format!("the server has no kind that is called `{typed}`{hint}"));
         Err(unread.unwrap_or_else(nowhere))
     }
 

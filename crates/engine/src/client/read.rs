@@ -75,6 +75,24 @@ pub async fn list_values(
     }
 }
 
+/// The first objects of a kind in `namespace` (all when empty) as the table of the server's print columns, `most` of them at
+/// most. Where there are more, the table's metadata has a token, and the number of those that are left where the server counts.
+///
+/// # Errors
+/// Every error of the server or the connection.
+pub async fn read_first_rows(
+    client: &kube::Client,
+    gvk: &Gvk,
+    namespace: &str,
+    most: u32,
+) -> Result<Value, kube::Error> {
+    let params = ListParams::default().limit(most);
+    let request = Request::new(collection_path(gvk, namespace)).list(&params);
+    let mut request = request.map_err(kube::Error::BuildRequest)?;
+    request.headers_mut().insert(http::header::ACCEPT, http::HeaderValue::from_static(TABLE));
+    client.request(request).await
+}
+
 /// One object (`name`) or all that `selector` chooses in `namespace` (all when empty), as the table of
 /// the server's print columns; one page after the other, rows together.
 ///

@@ -104,7 +104,8 @@ fn a_top_line_never_looks_better_than_what_is_under_it() {
         fleet.cause(cluster).iter().map(|h| fleet.row(h.id).expect("there").name.as_ref()).collect();
     assert_eq!(names, ["a", "a-md", "a-md-1", "a-md-1-9"]);
     assert_eq!(fleet.what_is_wrong(cluster), "PLEG is not healthy (md-1-9)");
-    assert_eq!(fleet.cluster_counts(), [0, 0, 0, 1, 0]);
+    assert_eq!(fleet.cluster_counts(None), [0, 0, 0, 1, 0]);
+    assert_eq!(fleet.cluster_counts(Some("elsewhere")), [0; 5]);
 }
 
 #[test]

@@ -1,14 +1,11 @@
 //! What a begun command line may become.
 
-use std::collections::BTreeSet;
-
-use super::{Argument, Command, Kind, TABLE, condition, discouraged, find, groups};
-use crate::fleet::Names;
+use super::{Argument, Command, Kind, TABLE, condition, discouraged, find, groups, lists};
+use crate::fleet::{Listed, Names};
 use crate::tui::model::Model;
 use crate::tui::overlay::Overlay;
 use crate::tui::overlay::prompt::Completion;
 use crate::tui::screen::Screen;
-use crate::tui::screen::fleet::{FleetScreen, sorts};
 use crate::tui::{keymap, theme};
 
 /// Candidates for names from the fleet at most.
@@ -115,7 +112,7 @@ fn candidates(model: &Model, kind: Kind) -> Vec<String> {
             let rows = model.fleet.clusters().iter().filter_map(|id| model.fleet.row(*id));
             rows.map(|row| row.name.to_string()).collect()
         }
-        Kind::Condition => condition::types(model).into_iter().collect(),
+        Kind::Condition => condition::known_types(model).into_iter().collect(),
         Kind::Grouping => groups::keys(model).into_iter().collect(),
         Kind::Attribute => {
             if let Screen::Change(change) = model.screen() {
@@ -125,9 +122,14 @@ fn candidates(model: &Model, kind: Kind) -> Vec<String> {
             }
         }
         Kind::Column => {
-            let listed = model.screen().as_fleet().map(FleetScreen::listed).unwrap_or_default();
-            sorts(listed, true).map(|(word, _)| word).collect()
+            let sorts = model.screen().as_fleet().map(|list| list.sorts(true)).unwrap_or_default();
+            sorts.into_iter().map(|(word, _)| word).collect()
         }
+        Kind::Namespace => {
+            let all = std::iter::once(lists::ALL_NAMESPACES);
+            all.chain(lists::namespaces(model)).map(str::to_owned).collect()
+        }
+        Kind::Listed => Listed::ALL.iter().map(|listed| listed.command().to_owned()).collect(),
         Kind::Theme => theme::library(config).names(),
         Kind::Keymap => keymap::library(config).names(),
         Kind::Context => model.contexts.clone(),
@@ -136,8 +138,9 @@ fn candidates(model: &Model, kind: Kind) -> Vec<String> {
             words.map(|word| format!("{word}=")).collect()
         }
         Kind::OnOff => vec!["on".to_owned(), "off".to_owned()],
-        Kind::Filter => namespaces(model),
+        Kind::Filter => lists::namespaces(model).into_iter().map(str::to_owned).collect(),
         Kind::Text
+        | Kind::AnyKind
         | Kind::TimeAndReason
         | Kind::File
         | Kind::Object
@@ -145,11 +148,4 @@ fn candidates(model: &Model, kind: Kind) -> Vec<String> {
         | Kind::OfAction(_)
         | Kind::CommandLine => Vec::new(),
     }
-}
-
-/// Those that have clusters.
-fn namespaces(model: &Model) -> Vec<String> {
-    let rows = model.fleet.clusters().iter().filter_map(|id| model.fleet.row(*id));
-    let all: BTreeSet<&str> = rows.map(|row| row.namespace.as_ref()).collect();
-    all.into_iter().map(str::to_owned).collect()
 }

@@ -1,102 +1,121 @@
-//! One condition across all Machines, of the fleet or of the cluster that is open: how many have which status, and those that
-//! are not in their normal state by name. Owns the text; must not know how it is drawn.
+//! Conditions over the fleet, or of the cluster that is open: one of them on all objects of a kind, or all of them as a matrix.
+//! Owns which condition and which objects are meant; must not know how they are drawn.
 
-use std::collections::BTreeSet;
-
-use rustc_hash::FxHashSet;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::Outcome;
-use crate::fleet::{Condition, Kind, Row, RowId, Tone};
+use crate::fleet::{Listed, RowId};
 use crate::tui::model::Model;
-use crate::tui::paint::Paint;
-use capi_types::condition::Status;
-use capstan_base::text::{counted, did_you_mean, flat};
+use crate::tui::screen::Screen;
+use crate::tui::screen::fleet::FleetScreen;
+use capstan_base::text::did_you_mean;
 
-/// Machines that are named; the rest is counted.
-const NAMED_MAX: usize = 200;
+/// To complete what is typed, so many objects of a kind are looked at.
+const COMPLETED_OF_MAX: usize = 2_000;
 
-/// Shows how the condition `type_` stands; its beginning is enough where no other begins so. Small and capital letters are
-/// the same.
-pub fn condition(model: &mut Model, type_: &str) -> Outcome {
-    let types = types(model);
-    let Some(type_) = meant(&types, type_).cloned() else {
-        let hint = did_you_mean(type_, types.iter().map(String::as_str));
-        return Err(format!("no Machine here has a condition `{type_}`{hint}"));
+/// Shows how a condition stands: `TYPE`, or `TYPE KIND`. The beginning of a type is enough where no other begins so; small
+/// and capital letters are the same. Without a kind: of the open list, else of Machines, else of the first kind that has it.
+pub fn condition(model: &mut Model, typed: &str) -> Outcome {
+    let (type_, kind) = typed.split_once(char::is_whitespace).unwrap_or((typed, ""));
+    let kinds = match kind.trim() {
+        "" => likely(model),
+        kind => vec![listed(kind)?],
     };
-    let text = overview(model, &type_);
-    model.overview(type_, text);
-    Ok(Vec::new())
+    let mut known = BTreeMap::new();
+    for listed in kinds {
+        let types = types(model, listed, usize::MAX);
+        if let Some(type_) = meant(&types, type_).cloned() {
+            return open(model, FleetScreen::of_condition(listed, type_));
+        }
+        known.extend(types);
+    }
+    let hint = did_you_mean(type_, known.keys().map(String::as_str));
+    Err(format!("no object here has a condition `{type_}`{hint}"))
 }
 
-fn meant<'a>(types: &'a BTreeSet<String>, begun: &str) -> Option<&'a String> {
-    if let Some(whole) = types.iter().find(|known| known.eq_ignore_ascii_case(begun)) {
+/// Shows all conditions of the objects of a kind.
+pub fn conditions(model: &mut Model, kind: &str) -> Outcome {
+    let listed = match kind {
+        "" => of_open_list(model).unwrap_or(Listed::Machines),
+        kind => listed(kind)?,
+    };
+    open(model, FleetScreen::of_conditions(listed))
+}
+
+/// The types of conditions that may be written, as far as some objects show them.
+pub fn known_types(model: &Model) -> Vec<String> {
+    let mut known = BTreeMap::new();
+    likely(model).into_iter().for_each(|listed| known.extend(types(model, listed, COMPLETED_OF_MAX)));
+    known.into_keys().collect()
+}
+
+fn listed(kind: &str) -> Result<Listed, String> {
+    Listed::named(kind).ok_or_else(|| {
+        let known: Vec<&str> = Listed::ALL.iter().map(|listed| listed.command()).collect();
+        format!("there is no list `{kind}`; known: {}", known.join(", "))
+    })
+}
+
+/// Of objects below the clusters.
+fn of_open_list(model: &Model) -> Option<Listed> {
+    model.screen().as_fleet().map(FleetScreen::listed).filter(|listed| *listed != Listed::Clusters)
+}
+
+/// All kinds, the ones that are meant first.
+fn likely(model: &Model) -> Vec<Listed> {
+    let mut kinds: Vec<Listed> = of_open_list(model).into_iter().chain([Listed::Machines]).collect();
+    let others: Vec<Listed> = Listed::ALL.into_iter().filter(|listed| !kinds.contains(listed)).collect();
+    kinds.extend(others);
+    kinds
+}
+
+fn meant<'a>(types: &'a BTreeMap<String, Arc<str>>, begun: &str) -> Option<&'a Arc<str>> {
+    let whole = types.iter().find(|(known, _)| known.eq_ignore_ascii_case(begun));
+    if let Some((_, whole)) = whole {
         return Some(whole);
     }
     // With `get`, because the cut may fall into the middle of a character.
     let begins =
-        |known: &&String| known.get(..begun.len()).is_some_and(|head| head.eq_ignore_ascii_case(begun));
-    let mut all = types.iter().filter(begins);
+        |known: &String| known.get(..begun.len()).is_some_and(|head| head.eq_ignore_ascii_case(begun));
+    let mut all = types.iter().filter(|(known, _)| begins(known)).map(|(_, type_)| type_);
     all.next().filter(|_| all.next().is_none())
 }
 
-/// The types of conditions that Machines here have.
-pub fn types(model: &Model) -> BTreeSet<String> {
-    // Equal texts share one copy, so there are few of them, however many Machines.
-    let mut seen: FxHashSet<*const u8> = FxHashSet::default();
-    let conditions = machines(model).flat_map(|row| row.conditions.iter());
-    let new = conditions.filter(|condition| seen.insert(condition.type_.as_ptr()));
-    new.map(|condition| condition.type_.to_string()).collect()
+/// The cluster whose tree or object is open; `None` where all are.
+fn open_cluster(model: &Model) -> Option<RowId> {
+    let item = model.selected().filter(|_| !model.screen().is_of_all_clusters())?;
+    model.fleet.cluster_of(item.row())
 }
 
-/// Of the cluster whose tree or object is open; of all on other screens.
-fn machines(model: &Model) -> impl Iterator<Item = &Row> {
-    let open: Option<RowId> = if model.screen().is_of_all_clusters() {
-        None
-    } else {
-        model.selected().and_then(|item| model.fleet.cluster_of(item.row()))
+/// The types of conditions of a kind, of so many objects at most.
+fn types(model: &Model, listed: Listed, most: usize) -> BTreeMap<String, Arc<str>> {
+    let fleet = &model.fleet;
+    let clusters = open_cluster(model).map_or_else(|| fleet.clusters().to_vec(), |cluster| vec![cluster]);
+    let of_cluster = |cluster: RowId| match listed {
+        Listed::Clusters => vec![cluster],
+        _ => fleet.members(cluster, listed.kind()).to_vec(),
     };
-    let clusters = open.map_or_else(|| model.fleet.clusters().to_vec(), |cluster| vec![cluster]);
-    let members = clusters.into_iter().flat_map(|cluster| model.fleet.members(cluster, Kind::Machine));
-    members.filter_map(|id| model.fleet.row(*id)).map(AsRef::as_ref)
-}
-
-fn overview(model: &Model, type_: &str) -> String {
-    let paint = Paint::new(&model.look.theme, model.now);
-    let mut counts = [(Status::False, 0usize), (Status::Unknown, 0), (Status::True, 0)];
-    let (mut without, mut all) = (0usize, 0usize);
-    let mut odd: Vec<(&Row, &Condition)> = Vec::new();
-    for row in machines(model) {
-        all += 1;
-        let Some(condition) = row.condition(type_) else {
-            without += 1;
-            continue;
-        };
-        counts
-            .iter_mut()
-            .filter(|(status, _)| *status == condition.status)
-            .for_each(|(_, count)| *count += 1);
-        if Tone::of(type_, condition.status) != Tone::Good {
-            odd.push((row, condition));
+    let rows = clusters.into_iter().flat_map(of_cluster).filter_map(|id| fleet.row(id));
+    let rows = rows.filter(|row| listed.has(row)).take(most);
+    // Equal texts share one copy, so there are few of them, however many objects.
+    let mut seen: BTreeMap<*const u8, Arc<str>> = BTreeMap::new();
+    for row in rows {
+        for condition in &row.conditions {
+            seen.entry(condition.type_.as_ptr()).or_insert_with(|| condition.type_.clone());
         }
     }
-    let some = counts.iter().filter(|(_, count)| *count > 0);
-    let mut words: Vec<String> = some.map(|(status, count)| format!("{count} {}", status.as_str())).collect();
-    if without > 0 {
-        words.push(format!("{without} without it"));
+    seen.into_values().map(|type_| (type_.to_string(), type_)).collect()
+}
+
+/// Over a list of the same objects, of those that it shows; in a tree, of what is in that cluster.
+fn open(model: &mut Model, mut screen: FleetScreen) -> Outcome {
+    if let Some(list) = model.screen().as_fleet().filter(|list| list.listed() == screen.listed()) {
+        screen.set_filter(list.filter());
     }
-    let mut lines = vec![format!("{}: {}", counted(all, "Machine"), words.join(", "))];
-    // What turned last comes first.
-    odd.sort_by_key(|(row, condition)| (std::cmp::Reverse(condition.since_s), row.name.clone()));
-    for (row, condition) in odd.iter().take(NAMED_MAX) {
-        let age = condition.since().map(|at| format!(" for {}", paint.age(at))).unwrap_or_default();
-        lines.push(String::new());
-        lines.push(format!("{}/{}: {}{age}", row.namespace, row.name, condition.status.as_str()));
-        let message = flat(&condition.message);
-        let said = [condition.reason.as_ref(), &message].into_iter().filter(|words| !words.is_empty());
-        lines.push(format!("  {}", said.collect::<Vec<_>>().join(": ")));
+    if let Some(row) = open_cluster(model).and_then(|id| model.fleet.row(id)) {
+        screen.set_filter(&format!("ns:^{}$ cluster:^{}$", row.namespace, row.name));
     }
-    if odd.len() > NAMED_MAX {
-        lines.push(format!("\nand {} more", odd.len() - NAMED_MAX));
-    }
-    lines.join("\n")
+    model.open(Screen::Fleet(screen));
+    Ok(Vec::new())
 }

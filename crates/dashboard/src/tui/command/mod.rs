@@ -21,7 +21,7 @@ mod refusal;
 mod table;
 
 pub use complete::{complete, complete_prompt};
-pub use parse::{Call, check, parse};
+pub use parse::{Call, check, parse, parse_typed};
 pub use refusal::{behind, discouraged, named, refusal};
 pub use table::TABLE;
 
@@ -73,6 +73,12 @@ pub enum Kind {
     Text,
     /// A namespace, or what may stand behind `/`.
     Filter,
+    /// One that has clusters, or the word for all.
+    Namespace,
+    /// A list over the fleet, by its command.
+    Listed,
+    /// A kind of the server by any of its names, then a namespace or what may stand behind `/`.
+    AnyKind,
     /// How long, and why.
     TimeAndReason,
     /// The argument of an action, by its name in help.
@@ -102,6 +108,9 @@ impl Kind {
             Self::Column => "COLUMN",
             Self::Text => "TEXT",
             Self::Filter => "NAMESPACE|FILTER",
+            Self::Namespace => "NAMESPACE",
+            Self::Listed => "KIND",
+            Self::AnyKind => "KIND [NAMESPACE|/WORDS]",
             Self::TimeAndReason => "TIME REASON",
             Self::OfAction(name) => name,
             Self::Theme => "THEME",
@@ -110,7 +119,7 @@ impl Kind {
             Self::File => "FILE",
             Self::Object => "NAME",
             Self::Pod => "NAMESPACE/POD",
-            Self::Condition => "TYPE",
+            Self::Condition => "TYPE [KIND]",
             Self::Grouping => "FIELD|LABEL",
             Self::Attribute => "PATH=VALUE",
             Self::CommandLine => "COMMAND",

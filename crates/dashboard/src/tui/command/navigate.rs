@@ -156,6 +156,14 @@ pub fn details(model: &mut Model, tab: Tab) -> Outcome {
         open.set_tab(tab);
         return NOTHING;
     }
+    if let Screen::Objects(objects) = model.screen() {
+        let target = objects.target().ok_or("nothing is selected")?;
+        let mut screen = DetailsScreen::of_target(target);
+        // What the fleet does not have is its YAML.
+        screen.set_tab(if tab == Tab::Overview { Tab::Yaml } else { tab });
+        model.open(Screen::Details(Box::new(screen)));
+        return NOTHING;
+    }
     let item = model.selected().ok_or("nothing is selected")?;
     if matches!((model.screen(), item), (Screen::Tree(_), Item::Group { .. })) {
         // A heading has no details: it opens to what stands below it.

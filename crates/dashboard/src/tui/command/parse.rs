@@ -2,7 +2,7 @@
 
 use super::{Argument, Command, TABLE};
 use crate::other_words;
-use capstan_base::text::did_you_mean;
+use capstan_base::text::{did_you_mean, nearest};
 
 /// A command line that was understood.
 pub struct Call<'a> {
@@ -45,6 +45,28 @@ pub fn parse(line: &str) -> Result<Call<'_>, String> {
     }
 }
 
+/// The same of what a person typed: what is no command, and nearly none, may be a kind of the server.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_typed(line: &str) -> Result<Call<'_>, String> {
+    parse(line).or_else(|why| {
+        let bare = line.trim().trim_start_matches(':').trim();
+        let word = bare.split_whitespace().next().unwrap_or_default();
+        let letters = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'.' || byte == b'-';
+        let may_be_kind = word.len() > 1 && word.bytes().all(letters) && other_words::answer(bare).is_none();
+        let is_near = nearest(word, names()).is_some();
+        match super::named("get").filter(|_| may_be_kind && !is_near) {
+            Some(command) => Ok(Call { command, argument: bare }),
+            None => Err(why),
+        }
+    })
+}
+
+fn names() -> impl Iterator<Item = &'static str> {
+    TABLE.iter().flat_map(|c| std::iter::once(&c.name).chain(c.aliases)).copied()
+}
+
 /// Whether a keymap may hold this line: a command that exists, with an argument if it needs one.
 ///
 /// # Errors
@@ -72,7 +94,6 @@ fn unknown(line: &str) -> String {
     let mut words = line.split_whitespace();
     let first = words.next().unwrap_or_default();
     let two = words.next().map(|second| format!("{first} {second}"));
-    let names = || TABLE.iter().flat_map(|c| std::iter::once(&c.name).chain(c.aliases)).copied();
     let hint = two.map(|two| did_you_mean(&two, names())).filter(|h| !h.is_empty());
     format!("there is no command `{first}`{}", hint.unwrap_or_else(|| did_you_mean(first, names())))
 }

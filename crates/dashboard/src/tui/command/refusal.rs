@@ -36,6 +36,7 @@ fn kinds(screen: &Screen) -> &'static [ScreenKind] {
         Screen::Details(_) => &[ScreenKind::Details, ScreenKind::Pages],
         Screen::Change(_) => &[ScreenKind::Change, ScreenKind::Folds, ScreenKind::Pages],
         Screen::Simulation(_) => &[ScreenKind::Simulation],
+        Screen::Objects(_) => &[ScreenKind::Fleet],
         Screen::Rollout(_)
         | Screen::Rollouts(_)
         | Screen::Etcd(_)

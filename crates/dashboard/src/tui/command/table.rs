@@ -42,8 +42,9 @@ const fn motion(name: &'static str, change: Change, help: &'static str) -> Comma
 }
 
 /// A list over the fleet, perhaps narrowed at once.
-const fn list(name: &'static str, open: Change, help: &'static str) -> Command {
-    takes(command(name, Scope::Go, open, help), Argument::Optional(Kind::Filter))
+const fn list(listed: Listed, open: Change, help: &'static str) -> Command {
+    let command = command(listed.command(), Scope::Go, open, help);
+    also(takes(command, Argument::Optional(Kind::Filter)), listed.aliases())
 }
 
 /// A row of the table of actions as a command.
@@ -70,53 +71,32 @@ pub static TABLE: LazyLock<Vec<Command>> = LazyLock::new(|| {
 
 /// Commands before those that act on an object.
 const SCREENS: &[Command] = &[
-    also(
-        list("clusters", |m, words| lists::open(m, Listed::Clusters, words), "All clusters, one row each."),
-        &["cluster", "cl", "fleet", "home"],
+    list(Listed::Clusters, |m, words| lists::open(m, Listed::Clusters, words), "All clusters, one row each."),
+    list(Listed::Machines, |m, words| lists::open(m, Listed::Machines, words), "All Machines of the fleet."),
+    list(
+        Listed::MachineDeployments,
+        |m, words| lists::open(m, Listed::MachineDeployments, words),
+        "All MachineDeployments of the fleet.",
     ),
-    also(
-        list("machines", |m, words| lists::open(m, Listed::Machines, words), "All Machines of the fleet."),
-        &["machine", "ma"],
+    list(
+        Listed::MachineSets,
+        |m, words| lists::open(m, Listed::MachineSets, words),
+        "All MachineSets of the fleet.",
     ),
-    also(
-        list(
-            "machinedeployments",
-            |m, words| lists::open(m, Listed::MachineDeployments, words),
-            "All MachineDeployments of the fleet.",
-        ),
-        &["machinedeployment", "md"],
+    list(
+        Listed::ControlPlanes,
+        |m, words| lists::open(m, Listed::ControlPlanes, words),
+        "All control planes of the fleet, of any provider.",
     ),
-    also(
-        list(
-            "machinesets",
-            |m, words| lists::open(m, Listed::MachineSets, words),
-            "All MachineSets of the fleet.",
-        ),
-        &["machineset", "ms"],
+    list(
+        Listed::MachineHealthChecks,
+        |m, words| lists::open(m, Listed::MachineHealthChecks, words),
+        "All MachineHealthChecks of the fleet.",
     ),
-    also(
-        list(
-            "controlplanes",
-            |m, words| lists::open(m, Listed::ControlPlanes, words),
-            "All control planes of the fleet, of any provider.",
-        ),
-        &["controlplane", "kubeadmcontrolplanes", "kubeadmcontrolplane", "kcp", "cp"],
-    ),
-    also(
-        list(
-            "machinehealthchecks",
-            |m, words| lists::open(m, Listed::MachineHealthChecks, words),
-            "All MachineHealthChecks of the fleet.",
-        ),
-        &["machinehealthcheck", "mhc"],
-    ),
-    also(
-        list(
-            "machinepools",
-            |m, words| lists::open(m, Listed::MachinePools, words),
-            "All MachinePools of the fleet.",
-        ),
-        &["machinepool", "mp", "pools", "pool"],
+    list(
+        Listed::MachinePools,
+        |m, words| lists::open(m, Listed::MachinePools, words),
+        "All MachinePools of the fleet.",
     ),
     takes(
         command("tree", Scope::Go, go::tree, "The tree of the selected or named cluster."),
@@ -288,12 +268,45 @@ const SCREENS: &[Command] = &[
     ),
     takes(
         command(
+            "get",
+            Scope::Go,
+            lists::objects,
+            "Any kind that the server has, by its names; `:KIND` does as well.",
+        ),
+        Argument::Required(Kind::AnyKind),
+    ),
+    takes(
+        command(
             "condition",
             Scope::Go,
             condition::condition,
-            "How one condition stands on all Machines here.",
+            "How one condition stands on all Machines here, or on all of a KIND.",
         ),
         Argument::Required(Kind::Condition),
+    ),
+    also(
+        takes(
+            command(
+                "conditions",
+                Scope::Go,
+                condition::conditions,
+                "All conditions of all Machines here, or of a kind: a column for each.",
+            ),
+            Argument::Optional(Kind::Listed),
+        ),
+        &["cond"],
+    ),
+    also(
+        takes(
+            command(
+                "ns",
+                Scope::Go,
+                lists::namespace,
+                "Lists show one namespace, or `all`; alone: how each is.",
+            ),
+            Argument::Optional(Kind::Namespace),
+        ),
+        &["namespace", "namespaces"],
     ),
     also(
         takes(

@@ -33,6 +33,19 @@ fn lines_are_understood() {
 }
 
 #[test]
+fn what_is_nearly_no_command_may_be_a_kind() {
+    for typed in ["secrets", ":awsmachines", "pods kube-system", "nodes", "deployments.apps /web"] {
+        let call = parse_typed(typed).unwrap_or_else(|e| panic!("{typed}: {e}"));
+        assert_eq!((call.command.name, call.argument), ("get", typed.trim_start_matches(':')));
+        assert!(parse(typed).is_err(), "a keymap binds no kinds: {typed}");
+    }
+    for mistake in ["quti", "upgradeAfter", "scal 3", "shell", "q/", ""] {
+        assert!(parse_typed(mistake).is_err(), "{mistake}");
+    }
+    assert_eq!(parse_typed("machines").map(|call| call.command.name), Ok("machines"));
+}
+
+#[test]
 fn mistakes_get_a_hint() {
     for (line, part) in [
         ("quti", "did you mean `quit`?"),
@@ -44,7 +57,6 @@ fn mistakes_get_a_hint() {
         ("upgradeAfter", "`rollout after` sets it"),
         ("upgrade v1.36.1", "`set-version` changes the version"),
         ("rollout undo", "`undo` puts back"),
-        ("nodes", "`:machines` names them"),
         ("", "an empty command"),
     ] {
         let error = parse(line).err().unwrap_or_else(|| panic!("{line} was understood"));

@@ -14,7 +14,7 @@ use crate::fleet::Target;
 use crate::fleet::watch::ObjectNews;
 use crate::tui::plans::PlanReading;
 use crate::tui::reads::Reading;
-use crate::tui::subject::{LockSubject, LogSubject, PlannedCluster, Subject};
+use crate::tui::subject::{LockSubject, LogSubject, ObjectsSubject, PlannedCluster, Subject};
 use capi_forecast::simulate::Remembered;
 use capi_types::key::ObjectKey;
 use capstan_base::text::sanitize_line;
@@ -33,6 +33,7 @@ pub(super) fn readings(handle: Handle, subject: Subject, remembered: Vec<Remembe
         Subject::Etcd(cluster) => once(Box::pin(etcd(handle, cluster))),
         Subject::Locks(subject) => locks(handle, subject),
         Subject::Logs(subject) => logs(handle, subject),
+        Subject::Objects(subject) => once(Box::pin(objects(handle, subject))),
         Subject::Configuration(cluster) => once(Box::pin(configuration(handle, cluster))),
         Subject::Simulation { cluster, tried } => {
             once(Box::pin(simulation(handle, cluster, tried, remembered)))
@@ -128,6 +129,13 @@ fn logs(handle: Handle, subject: LogSubject) -> Readings {
     };
     let news = news.unwrap_or_else(|why| stream::once(async { Err(why) }).boxed());
     news.map(Reading::Logs).boxed()
+}
+
+async fn objects(handle: Handle, subject: ObjectsSubject) -> Reading {
+    Reading::Objects(match executor_of(handle.as_deref()) {
+        Ok(executor) => executor.objects(&subject.named, &subject.namespace).await.map(Box::new),
+        Err(why) => Err(why),
+    })
 }
 
 async fn configuration(handle: Handle, cluster: PlannedCluster) -> Reading {

@@ -25,6 +25,7 @@ impl Screen {
             Self::Details(_)
             | Self::Rollout(_)
             | Self::Rollouts(_)
+            | Self::Objects(_)
             | Self::Etcd(_)
             | Self::Locks(_)
             | Self::Migration(_)
@@ -41,6 +42,7 @@ impl Screen {
             Self::Details(_)
             | Self::Rollout(_)
             | Self::Rollouts(_)
+            | Self::Objects(_)
             | Self::Etcd(_)
             | Self::Locks(_)
             | Self::Migration(_)
@@ -53,7 +55,7 @@ impl Screen {
     /// It is about all clusters, not about one.
     pub fn is_of_all_clusters(&self) -> bool {
         match self {
-            Self::Fleet(_) | Self::Rollouts(_) => true,
+            Self::Fleet(_) | Self::Rollouts(_) | Self::Objects(_) => true,
             Self::Tree(_)
             | Self::Details(_)
             | Self::Rollout(_)
@@ -74,6 +76,7 @@ impl Screen {
             Self::Tree(s) => list(s.filter(), tree::FILTER_HINT),
             Self::Rollouts(s) => list(s.filter(), ""),
             Self::Logs(s) => list(s.filter(), logs::FILTER_HINT),
+            Self::Objects(s) => list(s.filter(), ""),
             Self::Details(s) => {
                 Some(Searched { words: s.search().words(), hint: "", in_text: Some(s.search()) })
             }
@@ -97,6 +100,7 @@ impl Screen {
             Self::Tree(s) => s.set_filter(text),
             Self::Rollouts(s) => s.set_filter(text),
             Self::Logs(s) => s.set_filter(text),
+            Self::Objects(s) => s.set_filter(text),
             Self::Details(s) => s.set_search(text),
             Self::Rollout(_)
             | Self::Etcd(_)
@@ -121,6 +125,7 @@ impl Screen {
             | Self::Tree(_)
             | Self::Rollout(_)
             | Self::Rollouts(_)
+            | Self::Objects(_)
             | Self::Etcd(_)
             | Self::Locks(_)
             | Self::Migration(_)
@@ -138,6 +143,7 @@ impl Screen {
             | Self::Details(_)
             | Self::Rollout(_)
             | Self::Rollouts(_)
+            | Self::Objects(_)
             | Self::Etcd(_)
             | Self::Locks(_)
             | Self::Migration(_)
@@ -155,6 +161,7 @@ impl Screen {
             | Self::Details(_)
             | Self::Rollout(_)
             | Self::Rollouts(_)
+            | Self::Objects(_)
             | Self::Etcd(_)
             | Self::Locks(_)
             | Self::Migration(_)
@@ -175,6 +182,7 @@ impl Screen {
             }
             Self::Details(s) => Ok(s.open_yaml().map(|yaml| ("the YAML was".to_owned(), yaml))),
             Self::Change(s) => Ok(s.copied().map(|text| (format!("{text} was"), text))),
+            Self::Objects(s) => Ok(s.target().map(|target| (format!("{} was", target.name), target.name))),
             Self::Fleet(_)
             | Self::Tree(_)
             | Self::Rollout(_)

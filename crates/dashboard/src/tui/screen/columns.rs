@@ -4,17 +4,21 @@
 //! columns rest while data changes. Owns which give way first when there is little room, and how a value looks; must
 //! not know filter, order nor cursor.
 
+use std::sync::Arc;
+
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::Line;
+use rustc_hash::FxHashSet;
 
 use super::parts::{AGE_WIDTH, Part, Printed, parts};
 use crate::fleet::Verdict;
-use crate::fleet::{Cell, Kind, Listed, Row, Tone};
+use crate::fleet::{Cell, ConditionText, Kind, Listed, Row, Tone};
 use crate::tui::paint::{Paint, put, verdict_scope};
 use crate::tui::theme::Scope;
 use crate::tui::widget::{counters, table};
 use capi_types::columns::{Column, Type};
+use capi_types::condition_types;
 use capstan_base::time::Timestamp;
 
 /// One column on the screen.
@@ -28,6 +32,10 @@ pub enum Id {
     Cluster,
     /// Ours: the Node of a Machine.
     Node,
+    /// Ours: how the condition stands that the list is about.
+    Status,
+    /// Ours: how one of the conditions of a matrix stands, by its place among them.
+    Condition(usize),
     /// Ours: available of wanted replicas: of an owner, or of the part of a Cluster that counters with this prefix count.
     Have(&'static str),
     /// Ours: all numbers of replicas of an owner, and whether a Machine counts among them.
@@ -57,6 +65,8 @@ const WHY_WIDTH: u16 = 28;
 const WHY_WIDTH_BESIDE_MORE: u16 = 22;
 /// From here on counters of four digits have room.
 const ROOMY_FROM: u16 = 100;
+/// Cells of a condition of a matrix: enough to tell types apart by how they begin.
+const TYPE_MIN: u16 = 5;
 /// Digits of one of upstream's counters.
 const DIGITS: usize = 4;
 
@@ -64,6 +74,10 @@ const DIGITS: usize = 4;
 pub enum List {
     /// Over the whole fleet.
     Over(Listed),
+    /// The same with one condition of each object.
+    Condition(Listed),
+    /// The same with a column for each condition.
+    Matrix(Listed),
     Tree,
 }
 
@@ -98,16 +112,28 @@ pub struct Columns {
     wide: bool,
     /// The most that rows have needed so far; a share of the screen while nothing is known.
     needs: Option<Needs>,
+    /// The conditions of a matrix, in the order in which objects list them.
+    types: Vec<TypeColumn>,
+}
+
+/// A condition type with a column of its own.
+#[derive(Clone, Debug)]
+struct TypeColumn {
+    type_: Arc<str>,
+    /// Some row was seen on which it is not as it should be: it has its place before the others.
+    is_odd: bool,
 }
 
 impl Columns {
     pub fn new(list: List, wide: bool) -> Self {
-        let own = if let List::Over(listed) = list { [listed.kind()] } else { [Kind::Cluster] };
-        let kinds = if list == List::Tree { BELOW } else { &own };
-        let mut parts = if wide { parts(kinds, true) } else { Vec::new() };
+        let mut parts = match list {
+            List::Over(listed) if wide => parts(&[listed.kind()], true),
+            List::Tree if wide => parts(BELOW, true),
+            List::Over(_) | List::Tree | List::Condition(_) | List::Matrix(_) => Vec::new(),
+        };
         // They have a column of ours.
         parts.retain(|part| !matches!(part, Part::Group(group) if group.prefix.is_empty()));
-        Self { list, parts, wide, needs: None }
+        Self { list, parts, wide, needs: None, types: Vec::new() }
     }
 
     pub fn is_wide(&self) -> bool {
@@ -125,6 +151,29 @@ impl Columns {
         });
     }
 
+    /// Makes room for the conditions of these rows, beside those of rows before.
+    pub fn fit_types<'a>(&mut self, rows: impl Iterator<Item = &'a Row>) {
+        // Equal conditions share their text.
+        let mut seen: FxHashSet<*const ConditionText> = FxHashSet::default();
+        for text in rows.flat_map(|row| &row.conditions).map(|condition| &condition.text) {
+            if !seen.insert(Arc::as_ptr(text)) {
+                continue;
+            }
+            let is_odd = Tone::of(&text.type_, text.status) != Tone::Good;
+            match self.types.iter_mut().find(|known| known.type_ == text.type_) {
+                Some(known) => known.is_odd |= is_odd,
+                None => self.types.push(TypeColumn { type_: text.type_.clone(), is_odd }),
+            }
+        }
+        let place = |type_: &str| (condition_types::rank(type_), type_.to_owned());
+        self.types.sort_by_cached_key(|column| place(&column.type_));
+    }
+
+    /// The condition type of a column of a matrix.
+    pub fn type_at(&self, at: usize) -> Option<&Arc<str>> {
+        self.types.get(at).map(|column| &column.type_)
+    }
+
     /// Where which column stands in `body`.
     pub fn place(&self, body: Rect) -> Vec<table::Placed<Id>> {
         let mut columns = self.ours(body.width);
@@ -138,6 +187,8 @@ impl Columns {
         let mut columns = match self.list {
             List::Over(Listed::Clusters) => self.of_clusters(width),
             List::Over(listed) => self.of_objects(listed, width),
+            List::Condition(listed) => self.of_condition(listed, width),
+            List::Matrix(listed) => return self.of_matrix(listed, width),
             List::Tree => self.of_tree(width),
         };
         for (rank, column) in columns.iter_mut().enumerate() {
@@ -151,7 +202,7 @@ impl Columns {
             List::Over(Listed::Clusters) => {
                 roomy && (self.wide || self.needs.is_none_or(|needs| needs.versions))
             }
-            List::Over(Listed::MachineHealthChecks) => false,
+            List::Over(Listed::MachineHealthChecks) | List::Condition(_) | List::Matrix(_) => false,
             List::Over(_) => roomy,
             List::Tree => true,
         };
@@ -192,7 +243,6 @@ impl Columns {
     }
 
     fn of_objects(&self, listed: Listed, width: u16) -> Vec<table::Column<Id>> {
-        let cluster = self.needs.unwrap_or_default().cluster_cells.min(width * 4 / 24).max(NAME_MIN);
         let replicas = match listed {
             Listed::Machines => None,
             _ if width >= ROOMY_FROM => Some(self.replicas()),
@@ -201,10 +251,38 @@ impl Columns {
         let beside = 2 + replicas.as_ref().map_or(0, |column| column.natural + 2);
         let name = Self::name_width(width, self.share_of_names(width), 60, beside);
         let mut columns = vec![column(Id::Name, "NAME", name)];
-        if width >= WHY_FROM {
-            columns.push(column(Id::Cluster, "CLUSTER", cluster));
-        }
+        columns.extend(self.cluster(listed, width));
         columns.extend(replicas);
+        columns
+    }
+
+    /// A Cluster is in no other.
+    fn cluster(&self, listed: Listed, width: u16) -> Option<table::Column<Id>> {
+        let cells = self.needs.unwrap_or_default().cluster_cells;
+        (width >= WHY_FROM && listed != Listed::Clusters)
+            .then(|| column(Id::Cluster, "CLUSTER", cells.min(width * 4 / 24).max(NAME_MIN)))
+    }
+
+    fn of_condition(&self, listed: Listed, width: u16) -> Vec<table::Column<Id>> {
+        let mut columns =
+            vec![column(Id::Name, "NAME", Self::name_width(width, self.share_of_names(width), 60, 11))];
+        columns.extend(self.cluster(listed, width));
+        columns.push(column(Id::Status, "STATUS", 9));
+        columns
+    }
+
+    /// Conditions that are not as they should be somewhere have room first; each has a part of its type at least.
+    fn of_matrix(&self, listed: Listed, width: u16) -> Vec<table::Column<Id>> {
+        let mut columns =
+            vec![column(Id::Name, "NAME", Self::name_width(width, self.share_of_names(width), 60, 14))];
+        columns.extend(self.cluster(listed, width).filter(|_| width >= ROOMY_FROM));
+        let types = self.types.iter().enumerate().map(|(at, known)| {
+            let title = column(Id::Condition(at), &known.type_, TYPE_MIN);
+            let natural = u16::try_from(known.type_.len()).unwrap_or(u16::MAX).max(TYPE_MIN);
+            let rank = if known.is_odd { 2 + at } else { 2 + self.types.len() + at };
+            table::Column { natural, rank, ..title }
+        });
+        columns.extend(types);
         columns
     }
 
@@ -255,6 +333,8 @@ impl Columns {
             | Id::Name
             | Id::Cluster
             | Id::Node
+            | Id::Status
+            | Id::Condition(_)
             | Id::Have(_)
             | Id::Replicas
             | Id::Version

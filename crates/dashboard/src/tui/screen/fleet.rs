@@ -9,22 +9,23 @@ use ratatui::text::{Line, Span};
 
 use super::chosen::Chosen;
 use super::columns::{Columns, Id, List, Needs, mark_verdict, since, verdict};
+use super::condition_cells::{in_matrix, message_of, status};
+use super::empty_list::why_empty;
 use super::list::ObjectList;
 use super::order::Order;
 use super::parts::{counter, counters_of};
 use super::reason::reason;
+use super::row_cells::{place_of, replicas, versions};
 use super::{Context, foot};
 use crate::fleet::Verdict;
 use crate::fleet::{
-    By, Changes, Feed, FeedKey, FeedState, Fleet, HEALTH_CHECK, Item, Listed, Query, Row, RowId, Sort,
-    SourceId, Uid, column_word,
+    By, Changes, Condition, Fleet, Item, Listed, Query, Row, RowId, Sort, SourceId, Uid, column_word,
 };
 use crate::tui::cursor::{Cursor, Motion};
 use crate::tui::layout::{Layout, layout, page};
 use crate::tui::paint::{Paint, put};
 use crate::tui::theme::Scope;
 use crate::tui::widget::{counters, table};
-use capi_types::columns::Column;
 use capstan_base::text;
 
 /// Where a reason stands that has no column of its own.
@@ -41,9 +42,21 @@ const MEASURED_MAX: usize = 2_000;
 /// What may be typed behind `/` besides words.
 pub(super) const FILTER_HINT: &str = "!word  ~regex  version:1.34  l:key=value  Available=False>10m  age<2h";
 
+/// What a list shows of its objects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Shows {
+    /// How they are, and why.
+    State,
+    /// How one condition of each stands.
+    Condition(Arc<str>),
+    /// A column for each condition.
+    Matrix,
+}
+
 /// What the screen keeps: ids and positions.
 pub struct FleetScreen {
     of: Listed,
+    shows: Shows,
     query: Query,
     cursor: Cursor<(SourceId, Uid)>,
     order: Order,
@@ -51,6 +64,8 @@ pub struct FleetScreen {
     columns: Columns,
     /// More than one namespace or source: names need their place.
     places: bool,
+    /// How many rows have the condition that the list is about as true, false and unknown.
+    counts: Option<[usize; 3]>,
 }
 
 impl Default for FleetScreen {
@@ -61,14 +76,34 @@ impl Default for FleetScreen {
 
 impl FleetScreen {
     pub fn of(of: Listed) -> Self {
+        Self::showing(of, Shows::State)
+    }
+
+    /// How one condition stands, what is not as it should be first.
+    pub fn of_condition(of: Listed, type_: Arc<str>) -> Self {
+        let mut screen = Self::showing(of, Shows::Condition(type_.clone()));
+        screen.query.condition = Some(type_);
+        screen.query.sort.by = By::Condition;
+        screen
+    }
+
+    /// All conditions, a column for each.
+    pub fn of_conditions(of: Listed) -> Self {
+        Self::showing(of, Shows::Matrix)
+    }
+
+    fn showing(of: Listed, shows: Shows) -> Self {
         let sort = Sort { by: By::Verdict, reverse: false };
+        let list = list_of(of, &shows);
         Self {
             of,
+            shows,
+            counts: None,
             query: Query { sort, ..Query::default() },
             cursor: Cursor::default(),
             order: Order::of(of),
             chosen: Chosen::default(),
-            columns: Columns::new(List::Over(of), false),
+            columns: Columns::new(list, false),
             places: false,
         }
     }
@@ -91,6 +126,27 @@ impl FleetScreen {
         self.query.sort
     }
 
+    /// Words for what the list can be ordered by, in the order in which `sort-next` goes through them: ours, then upstream's
+    /// columns.
+    pub fn sorts(&self, wide: bool) -> Vec<(String, By)> {
+        let ours = [
+            ("condition", By::Condition),
+            ("status", By::Verdict),
+            ("name", By::Name),
+            ("cluster", By::Cluster),
+            ("since", By::Since),
+        ];
+        let is_offered = |by: By| match by {
+            By::Condition => self.query.condition.is_some(),
+            By::Cluster => self.of != Listed::Clusters,
+            By::Name | By::Verdict | By::Since | By::Column(_) => true,
+        };
+        let ours = ours.into_iter().filter(|(_, by)| is_offered(*by)).map(|(word, by)| (word.to_owned(), by));
+        let columns = self.of.kind().columns().iter();
+        let columns = columns.filter(|column| (wide || !column.wide) && column.name != "Cluster");
+        ours.chain(columns.map(|column| (column_word(column), By::Column(column)))).collect()
+    }
+
     pub fn set_sort(&mut self, sort: Sort) {
         self.query.sort = sort;
         self.order.ask(&self.query);
@@ -101,10 +157,31 @@ impl FleetScreen {
         self.order.ask(&self.query);
     }
 
+    /// A row opens the tree of its cluster: in the list with which the dashboard begins.
+    pub fn opens_trees(&self) -> bool {
+        self.of == Listed::Clusters && self.shows == Shows::State
+    }
+
+    /// It shows the state of these objects, and not their conditions.
+    pub fn is_list_of(&self, listed: Listed) -> bool {
+        self.of == listed && self.shows == Shows::State
+    }
+
     /// What it is a list of, and how many rows it has.
     pub fn title(&self) -> String {
         let (word, shown, all) = (self.of.word(), self.order.len(), self.order.total());
-        if shown == all { format!("{word} {all}") } else { format!("{word} {shown} of {all}") }
+        let rows = if shown == all { format!("{word} {all}") } else { format!("{word} {shown} of {all}") };
+        match (&self.shows, self.counts) {
+            (Shows::State, _) => rows,
+            (Shows::Matrix, _) => format!("conditions of {rows}"),
+            (Shows::Condition(type_), None) => format!("{type_} of {rows}"),
+            (Shows::Condition(type_), Some([is_true, is_false, unknown])) => {
+                let counts = [(is_false, "False"), (unknown, "Unknown"), (is_true, "True")];
+                let counts = counts.into_iter().filter(|(count, _)| *count > 0);
+                let counts: Vec<String> = counts.map(|(count, word)| format!("{count} {word}")).collect();
+                format!("{type_} of {rows}: {}", counts.join(", "))
+            }
+        }
     }
 
     pub fn shows_faults_only(&self) -> bool {
@@ -150,7 +227,11 @@ impl FleetScreen {
         let fleet = context.fleet;
         let is_other_width = self.columns.is_wide() != context.wide;
         if is_other_width {
-            self.columns = Columns::new(List::Over(self.of), context.wide);
+            self.columns = Columns::new(list_of(self.of, &self.shows), context.wide);
+        }
+        if self.query.namespace.as_ref() != context.namespace {
+            self.query.namespace = context.namespace.cloned();
+            self.order.ask(&self.query);
         }
         let is_other_order = self.order.refresh(fleet, &self.query, context.is_held);
         if is_other_order {
@@ -160,6 +241,7 @@ impl FleetScreen {
         }
         if is_other_order || is_other_width {
             self.columns.fit(self.needs(fleet));
+            self.look_at_conditions(fleet);
         }
         let page = self.page(context.area);
         let Self { cursor, order, .. } = self;
@@ -168,6 +250,20 @@ impl FleetScreen {
             order.iter().position(|other| *other == id)
         };
         cursor.settle(order.len(), page, find, |at| key_of(fleet, *order.get(at)?));
+    }
+
+    /// Which conditions there are, or how many rows have the one that the list is about.
+    fn look_at_conditions(&mut self, fleet: &Fleet) {
+        let rows = || self.order.iter().filter_map(|id| fleet.row(*id)).map(Arc::as_ref);
+        match &self.shows {
+            Shows::State => {}
+            Shows::Matrix => self.columns.fit_types(rows().take(MEASURED_MAX)),
+            Shows::Condition(type_) => {
+                let mut counts = [0; 3];
+                rows().filter_map(|row| row.condition_of(type_)).for_each(|c| counts[c.status as usize] += 1);
+                self.counts = Some(counts);
+            }
+        }
     }
 
     /// What the rows need, the ones that are not on the screen included.
@@ -265,7 +361,7 @@ impl FleetScreen {
         let mut free = page.saturating_sub(self.order.len());
         let mut shown = Vec::new();
         for id in self.order.iter().skip(self.cursor.offset).take(page) {
-            let reason = reason(fleet, *id, paint);
+            let reason = self.reason(fleet, *id, paint);
             let is_fault = fleet.verdict(*id) > Verdict::Progressing;
             // What is in progress has other words every second: with many lines for it the rows below would move often.
             let more = free.min(if is_fault { MORE_LINES_MAX } else { MORE_LINES_OF_PROGRESS });
@@ -282,6 +378,15 @@ impl FleetScreen {
         shown
     }
 
+    fn reason(&self, fleet: &Fleet, id: RowId, paint: &Paint<'_>) -> String {
+        match (&self.shows, fleet.row(id)) {
+            (Shows::Condition(type_), Some(row)) => {
+                row.condition_of(type_).map(message_of).unwrap_or_default()
+            }
+            (Shows::State | Shows::Matrix | Shows::Condition(_), _) => reason(fleet, id, paint),
+        }
+    }
+
     /// The column that rows are ordered by, and whether the other way round.
     fn sorted(&self) -> Option<(Id, bool)> {
         let id = match self.query.sort.by {
@@ -289,6 +394,7 @@ impl FleetScreen {
             By::Cluster => Id::Cluster,
             By::Verdict => Id::Verdict,
             By::Since => Id::Since,
+            By::Condition => Id::Status,
             By::Column(column) => match counter(column) {
                 Some((prefix, _)) if self.columns.is_wide() => Id::Counters(prefix),
                 Some((prefix, _)) => Id::Have(prefix),
@@ -322,12 +428,23 @@ impl FleetScreen {
                     let node = row.machine().and_then(|machine| machine.node.as_deref()).unwrap_or_default();
                     Line::from(paint.span(Scope::Muted, paint.cut_name(node, room)))
                 }
+                Id::Status => match self.condition(row) {
+                    Some(condition) => status(condition, paint),
+                    None => Line::from(paint.span(Scope::Muted, paint.glyphs().none)),
+                },
+                Id::Condition(at) => {
+                    let condition = self.columns.type_at(at).and_then(|type_| row.condition_of(type_));
+                    in_matrix(condition, room, paint)
+                }
                 Id::Have(prefix) => match replicas(row, prefix) {
                     Some(replicas) => counters::have_want(replicas, room, paint),
                     None => continue,
                 },
                 Id::Version => Line::from(paint.span(Scope::Text, versions(fleet, id, room))),
-                Id::Since => since(fleet.since(id), paint),
+                Id::Since => match &self.shows {
+                    Shows::Condition(_) => since(self.condition(row).and_then(Condition::since), paint),
+                    Shows::State | Shows::Matrix => since(fleet.since(id), paint),
+                },
                 Id::Why => Line::from(paint.span(scope, shown.lines[0].as_str())),
                 Id::Replicas => match row.shown_counters() {
                     Some(replicas) => counters::of_owner(replicas, self.columns.digits(), paint),
@@ -345,6 +462,11 @@ impl FleetScreen {
         }
     }
 
+    /// The condition that the list is about.
+    fn condition<'a>(&self, row: &'a Row) -> Option<&'a Condition> {
+        if let Shows::Condition(type_) = &self.shows { row.condition_of(type_) } else { None }
+    }
+
     fn name(&self, fleet: &Fleet, row: &Row, room: usize, paint: &Paint<'_>) -> Line<'static> {
         let place = self.place(fleet, row);
         let mut spans: Vec<Span<'static>> = Vec::new();
@@ -357,26 +479,8 @@ impl FleetScreen {
     }
 
     fn view_empty(&self, fleet: &Fleet, paint: &Paint<'_>, body: Rect, buffer: &mut Buffer) {
-        let feeds: Vec<&Feed> =
-            fleet.feeds().filter(|(key, _)| is_feed_of(key, self.of)).map(|(_, feed)| feed).collect();
-        let refusal = feeds.iter().find_map(|feed| match &feed.state {
-            FeedState::NoAccess { error }
-            | FeedState::NotServed { error }
-            | FeedState::Silent { error }
-            | FeedState::Lost { error } => Some(error.to_string()),
-            FeedState::Connecting | FeedState::Listing | FeedState::Live | FeedState::Recorded => None,
-        });
-        let (one, all) = (self.of.singular(), self.of.word());
-        let (scope, text) = match (self.query.trouble(), refusal) {
-            (Some(trouble), _) => (Scope::Text, trouble.why),
-            _ if self.order.total() > 0 => (Scope::Muted, format!("no {one} matches; esc clears the filter")),
-            (_, Some(why)) => (Scope::Text, why),
-            _ if feeds.is_empty() || feeds.iter().any(|feed| !feed.listed) => {
-                (Scope::Muted, format!("waiting for the first list of {all}"))
-            }
-            _ => (Scope::Muted, format!("there are no {all} here")),
-        };
-        let lines = text::wrap(&text, usize::from(body.width.saturating_sub(4)));
+        let (scope, words) = why_empty(fleet, self.of, &self.query, self.order.total());
+        let lines = text::wrap(&words, usize::from(body.width.saturating_sub(4)));
         for (y, line) in (body.y + 2..body.bottom()).zip(lines) {
             put(buffer, body.x + 2, y, &Line::from(paint.span(scope, line)), body.width);
         }
@@ -406,7 +510,8 @@ impl ObjectList for FleetScreen {
         if self.columns.is_wide() {
             return layout;
         }
-        let with_pane = layout.with_pane();
+        // Columns of conditions have the width.
+        let with_pane = if self.shows == Shows::Matrix { layout } else { layout.with_pane() };
         let is_high = layout.footer.bottom() - layout.header.y >= PANE_BELOW_FROM;
         if with_pane == layout && is_high { layout.with_high_foot(self.order.len()) } else { with_pane }
     }
@@ -430,37 +535,11 @@ impl ObjectList for FleetScreen {
     }
 }
 
-/// Words for what a list can be ordered by, in the order in which `sort-next` goes through them: ours, then upstream's
-/// columns.
-pub fn sorts(of: Listed, wide: bool) -> impl Iterator<Item = (String, By)> {
-    let ours = [("status", By::Verdict), ("name", By::Name), ("cluster", By::Cluster), ("since", By::Since)];
-    let ours = ours.into_iter().filter(move |(_, by)| of != Listed::Clusters || *by != By::Cluster);
-    let is_offered = move |column: &&Column| (wide || !column.wide) && column.name != "Cluster";
-    let columns = of.kind().columns().iter().filter(is_offered);
-    ours.map(|(word, by)| (word.to_owned(), by))
-        .chain(columns.map(|column| (column_word(column), By::Column(column))))
-}
-
-/// Does what a list shows come from this feed? Control planes have a kind for each provider.
-fn is_feed_of(key: &FeedKey, of: Listed) -> bool {
-    let kind = key.kind.as_ref();
-    match of {
-        Listed::Clusters => kind == "Cluster",
-        Listed::ControlPlanes => kind.ends_with("ControlPlane"),
-        Listed::MachineDeployments => kind == "MachineDeployment",
-        Listed::MachineSets => kind == "MachineSet",
-        Listed::MachinePools => kind == "MachinePool",
-        Listed::Machines => kind == "Machine",
-        Listed::MachineHealthChecks => kind == HEALTH_CHECK,
-    }
-}
-
-/// The replicas of an object, or of a part of a Cluster.
-fn replicas(row: &Row, prefix: &str) -> Option<crate::fleet::Counters> {
-    match row.cluster_facts() {
-        Some(facts) if prefix == "CP" => Some(facts.control_plane),
-        Some(facts) => Some(facts.workers),
-        None => row.shown_counters(),
+fn list_of(of: Listed, shows: &Shows) -> List {
+    match shows {
+        Shows::State => List::Over(of),
+        Shows::Condition(_) => List::Condition(of),
+        Shows::Matrix => List::Matrix(of),
     }
 }
 
@@ -477,30 +556,6 @@ fn key_of(fleet: &Fleet, id: RowId) -> Option<(SourceId, Uid)> {
 
 fn place(row: &Arc<Row>) -> (SourceId, Arc<str>) {
     (row.source, row.namespace.clone())
-}
-
-/// `context/namespace/`, as far as it tells rows apart.
-fn place_of(fleet: &Fleet, row: &Row) -> String {
-    let several = fleet.sources().count() > 1;
-    let source = fleet.sources().find(|(id, _)| several && *id == row.source).map(|(_, info)| &info.name);
-    match source {
-        Some(name) => format!("{name}/{}/", row.namespace),
-        None => format!("{}/", row.namespace),
-    }
-}
-
-/// One version, or the lowest and the highest while several run.
-fn versions(fleet: &Fleet, id: RowId, room: usize) -> String {
-    let all = fleet.versions(id);
-    match (all.first(), all.last()) {
-        (Some(low), Some(high)) if low.version != high.version => {
-            let bare = |v: &str| v.trim_start_matches('v').to_owned();
-            let both = format!("{}-{}", bare(&low.version), bare(&high.version));
-            if both.len() <= room { both } else { high.version.to_string() }
-        }
-        (Some(one), _) => one.version.to_string(),
-        _ => String::new(),
-    }
 }
 
 /// Writes which of upstream's counters are whose into the rule above them: upstream's word, or more of it where there is room.

@@ -4,7 +4,6 @@ use ratatui::buffer::Buffer;
 use ratatui::text::{Line, Span};
 
 use super::Screen;
-use super::fleet::sorts;
 use crate::fleet::Verdict;
 use crate::fleet::{FeedState, Fleet};
 use crate::tui::layout::Layout;
@@ -33,6 +32,8 @@ pub struct Header<'a> {
     /// From the first to the open one.
     pub screens: &'a [Screen],
     pub wide: bool,
+    /// Lists over the fleet show only this one.
+    pub namespace: Option<&'a str>,
 }
 
 /// Cells from which on the program's name stands beside a mark.
@@ -40,9 +41,9 @@ const NAMED_ROOM: usize = 32;
 
 pub fn view(header: Header<'_>, paint: &Paint<'_>, layout: &Layout, buffer: &mut Buffer) {
     let room = usize::from(layout.header.width);
-    let right = standing(header.fleet, header.session, paint, room);
+    let right = standing(header, paint, room);
     let left_room = room.saturating_sub(right.width() + 3);
-    let left = identity(header.session, paint, left_room);
+    let left = identity(header, paint, left_room);
     put_ends(buffer, layout.header, &left, &right);
     let state = Line::from(view_state(header, paint));
     let crumbs = crumbs(header, paint, room.saturating_sub(state.width() + 3));
@@ -50,7 +51,9 @@ pub fn view(header: Header<'_>, paint: &Paint<'_>, layout: &Layout, buffer: &mut
 }
 
 /// Where there is little room, the program's name says less than the mark, and the mark more than the title's end.
-fn identity(session: &Session, paint: &Paint<'_>, room: usize) -> Line<'static> {
+fn identity(header: Header<'_>, paint: &Paint<'_>, room: usize) -> Line<'static> {
+    let session = header.session;
+    let scope = header.namespace.map_or_else(|| session.scope.clone(), |name| format!("namespace {name}"));
     let mut line = Line::from(Span::raw(" "));
     if session.mark.is_none() || room >= NAMED_ROOM {
         line.push_span(paint.span(Scope::Header, "capstan"));
@@ -63,18 +66,19 @@ fn identity(session: &Session, paint: &Paint<'_>, room: usize) -> Line<'static> 
     }
     let title_room = room.saturating_sub(line.width());
     line.push_span(paint.span(Scope::HeaderContext, paint.cut(&session.title, title_room)));
-    let used = capstan_base::text::width(&session.title) + capstan_base::text::width(&session.scope) + 2;
-    if !session.scope.is_empty() && used <= title_room {
+    let used = capstan_base::text::width(&session.title) + capstan_base::text::width(&scope) + 2;
+    if !scope.is_empty() && used <= title_room {
         line.push_span(Span::raw("  "));
-        line.push_span(paint.span(Scope::Muted, session.scope.clone()));
+        line.push_span(paint.span(Scope::Muted, scope));
     }
     line
 }
 
 /// Counts by verdict, read-only, and the state of the connection.
-fn standing(fleet: &Fleet, session: &Session, paint: &Paint<'_>, room: usize) -> Line<'static> {
+fn standing(header: Header<'_>, paint: &Paint<'_>, room: usize) -> Line<'static> {
+    let (fleet, session) = (header.fleet, header.session);
     let mut spans = Vec::new();
-    let counts = fleet.cluster_counts();
+    let counts = fleet.cluster_counts(header.namespace);
     for verdict in [Verdict::Blocked, Verdict::Degraded, Verdict::Unknown, Verdict::Progressing, Verdict::Ok]
     {
         let count = counts[verdict as usize];
@@ -169,6 +173,7 @@ fn name_of(screen: &Screen, fleet: &Fleet) -> String {
         Screen::Details(details) => format!("{} {}", details.target.kind, details.target.name),
         Screen::Rollout(rollout) => rollout.title(),
         Screen::Rollouts(rollouts) => rollouts.title(),
+        Screen::Objects(objects) => objects.title(),
         Screen::Etcd(etcd) => etcd.title(),
         Screen::Locks(locks) => locks.title(),
         Screen::Migration(migration) => migration.title(),
@@ -204,10 +209,9 @@ fn view_state(header: Header<'_>, paint: &Paint<'_>) -> Vec<Span<'static>> {
     match screen {
         Screen::Fleet(fleet) => {
             let sort = fleet.sort();
-            let word = sorts(fleet.listed(), true)
-                .find(|(_, by)| *by == sort.by)
-                .map(|(word, _)| word)
-                .unwrap_or_default();
+            let all = fleet.sorts(true);
+            let word =
+                all.into_iter().find(|(_, by)| *by == sort.by).map(|(word, _)| word).unwrap_or_default();
             let order = if sort.reverse { ", reversed" } else { "" };
             if fleet.shows_faults_only() {
                 spans.push(paint.span(Scope::Match, "faults only"));
@@ -225,6 +229,7 @@ fn view_state(header: Header<'_>, paint: &Paint<'_>) -> Vec<Span<'static>> {
         }
         Screen::Rollout(_)
         | Screen::Rollouts(_)
+        | Screen::Objects(_)
         | Screen::Etcd(_)
         | Screen::Locks(_)
         | Screen::Migration(_)

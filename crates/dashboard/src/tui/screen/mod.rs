@@ -6,8 +6,10 @@ mod about_text;
 pub mod change;
 pub mod chosen;
 pub mod columns;
+mod condition_cells;
 pub mod details;
 pub mod details_text;
+mod empty_list;
 pub mod etcd;
 pub mod fleet;
 pub mod foot;
@@ -16,6 +18,7 @@ pub mod list;
 pub mod locks;
 pub mod logs;
 pub mod moments;
+pub mod objects;
 pub mod order;
 pub mod pane;
 pub mod parts;
@@ -25,6 +28,7 @@ pub mod reason;
 pub mod related;
 pub mod rollout;
 pub mod rollouts;
+mod row_cells;
 pub mod search;
 pub mod simulation;
 pub mod spec_text;
@@ -32,6 +36,8 @@ pub mod timeline_text;
 pub mod tree;
 pub mod tree_line;
 pub mod why;
+
+use std::sync::Arc;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -59,6 +65,8 @@ pub struct Context<'a> {
     pub keymap: &'a Keymap,
     /// Nothing can be changed from here.
     pub is_read_only: bool,
+    /// Lists over the fleet show only this one.
+    pub namespace: Option<&'a Arc<str>>,
     /// Wide columns too.
     pub wide: bool,
     /// Somebody is at the keys: rows keep their places.
@@ -71,6 +79,7 @@ pub enum Screen {
     Details(Box<details::DetailsScreen>),
     Rollout(Box<rollout::RolloutScreen>),
     Rollouts(rollouts::RolloutsScreen),
+    Objects(Box<objects::ObjectsScreen>),
     Etcd(Box<etcd::EtcdScreen>),
     Locks(Box<locks::LocksScreen>),
     Migration(Box<locks::MigrationScreen>),
@@ -87,6 +96,7 @@ impl Screen {
             Self::Details(s) => s.refresh(context),
             Self::Rollout(s) => s.refresh(context),
             Self::Rollouts(s) => s.refresh(context),
+            Self::Objects(s) => s.refresh(context),
             Self::Etcd(s) => s.refresh(),
             Self::Locks(_) | Self::Migration(_) => {}
             Self::Logs(s) => s.refresh(context),
@@ -103,6 +113,7 @@ impl Screen {
             Self::Tree(s) => plans_of(s.planned(fleet)).into_iter().collect(),
             Self::Details(s) => s.wants(fleet, plans),
             Self::Rollout(s) => plans_of(s.planned(fleet)).into_iter().collect(),
+            Self::Objects(s) => vec![s.want()],
             Self::Etcd(s) => vec![s.want()],
             Self::Locks(s) => vec![s.feed.want()],
             Self::Migration(s) => vec![s.feed.want()],
@@ -116,6 +127,7 @@ impl Screen {
     pub fn take(&mut self, of: &Subject, reading: &Reading, now: Timestamp) {
         match self {
             Self::Details(s) => s.take(of, reading, now),
+            Self::Objects(s) => s.take(of, reading, now),
             Self::Etcd(s) => s.take(of, reading, now),
             Self::Locks(s) => s.feed.take(of, reading),
             Self::Migration(s) => s.feed.take(of, reading),
@@ -134,6 +146,7 @@ impl Screen {
             Self::Rollout(s) => s.note(fleet, changes),
             Self::Rollouts(s) => s.note(changes),
             Self::Details(_)
+            | Self::Objects(_)
             | Self::Etcd(_)
             | Self::Locks(_)
             | Self::Migration(_)
@@ -151,6 +164,7 @@ impl Screen {
             Self::Details(_)
             | Self::Rollout(_)
             | Self::Rollouts(_)
+            | Self::Objects(_)
             | Self::Etcd(_)
             | Self::Locks(_)
             | Self::Migration(_)
@@ -168,6 +182,7 @@ impl Screen {
             | Self::Details(_)
             | Self::Rollout(_)
             | Self::Rollouts(_)
+            | Self::Objects(_)
             | Self::Etcd(_)
             | Self::Locks(_)
             | Self::Migration(_)
@@ -203,6 +218,7 @@ impl Screen {
             Self::Details(s) => s.step(context, motion),
             Self::Rollout(s) => s.step(context, motion),
             Self::Rollouts(s) => s.step(context, motion),
+            Self::Objects(s) => s.step(context, motion),
             Self::Etcd(s) => s.step(context, motion),
             Self::Locks(s) => s.step(context, motion),
             Self::Migration(s) => s.step(context, motion),
@@ -221,7 +237,7 @@ impl Screen {
             Self::Rollout(s) => s.selected(fleet),
             Self::Rollouts(s) => s.selected(fleet),
             Self::Etcd(s) => s.selected(fleet),
-            Self::Locks(_) | Self::Migration(_) | Self::Logs(_) => None,
+            Self::Objects(_) | Self::Locks(_) | Self::Migration(_) | Self::Logs(_) => None,
             Self::Change(s) => s.selected(fleet),
             Self::Simulation(s) => s.selected(fleet),
         }
@@ -234,6 +250,7 @@ impl Screen {
             Self::Tree(s) => s.choose(),
             Self::Rollout(s) => s.choose(),
             Self::Rollouts(s) => s.choose(),
+            Self::Objects(s) => s.choose(),
             Self::Details(_)
             | Self::Etcd(_)
             | Self::Locks(_)
@@ -255,6 +272,7 @@ impl Screen {
             | Self::Details(_)
             | Self::Rollout(_)
             | Self::Rollouts(_)
+            | Self::Objects(_)
             | Self::Etcd(_)
             | Self::Change(_)
             | Self::Simulation(_) => None,
@@ -272,6 +290,7 @@ impl Screen {
             Self::Fleet(s) => s.click(context, line),
             Self::Tree(s) => s.click(context, line),
             Self::Rollouts(s) => s.click(context, line),
+            Self::Objects(s) => s.click(context, line),
             Self::Etcd(s) => s.click(line),
             Self::Migration(s) => s.click(context, line),
             Self::Details(_)
@@ -297,6 +316,7 @@ impl Screen {
             Self::Details(s) => s.view(fleet, plans, paint, layout, buffer),
             Self::Rollout(s) => s.view(fleet, plans, paint, layout, buffer),
             Self::Rollouts(s) => s.view(fleet, paint, layout, buffer),
+            Self::Objects(s) => s.view(fleet, paint, layout, buffer),
             Self::Etcd(s) => s.view(fleet, paint, layout, buffer),
             Self::Locks(s) => s.view(fleet, paint, layout, buffer),
             Self::Migration(s) => s.view(fleet, paint, layout, buffer),

@@ -462,7 +462,7 @@ impl TreeScreen {
                     Line::from(paint.span(Scope::Text, paint.cut(&why, room)))
                 }
                 Id::Why => Line::from(paint.span(Scope::Text, paint.cut(&row.why, room))),
-                Id::Have(_) | Id::Cluster | Id::Node => continue,
+                Id::Have(_) | Id::Cluster | Id::Node | Id::Status | Id::Condition(_) => continue,
                 Id::Replicas => match row.replicas(self.columns.digits(), paint) {
                     Some(numbers) => numbers,
                     None => continue,

@@ -1,0 +1,136 @@
+//! Lists of any kind that a server has: what is asked for and after which rest, what is shown of it, and what is read of a real
+//! answer of the server.
+
+use std::sync::Arc;
+
+use capi_rules::admission::Webhooks;
+use capstan_dashboard::operations::{ObjectTable, TableColumn, TableRow};
+use capstan_dashboard::tui::effect::{Effect, EffectOutcome};
+use capstan_dashboard::tui::model::Model;
+use capstan_dashboard::tui::msg::Msg;
+use capstan_dashboard::tui::reads::Reading;
+use capstan_dashboard::tui::script::text;
+use capstan_dashboard::tui::subject::{ObjectsSubject, Subject, SubjectKind};
+use capstan_dashboard::tui::update::update;
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{Api, PostParams};
+use serde_json::json;
+
+use crate::actions::Place;
+use crate::golden;
+use crate::harbor_screen::{keys, model};
+
+/// The reading that is asked for, and the rest before it.
+fn asked(effects: &[Effect]) -> Option<(ObjectsSubject, u64)> {
+    effects.iter().find_map(|effect| match effect {
+        Effect::Read { subject: Subject::Objects(subject), wait_ms, .. } => Some((subject.clone(), *wait_ms)),
+        _ => None,
+    })
+}
+
+fn answer(model: &mut Model, of: &ObjectsSubject, read: Result<ObjectTable, String>) -> Vec<Effect> {
+    let (subject, reading) = (Subject::Objects(of.clone()), Reading::Objects(read.map(Box::new)));
+    update(model, Msg::Done(EffectOutcome::Read { subject, reading }))
+}
+
+fn hosts() -> ObjectTable {
+    let column = |name: &str, is_wide| TableColumn { name: name.to_owned(), is_wide };
+    let row = |namespace: &str, name: &str, state: &str, age: &str| TableRow {
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        uid: format!("{namespace}/{name}"),
+        cells: [name, state, age, "long text that only wide lists have"].map(str::to_owned).to_vec(),
+    };
+    ObjectTable {
+        gvk: capi_types::key::Gvk {
+            group: "metal3.io".to_owned(),
+            version: "v1alpha1".to_owned(),
+            plural: "baremetalhosts".to_owned(),
+            kind: "BareMetalHost".to_owned(),
+            namespaced: true,
+        },
+        columns: vec![
+            column("Name", false),
+            column("State", false),
+            column("Age", false),
+            column("Error", true),
+        ],
+        rows: vec![
+            row("metal", "rack-1-host-7", "provisioned", "9d"),
+            row("metal", "rack-1-host-8", "available", "100d"),
+            row("spare", "rack-2-host-1", "provisioning", "12m"),
+        ],
+        more: None,
+    }
+}
+
+#[test]
+fn a_kind_of_the_server_is_read_shown_narrowed_and_ordered() {
+    let mut model = model(80, 24);
+    let effects = keys(&mut model, "\":hosts\" enter");
+    let (of, rest) = asked(&effects).expect("it is read");
+    assert_eq!((of.named.as_str(), of.namespace.as_str(), rest), ("baremetalhosts.metal3.io", "", 0));
+    assert!(text(&mut model).contains("are being read"), "{}", text(&mut model));
+    let next = asked(&answer(&mut model, &of, Ok(hosts()))).expect("it is read again");
+    assert!(next.1 > 0, "after a rest");
+    golden::screen("objects-80x24", &text(&mut model));
+    keys(&mut model, "\":sort age\" enter");
+    let screen = text(&mut model);
+    let place = |name: &str| screen.find(name).expect("a row");
+    assert!(
+        place("rack-2-host-1") < place("rack-1-host-7") && place("rack-1-host-7") < place("rack-1-host-8")
+    );
+    keys(&mut model, "/ \"prov !spare\" enter");
+    assert!(text(&mut model).contains("baremetalhosts 1 of 3"), "{}", text(&mut model));
+    keys(&mut model, "esc \":sort color\" enter");
+    assert!(text(&mut model).contains("known: name, state, age, error"), "{}", text(&mut model));
+    let effects = keys(&mut model, "enter");
+    let is_object = |effect: &Effect| matches!(effect, Effect::Read { subject: Subject::Object(_), .. });
+    assert!(effects.iter().any(is_object), "its YAML: {effects:?}");
+    let stops = |effect: &Effect| matches!(effect, Effect::StopReading(SubjectKind::Objects));
+    assert!(effects.iter().any(stops), "the list is not read meanwhile: {effects:?}");
+}
+
+#[test]
+fn what_cannot_be_read_is_said_and_what_was_read_stays() {
+    let mut model = model(80, 24);
+    let effects = keys(&mut model, "\":get widgets\" enter");
+    let (of, _) = asked(&effects).expect("it is read");
+    let why = "the server has no kind that is called `widgets`";
+    answer(&mut model, &of, Err(why.to_owned()));
+    assert!(text(&mut model).contains(why), "{}", text(&mut model));
+    answer(&mut model, &of, Ok(ObjectTable { more: Some(Some(41)), ..hosts() }));
+    assert!(text(&mut model).contains("baremetalhosts 3 of 44"), "{}", text(&mut model));
+    answer(&mut model, &of, Err("not allowed: list widgets".to_owned()));
+    let screen = text(&mut model);
+    assert!(screen.contains("rack-2-host-1") && screen.contains("not since"), "{screen}");
+    let other = ObjectsSubject { named: "others".to_owned(), ..of };
+    answer(&mut model, &other, Ok(ObjectTable { rows: Vec::new(), ..hosts() }));
+    assert!(text(&mut model).contains("rack-2-host-1"), "an answer about another kind");
+}
+
+#[test]
+fn kinds_that_are_watched_have_their_own_lists() {
+    let mut model = model(80, 24);
+    let effects = keys(&mut model, "\":get ma\" enter");
+    assert!(asked(&effects).is_none() && text(&mut model).contains("machines "), "{}", text(&mut model));
+}
+
+#[tokio::test]
+async fn the_first_objects_of_any_kind_are_read_and_no_secret_is() {
+    let place = Place::serving(capi_types::crds::all(), Arc::new(Webhooks)).await;
+    let secrets: Api<Secret> = Api::namespaced(place.connection(false).client, "default");
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a-ca"},
+                        "data": {"tls.key": "c2VjcmV0LXZhbHVl"}});
+    let secret: Secret = serde_json::from_value(secret).expect("a Secret");
+    secrets.create(&PostParams::default(), &secret).await.expect("created");
+    let executor = place.executor(true);
+    for named in ["secrets", "secret", "Secret"] {
+        let table = executor.objects(named, "").await.expect(named);
+        assert_eq!((table.rows.len(), table.rows[0].name.as_str()), (1, "a-ca"), "{named}");
+        assert!(!format!("{table:?}").contains("c2VjcmV0"), "{table:?}");
+    }
+    assert!(executor.objects("secrets", "elsewhere").await.expect("none").rows.is_empty());
+    let error = executor.objects("secretz", "").await.expect_err("no such kind");
+    assert!(error.contains("no kind that is called `secretz`; did you mean `secrets`?"), "{error}");
+}
