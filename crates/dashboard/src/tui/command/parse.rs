@@ -55,7 +55,8 @@ pub fn parse_typed(line: &str) -> Result<Call<'_>, String> {
         let word = bare.split_whitespace().next().unwrap_or_default();
         let letters = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'.' || byte == b'-';
         let may_be_kind = word.len() > 1 && word.bytes().all(letters) && other_words::answer(bare).is_none();
-        let is_near = nearest(word, names()).is_some();
+        // The first letter is seldom mistyped, and many kinds end as a command does: `awsmachines`.
+        let is_near = nearest(word, names()).is_some_and(|near| near.get(..1) == word.get(..1));
         match super::named("get").filter(|_| may_be_kind && !is_near) {
             Some(command) => Ok(Call { command, argument: bare }),
             None => Err(why),
