@@ -88,6 +88,10 @@ fn logs_are_read_while_their_screen_is_open() {
     press(&mut model, "/ \"between\" enter").expect("keys");
     let picture = text(&mut model);
     assert!(picture.contains("kubeadm-1") && !picture.contains("line 100"), "{picture}");
+    assert_eq!(
+        model.selected_row().and_then(|id| model.fleet.row(id)).map(|row| row.name.to_string()).as_deref(),
+        Some("prod-eu-1")
+    );
     press(&mut model, "esc").expect("keys");
     assert_eq!(reading(&press(&mut model, "esc").expect("keys")), (None, true), "nothing is read at rest");
 }

@@ -14,7 +14,8 @@ pub struct Hint {
 }
 
 /// Lines that are about what is selected, besides actions.
-const ABOUT_SELECTED: [&str; 7] = ["tree", "details", "toggle", "rollout", "owner", "objects", "plan"];
+const ABOUT_SELECTED: [&str; 8] =
+    ["tree", "details", "toggle", "rollout", "owner", "objects", "plan", "edit"];
 
 /// What is worth knowing here, the most useful first; and what is never left out: help and the way back.
 pub fn hints(model: &Model) -> (Vec<Hint>, Vec<Hint>) {

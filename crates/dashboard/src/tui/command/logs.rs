@@ -18,7 +18,8 @@ pub fn open(model: &mut Model, pod: &str) -> Outcome {
         return Ok(Vec::new());
     }
     let subject = if pod.is_empty() { about_selected(model)? } else { of_pod(model, pod)? };
-    model.open(Screen::Logs(Box::new(LogsScreen::of(subject))));
+    let about = model.selected_row().and_then(|id| model.fleet.row(id)).map(|row| (row.source, row.uid));
+    model.open(Screen::Logs(Box::new(LogsScreen::of(subject, about))));
     Ok(Vec::new())
 }
 
@@ -32,11 +33,16 @@ fn of_pod(model: &Model, typed: &str) -> Result<LogSubject, String> {
     let cluster = cluster_meant(model, "")?;
     let row = model.fleet.row(cluster).ok_or("the cluster is gone")?;
     let (namespace, name) = typed.split_once('/').unwrap_or((NAMESPACE, typed));
-    let is_name =
-        |name: &str| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-.".contains(c));
     if !is_name(namespace) || !is_name(name) {
         return Err(format!("`{typed}` is not a Pod: write NAMESPACE/POD, such as kube-system/etcd-cp-1"));
     }
     let place = LogPlace::Workload { cluster: row.key(), pod: ObjectKey::new(namespace, name) };
     Ok(LogSubject { source: row.source, place })
+}
+
+/// In a name of Kubernetes the first and the last are letters or digits, so that none of them leads elsewhere in a path.
+fn is_name(text: &str) -> bool {
+    let is_end = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
+    let is_inside = |c: char| c.is_ascii_alphanumeric() || "-.".contains(c);
+    is_end(text.chars().next()) && is_end(text.chars().next_back()) && text.chars().all(is_inside)
 }

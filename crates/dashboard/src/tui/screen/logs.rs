@@ -7,7 +7,7 @@ use ratatui::buffer::Buffer;
 use ratatui::text::{Line, Span};
 
 use super::{Context, foot};
-use crate::fleet::Fleet;
+use crate::fleet::{Fleet, Item, SourceId, Uid};
 use crate::operations::{LogLine, LogNews, LogPlace};
 use crate::tui::cursor::{Motion, Scroll};
 use crate::tui::layout::{Layout, layout};
@@ -22,6 +22,8 @@ const LINES_MAX: usize = 5_000;
 const BYTES_MAX: usize = 2 << 20;
 /// Cells for the name of a pod, where there are several.
 const SOURCE_CELLS: usize = 20;
+/// For what is read, or why nothing is.
+const HEAD_LINES: usize = 3;
 /// Of the time, hours to seconds.
 const CLOCK: std::ops::Range<usize> = 11..19;
 
@@ -29,6 +31,8 @@ pub const FILTER_HINT: &str = "words that a line must have; !word: must not";
 
 pub struct LogsScreen {
     subject: LogSubject,
+    /// The object from which it was opened.
+    about: Option<(SourceId, Uid)>,
     /// In the order of time, as far as the lines have one.
     lines: VecDeque<LogLine>,
     bytes: usize,
@@ -37,6 +41,8 @@ pub struct LogsScreen {
     followed: Vec<String>,
     /// Why nothing comes.
     trouble: Option<String>,
+    /// Nothing will come any more.
+    is_over: bool,
     filter: String,
     scroll: Scroll,
     /// The newest line stays in sight.
@@ -45,14 +51,16 @@ pub struct LogsScreen {
 }
 
 impl LogsScreen {
-    pub fn of(subject: LogSubject) -> Self {
+    pub fn of(subject: LogSubject, about: Option<(SourceId, Uid)>) -> Self {
         Self {
             subject,
+            about,
             lines: VecDeque::new(),
             bytes: 0,
             dropped: 0,
             followed: Vec::new(),
             trouble: None,
+            is_over: false,
             filter: String::new(),
             scroll: Scroll::default(),
             follows: true,
@@ -79,7 +87,7 @@ impl LogsScreen {
         }
         match news {
             Ok(news) => news.iter().for_each(|one| self.take_one(one)),
-            Err(why) => self.trouble = Some(text::sanitize_line(why)),
+            Err(why) => (self.trouble, self.is_over) = (Some(text::sanitize_line(why)), true),
         }
     }
 
@@ -111,6 +119,11 @@ impl LogsScreen {
         }
     }
 
+    pub fn selected(&self, fleet: &Fleet) -> Option<Item> {
+        let (source, uid) = self.about?;
+        fleet.find(source, uid).map(Item::Row)
+    }
+
     pub fn filter(&self) -> &str {
         &self.filter
     }
@@ -125,7 +138,7 @@ impl LogsScreen {
 
     pub fn step(&mut self, context: &Context<'_>, motion: Motion) {
         let Some(parts) = layout(context.area) else { return };
-        let (width, page) = room(&parts);
+        let (_, width, page) = self.parts(&parts);
         let len = self.rows(width).len();
         let most = len.saturating_sub(page);
         if self.follows {
@@ -182,34 +195,43 @@ impl LogsScreen {
 
     pub fn view(&self, fleet: &Fleet, paint: &Paint<'_>, layout: &Layout, buffer: &mut Buffer) {
         paint.rule(layout.rule, buffer);
-        let body = layout.body;
-        let (width, page) = room(layout);
-        let head = Line::from(
-            paint.span(if self.trouble.is_some() { Scope::Stale } else { Scope::Muted }, self.state()),
-        );
-        put(buffer, body.x + 2, body.y, &head, body.width.saturating_sub(3));
+        let (body, room) = (layout.body, layout.body.width.saturating_sub(3));
+        let (head, width, page) = self.parts(layout);
+        let scope = if self.trouble.is_some() { Scope::Stale } else { Scope::Muted };
         let rows = self.rows(width);
-        let first = if self.follows {
-            rows.len().saturating_sub(page)
-        } else {
-            self.scroll.clamped(rows.len(), page)
-        };
-        for (y, (line, part, is_first)) in (body.y + 1..body.bottom()).zip(rows.iter().skip(first)) {
+        let end = rows.len().saturating_sub(page);
+        let first = if self.follows { end } else { self.scroll.clamped(rows.len(), page) };
+        let head = head.into_iter().map(|words| Line::from(paint.span(scope, words)));
+        let shown = rows.iter().skip(first).map(|(line, part, is_first)| {
             let mut spans = if *is_first {
                 self.lead(line, paint)
             } else {
                 vec![Span::raw(" ".repeat(self.lead_cells()))]
             };
             spans.push(paint.span(Scope::Text, part.clone()));
-            put(buffer, body.x + 2, y, &Line::from(spans), body.width.saturating_sub(3));
+            Line::from(spans)
+        });
+        for (y, line) in (body.y..body.bottom()).zip(head.chain(shown)) {
+            put(buffer, body.x + 2, y, &line, room);
         }
         foot::view(None, false, None, fleet, paint, layout, buffer);
         foot::position(first, page, rows.len(), paint, layout, buffer);
     }
 
+    /// What stands above the lines of logs, the cells of a line, and how many lines fit.
+    fn parts(&self, layout: &Layout) -> (Vec<String>, usize, usize) {
+        let (width, height) =
+            (usize::from(layout.body.width.saturating_sub(4)), usize::from(layout.body.height));
+        let mut head = text::wrap(&self.state(), width);
+        head.truncate(HEAD_LINES);
+        let page = height.saturating_sub(head.len());
+        (head, width, page)
+    }
+
     /// What is read, or why nothing is, in a sentence.
     fn state(&self) -> String {
         let mut words = match (&self.trouble, self.followed.as_slice()) {
+            (Some(why), _) if self.is_over => why.clone(),
             (Some(why), _) => format!("{why}; it is tried again"),
             (None, []) => "asking which Pods there are".to_owned(),
             (None, [one]) => format!("following {one}"),
@@ -228,12 +250,6 @@ impl LogsScreen {
     }
 }
 
-/// Cells of a line, and lines of a page: the first line of the body says what is read.
-fn room(layout: &Layout) -> (usize, usize) {
-    let (width, height) = (layout.body.width.saturating_sub(4), layout.body.height.saturating_sub(1));
-    (usize::from(width), usize::from(height))
-}
-
 fn size(line: &LogLine) -> usize {
     line.at.len() + line.text.len()
 }
@@ -241,12 +257,11 @@ fn size(line: &LogLine) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fleet::SourceId;
     use capi_types::key::ObjectKey;
 
     fn screen() -> LogsScreen {
         let place = LogPlace::Controllers(ObjectKey::new("prod", "edge-7"));
-        LogsScreen::of(LogSubject { source: SourceId(0), place })
+        LogsScreen::of(LogSubject { source: SourceId(0), place }, None)
     }
 
     fn line(at: &str, text: &str) -> LogNews {
@@ -317,5 +332,12 @@ mod tests {
         assert_eq!(screen.state(), "no Pod runs; it is tried again");
         take(&mut screen, vec![LogNews::Followed(vec!["a".to_owned(), "b".to_owned()])]);
         assert_eq!(screen.state(), "following 2 Pods, lines that name prod/edge-7");
+        let Subject::Logs(subject) = screen.want().subject else { panic!("logs") };
+        screen.take(&Subject::Logs(subject), &Reading::Logs(Err("no Secret".to_owned())));
+        assert!(
+            screen.state().starts_with("no Secret") && !screen.state().contains("again"),
+            "{}",
+            screen.state()
+        );
     }
 }

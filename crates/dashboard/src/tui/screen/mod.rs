@@ -237,7 +237,8 @@ impl Screen {
             Self::Rollout(s) => s.selected(fleet),
             Self::Rollouts(s) => s.selected(fleet),
             Self::Etcd(s) => s.selected(fleet),
-            Self::Objects(_) | Self::Locks(_) | Self::Migration(_) | Self::Logs(_) => None,
+            Self::Objects(_) | Self::Locks(_) | Self::Migration(_) => None,
+            Self::Logs(s) => s.selected(fleet),
             Self::Change(s) => s.selected(fleet),
             Self::Simulation(s) => s.selected(fleet),
         }
