@@ -119,6 +119,7 @@ impl Servers {
         let mut options = options(session, screen, self.clock.clone());
         match behind {
             Behind::Kubeconfig => {
+                options.kubeconfig.clone_from(&self.options.kubeconfig);
                 options.logins = Some(shown(&self.options.terminal));
                 options.contexts = Some(Arc::new(self));
             }
@@ -134,6 +135,7 @@ impl Servers {
         let session = Self::session(&title, &self.scope, self.options.read_only);
         let mut options = options(session, screen, self.clock.clone());
         let text = format!("{why}\n\n:context NAME opens one of: {}", self.names().join(", "));
+        options.kubeconfig.clone_from(&self.options.kubeconfig);
         options.notice = Some(("The context was not opened".to_owned(), text));
         options.logins = Some(shown(&self.options.terminal));
         options.contexts = Some(Arc::new(self));
@@ -242,6 +244,7 @@ fn options(session: Session, screen: &ScreenArgs, clock: Clock) -> Options {
             .map(|frames| Duration::from_secs_f64((1.0 / frames).clamp(0.01, 3_600.0))),
         contexts: None,
         logins: None,
+        kubeconfig: None,
         notice: None,
     }
 }

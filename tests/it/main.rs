@@ -63,6 +63,7 @@ mod in_place;
 mod in_place_asked;
 mod in_place_lives;
 mod lagoon;
+mod launching;
 mod layouts;
 mod leader_migration;
 mod lease;

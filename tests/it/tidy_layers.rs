@@ -274,6 +274,7 @@ const STRATA: &[Strata] = &[
         order: &[
             "theme",
             "keymap",
+            "plugin",
             "cursor",
             "layout",
             "paint",
@@ -293,6 +294,7 @@ const STRATA: &[Strata] = &[
             "overlay",
             "model",
             "editing",
+            "launching",
             "asking",
             "command",
             "hints",

@@ -65,6 +65,7 @@ fn child() {
             clock,
             contexts: None,
             logins: None,
+            kubeconfig: None,
             notice: None,
         };
         capstan_dashboard::tui::run(options, vec![deltas], BTreeMap::new()).await

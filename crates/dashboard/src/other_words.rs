@@ -137,7 +137,10 @@ const ANSWERS: &[Answer] = &[
     (&["phase", "phases"], "`/phase:Provisioning` filters by it, and `:wide` has it as a column"),
     (&["paused"], "`pause` and `resume` change it, `/paused` filters by it"),
     // Words of k9s and kubectl.
-    (&["shell", "exec"], "`capstan get kubeconfig CLUSTER` gives the kubeconfig for kubectl"),
+    (
+        &["exec"],
+        "`:shell` opens a shell with the kubeconfig of the cluster, `:plugin` runs a command of your own",
+    ),
     (
         &["xray", "pulse", "pulses", "dashboard"],
         "the list of clusters has the verdict of each, and `tree` what is below one",

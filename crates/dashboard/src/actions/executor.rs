@@ -7,8 +7,10 @@ use super::confirmed::ConfirmedAction;
 use super::proposed::ProposedAction;
 use super::{Action, ActionError, Draft, Planner, Preview, Report, Request};
 use crate::operations::guard::Guard;
-use crate::operations::{ConfigurationReader, EtcdReader, LockReader, LogReader, ObjectTable, read_objects};
-use capi_types::key::ObjectRef;
+use crate::operations::{
+    ConfigurationReader, EtcdReader, LockReader, LogReader, ObjectTable, read_objects, workload_kubeconfig,
+};
+use capi_types::key::{ObjectKey, ObjectRef};
 use capstan_engine::client::catalog::Catalog;
 use capstan_engine::client::{Connection, Writer};
 
@@ -103,6 +105,15 @@ impl Executor {
     /// They cannot be read, in a sentence.
     pub async fn objects(&self, named: &str, namespace: &str) -> Result<ObjectTable, String> {
         read_objects(&self.connection, &self.catalog, named, namespace).await
+    }
+
+    /// The kubeconfig of a workload cluster, with which one may write there.
+    ///
+    /// # Errors
+    /// It may not be given out, or cannot be read, in a sentence.
+    pub async fn kubeconfig(&self, cluster: &ObjectKey) -> Result<String, String> {
+        self.guard.check_writable().map_err(|refusal| refusal.to_string())?;
+        workload_kubeconfig(&self.connection, cluster).await
     }
 
     /// The plans of the clusters of this server.

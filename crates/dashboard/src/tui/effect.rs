@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::keeping::Waiting;
 use super::keymap::Keymap;
-use super::outside::{OutsideEnd, OutsideProgram};
+use super::outside::{Kubeconfig, OutsideEnd, OutsideProgram};
 use super::reads::Reading;
 use super::subject::{Subject, SubjectKind};
 use super::theme::Theme;
@@ -12,7 +12,7 @@ use super::turns::Turn;
 use crate::actions::{Draft, Order, Proposal};
 use crate::fleet::SourceId;
 use capi_forecast::simulate::Remembered;
-use capi_types::key::ObjectRef;
+use capi_types::key::{ObjectKey, ObjectRef};
 use capstan_base::toml_file::FileError;
 
 /// Something only the shell can do.
@@ -64,6 +64,12 @@ pub enum Effect {
         target: ObjectRef,
         begun: Option<Box<(Draft, String)>>,
     },
+    /// Read the kubeconfig of a workload cluster.
+    ReadKubeconfig {
+        ticket: u64,
+        source: SourceId,
+        cluster: ObjectKey,
+    },
     /// Give the terminal to a program until it ends.
     Outside(OutsideProgram),
     /// What was done needs its folder of texts no more.
@@ -97,6 +103,10 @@ pub enum EffectOutcome {
     Drafted {
         ticket: u64,
         result: Result<Box<Draft>, String>,
+    },
+    KubeconfigRead {
+        ticket: u64,
+        result: Result<Kubeconfig, String>,
     },
     /// The terminal is ours again.
     Outside(OutsideEnd),

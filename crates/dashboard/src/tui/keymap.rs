@@ -278,6 +278,24 @@ impl Keymap {
         Lookup::Unbound
     }
 
+    /// Binds keys everywhere.
+    ///
+    /// # Errors
+    /// They are no keys, or some mode has a binding under them, in a sentence.
+    pub fn bind_free(&mut self, keys: &str, line: &str) -> Result<(), String> {
+        let keys = parse_chord(keys)?;
+        let taken = self
+            .modes
+            .values()
+            .flatten()
+            .find(|bound| !bound.line.is_empty() && overlaps(&bound.keys, &keys));
+        if let Some(bound) = taken {
+            return Err(format!("`{}` is bound to `{}` already", chord_text(&bound.keys), bound.line));
+        }
+        self.modes.entry(Mode::Global).or_default().push(Binding { keys, line: line.to_owned() });
+        Ok(())
+    }
+
     /// The chords that run exactly `line` in `mode`, the mode's own first.
     pub fn keys_for(&self, mode: Mode, line: &str) -> Vec<String> {
         let mut found: Vec<String> = Vec::new();

@@ -13,6 +13,7 @@ pub mod folds;
 pub mod hints;
 pub mod keeping;
 pub mod keymap;
+mod launching;
 pub mod layout;
 pub mod model;
 pub mod msg;
@@ -20,6 +21,7 @@ pub mod outside;
 pub mod overlay;
 pub mod paint;
 pub mod plans;
+pub mod plugin;
 pub mod reads;
 pub mod reference;
 pub mod report;
@@ -77,6 +79,8 @@ pub struct Options {
     pub contexts: Option<Arc<dyn Contexts>>,
     /// What programs say that log somebody in; `None`: there are none.
     pub logins: Option<mpsc::Receiver<LoginNews>>,
+    /// The kubeconfig that was named, for programs that are run on an object.
+    pub kubeconfig: Option<PathBuf>,
     /// Shown at first: why there is no server, for example.
     pub notice: Option<(String, String)>,
 }
@@ -112,6 +116,7 @@ pub async fn run(
     model.keep_in(options.state_dir.as_deref());
     model.preferences.hook = options.hook.map(|command| Hook { command, turns: Turns::default() });
     model.contexts = options.contexts.as_ref().map(|contexts| contexts.names()).unwrap_or_default();
+    model.kubeconfig = options.kubeconfig;
     if let Some((title, text)) = options.notice {
         model.notice(title, text);
     }

@@ -15,6 +15,7 @@ use super::outside::OpenDraft;
 use super::overlay::Overlay;
 use super::overlay::preview::PreviewBox;
 use super::plans::Plans;
+use super::plugin::Plugins;
 use super::reads::Reads;
 use super::rights::Rights;
 use super::screen::fleet::FleetScreen;
@@ -41,6 +42,7 @@ pub struct Look {
     pub theme: Theme,
     pub keymap: Keymap,
     pub explanations: Explanations,
+    pub plugins: Plugins,
     pub tier: Tier,
     pub ascii: bool,
     pub config_dir: Option<PathBuf>,
@@ -50,7 +52,7 @@ impl Look {
     /// `check`: the lines that a keymap may bind.
     ///
     /// # Errors
-    /// A theme, a keymap or explanations that cannot be used: file, line and what was expected.
+    /// A theme, a keymap, explanations or plugins that cannot be used: file, line and what was expected.
     pub fn load(
         theme: &str,
         keymap: &str,
@@ -60,9 +62,10 @@ impl Look {
         check: CheckLine,
     ) -> Result<Self, FileError> {
         let theme = Theme::load(theme, config_dir.as_deref(), tier, ascii)?;
-        let keymap = Keymap::load(keymap, config_dir.as_deref(), check)?;
+        let mut keymap = Keymap::load(keymap, config_dir.as_deref(), check)?;
+        let plugins = Plugins::load(config_dir.as_deref(), &mut keymap)?;
         let explanations = Explanations::load(config_dir.as_deref())?;
-        Ok(Self { theme, keymap, explanations, tier, ascii, config_dir })
+        Ok(Self { theme, keymap, explanations, plugins, tier, ascii, config_dir })
     }
 }
 
@@ -158,6 +161,8 @@ pub struct Model {
     /// What is drawn is no longer what there is to show.
     pub needs_frame: bool,
     pub keeping: Keeping,
+    /// The one that was named, where one was.
+    pub kubeconfig: Option<PathBuf>,
     /// The text of an object that a person has not done with.
     pub draft: Option<OpenDraft>,
     /// Of the last preview that was asked for.
@@ -182,6 +187,7 @@ impl Model {
             now,
             needs_frame: true,
             keeping: Keeping::default(),
+            kubeconfig: None,
             draft: None,
             ticket: 0,
         }

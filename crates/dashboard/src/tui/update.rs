@@ -229,8 +229,9 @@ fn on_outcome(model: &mut Model, outcome: EffectOutcome) -> Vec<Effect> {
             model.say(Tone::Info, format!("theme {}", theme.name));
             model.look.theme = *theme;
         }
-        EffectOutcome::Keymap(Ok(keymap)) => {
+        EffectOutcome::Keymap(Ok(mut keymap)) => {
             model.say(Tone::Info, format!("keymap {}", keymap.name));
+            model.look.plugins.bind(&mut keymap);
             model.look.keymap = *keymap;
             // A chord that has begun may not be one of the new keymap.
             model.typing.pending.clear();
@@ -244,6 +245,8 @@ fn on_outcome(model: &mut Model, outcome: EffectOutcome) -> Vec<Effect> {
         EffectOutcome::Drafted { ticket, result } => {
             return model.drafted(ticket, result.map(|draft| *draft));
         }
+        EffectOutcome::KubeconfigRead { ticket, result } => return model.launch_with(ticket, result),
+        EffectOutcome::Outside(OutsideEnd::Command { title, failure }) => model.launch_ended(&title, failure),
         EffectOutcome::Outside(OutsideEnd::Editor { texts, text, failure }) => {
             return model.edited(texts, text, failure);
         }

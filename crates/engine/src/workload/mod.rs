@@ -29,7 +29,7 @@ mod token;
 mod without_etcd;
 
 pub use nodes::NodeIdentity;
-pub use probe::{Dial, REQUEST_TIMEOUT, connect_to};
+pub use probe::{Dial, REQUEST_TIMEOUT, connect_to, kubeconfig_of};
 pub use router::Router;
 
 /// Everything the controllers ask of workload clusters. `cluster` is the key of the Cluster object.

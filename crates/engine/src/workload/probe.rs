@@ -181,16 +181,28 @@ impl Prober {
 /// # Errors
 /// A Secret that is missing or cannot be read, or a kubeconfig that cannot be used, in a sentence.
 pub async fn connect_to(management: &Client, cluster: &ObjectKey, read_only: bool) -> Result<Client, String> {
-    let key = ObjectKey::new(&cluster.namespace, format!("{}-kubeconfig", cluster.name));
+    let text = kubeconfig_of(management, cluster).await?;
+    let connection = connect::from_secret(&text, &format!("Secret {}", secret_of(cluster)), read_only).await;
+    let client = connection.map_err(|error| error.to_string())?.client;
+    // A server behind a dead load balancer takes requests and never answers them.
+    Ok(deadline::within(client, REQUEST_TIMEOUT))
+}
+
+/// The kubeconfig of a workload cluster, from the Secret of its Cluster.
+///
+/// # Errors
+/// A Secret that is missing or cannot be read, in a sentence.
+pub async fn kubeconfig_of(management: &Client, cluster: &ObjectKey) -> Result<String, String> {
+    let key = secret_of(cluster);
     let secret: Option<Secret> =
         get(management, &key).await.map_err(|e| explain(&e, "the management cluster"))?;
     let data = secret.and_then(|s| s.data).and_then(|mut d| d.remove("value"));
     let text = data.and_then(|bytes| String::from_utf8(bytes.0).ok());
-    let text = text.ok_or_else(|| format!("Secret {key} holds no kubeconfig under `value`"))?;
-    let connection = connect::from_secret(&text, &format!("Secret {key}"), read_only).await;
-    let client = connection.map_err(|error| error.to_string())?.client;
-    // A server behind a dead load balancer takes requests and never answers them.
-    Ok(deadline::within(client, REQUEST_TIMEOUT))
+    text.ok_or_else(|| format!("Secret {key} holds no kubeconfig under `value`"))
+}
+
+fn secret_of(cluster: &ObjectKey) -> ObjectKey {
+    ObjectKey::new(&cluster.namespace, format!("{}-kubeconfig", cluster.name))
 }
 
 /// Dials by [`connect_to`].

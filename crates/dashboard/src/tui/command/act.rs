@@ -97,6 +97,10 @@ pub fn save_patch(model: &Model) -> Outcome {
 pub fn accept(model: &mut Model) -> Outcome {
     match model.overlays.last_mut() {
         Some(Overlay::Preview(preview)) => Ok(preview.confirm()),
+        Some(Overlay::Launch(launch)) if !launch.is_reading => {
+            let Some(Overlay::Launch(launch)) = model.overlays.pop() else { return Ok(Vec::new()) };
+            Ok(model.launch(*launch))
+        }
         Some(Overlay::Draft { is_refused: true, .. }) => {
             model.overlays.pop();
             Ok(model.edit_again())
@@ -106,8 +110,13 @@ pub fn accept(model: &mut Model) -> Outcome {
             Ok(Vec::new())
         }
         // A key alone is not a confirmation here: these take their keys themselves.
-        Some(Overlay::Prompt(_) | Overlay::Refusal(_) | Overlay::Many(_) | Overlay::Draft { .. }) | None => {
-            Ok(Vec::new())
-        }
+        Some(
+            Overlay::Prompt(_)
+            | Overlay::Refusal(_)
+            | Overlay::Many(_)
+            | Overlay::Launch(_)
+            | Overlay::Draft { .. },
+        )
+        | None => Ok(Vec::new()),
     }
 }

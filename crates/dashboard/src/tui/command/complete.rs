@@ -133,6 +133,7 @@ fn candidates(model: &Model, kind: Kind) -> Vec<String> {
         Kind::Theme => theme::library(config).names(),
         Kind::Keymap => keymap::library(config).names(),
         Kind::Context => model.contexts.clone(),
+        Kind::Plugin => model.look.plugins.names().map(str::to_owned).collect(),
         Kind::WhatIf => {
             let words = crate::actions::tried::SHORT_WORDS.into_iter().chain(["failing"]);
             words.map(|word| format!("{word}=")).collect()

@@ -94,6 +94,7 @@ pub enum Kind {
     Object,
     /// Of a workload cluster.
     Pod,
+    Plugin,
     CommandLine,
     OnOff,
     /// Something to try.
@@ -119,6 +120,7 @@ impl Kind {
             Self::File => "FILE",
             Self::Object => "NAME",
             Self::Pod => "NAMESPACE/POD",
+            Self::Plugin => "PLUGIN",
             Self::Condition => "TYPE [KIND]",
             Self::Grouping => "FIELD|LABEL",
             Self::Attribute => "PATH=VALUE",

@@ -32,6 +32,12 @@ pub fn mouse(model: &mut Model, wanted: &str) -> Outcome {
     Ok(vec![Effect::Mouse(model.preferences.mouse)])
 }
 
+/// A shell with the kubeconfig of the named cluster, or of the one that the selected object belongs to.
+pub fn shell(model: &mut Model, name: &str) -> Outcome {
+    let cluster = cluster_meant(model, name)?;
+    model.begin_shell(cluster)
+}
+
 pub fn screenshot(path: &str) -> Outcome {
     Ok(vec![Effect::Screenshot(path.into())])
 }

@@ -453,6 +453,22 @@ const PROGRAM: &[Command] = &[
         scope: Scope::Object,
         ..order("edit", |m, _| m.begin_edit(), "The selected object as text in your editor, then a preview.")
     },
+    takes(
+        Command {
+            scope: Scope::Object,
+            ..order("shell", outside::shell, "A shell with the kubeconfig of the cluster; it may write.")
+        },
+        Argument::Optional(Kind::Cluster),
+    ),
+    takes(
+        command(
+            "plugin",
+            Scope::Object,
+            |m, name| m.begin_plugin(name),
+            "A command of your own on the object, shown before it runs.",
+        ),
+        Argument::Required(Kind::Plugin),
+    ),
     also(
         command(
             "acknowledge",

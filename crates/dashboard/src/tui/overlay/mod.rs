@@ -3,6 +3,7 @@
 
 pub mod frame;
 pub mod help;
+pub mod launch;
 pub mod many;
 pub mod notice;
 pub mod preview;
@@ -30,6 +31,8 @@ pub enum Overlay {
     Notice(notice::Notice),
     /// What a program says that logs somebody in.
     Login(notice::Notice),
+    /// A program that is about to be run.
+    Launch(Box<launch::LaunchBox>),
     /// An object is read for the editor, or the change of its text was refused.
     Draft {
         ticket: u64,
@@ -63,7 +66,7 @@ impl Overlay {
             Self::Refusal(refusal) => Some(refusal.on_key(event)),
             Self::Preview(preview) => preview.on_key(event),
             Self::Many(many) => many.on_key(event),
-            Self::Help(_) | Self::Notice(_) | Self::Login(_) | Self::Draft { .. } => None,
+            Self::Help(_) | Self::Notice(_) | Self::Login(_) | Self::Launch(_) | Self::Draft { .. } => None,
         }
     }
 
@@ -74,7 +77,7 @@ impl Overlay {
             Self::Refusal(_) => Some(Answer::Handled),
             Self::Preview(preview) => preview.on_paste(text),
             Self::Many(many) => many.on_paste(text),
-            Self::Help(_) | Self::Notice(_) | Self::Login(_) | Self::Draft { .. } => None,
+            Self::Help(_) | Self::Notice(_) | Self::Login(_) | Self::Launch(_) | Self::Draft { .. } => None,
         }
     }
 
@@ -87,6 +90,7 @@ impl Overlay {
             Self::Notice(notice) | Self::Login(notice) | Self::Draft { notice, .. } => {
                 notice.step(motion, area)
             }
+            Self::Launch(launch) => launch.notice.step(motion, area),
         }
     }
 
@@ -112,6 +116,10 @@ impl Overlay {
             Self::Many(many) => many.view(paint, area, buffer),
             Self::Notice(notice) | Self::Login(notice) | Self::Draft { notice, .. } => {
                 notice.view(paint, area, buffer);
+                None
+            }
+            Self::Launch(launch) => {
+                launch.notice.view(paint, area, buffer);
                 None
             }
         }

@@ -17,7 +17,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::effect::{Effect, EffectOutcome};
 use super::keeping::Waiting;
 use super::keymap::Keymap;
-use super::outside::OutsideProgram;
+use super::outside::{Kubeconfig, OutsideProgram};
 use super::subject::{Subject, SubjectKind};
 use super::theme::{Theme, Tier};
 use super::turns::Turn;
@@ -25,7 +25,7 @@ use crate::actions::{Draft, Executor, Order, Proposal};
 use crate::fleet::SourceId;
 use crate::fleet::watch::{Recording, Source};
 use capi_forecast::simulate::Remembered;
-use capi_types::key::ObjectRef;
+use capi_types::key::{ObjectKey, ObjectRef};
 
 /// One management cluster as the runner reaches it. What is missing cannot be done there: a dump
 /// has neither.
@@ -77,6 +77,9 @@ impl Runner {
             Effect::Read { subject, wait_ms, remembered } => self.read(subject, wait_ms, remembered),
             Effect::StopReading(kind) => drop(self.reading.remove(&kind)),
             Effect::Draft { ticket, source, target, begun } => self.draft(ticket, source, target, begun),
+            Effect::ReadKubeconfig { ticket, source, cluster } => {
+                self.read_kubeconfig(ticket, source, cluster)
+            }
             Effect::DropTexts(folder) => drop(tokio::task::spawn_blocking(|| outside::drop_texts(folder))),
             Effect::Preview { ticket, source, order } => self.preview(ticket, source, order),
             Effect::Hook { command, turn } => self.run_hook(command, turn),
@@ -135,6 +138,17 @@ impl Runner {
         let outcomes = self.outcomes.clone();
         tokio::task::spawn_blocking(move || {
             let _ = outcomes.blocking_send(EffectOutcome::Outside(outside::run(program)));
+        });
+    }
+
+    fn read_kubeconfig(&self, ticket: u64, source: SourceId, cluster: ObjectKey) {
+        let (handle, outcomes) = (self.handles.get(&source).cloned(), self.outcomes.clone());
+        tokio::spawn(async move {
+            let result = match executor_of(handle.as_deref()) {
+                Ok(executor) => executor.kubeconfig(&cluster).await.map(Kubeconfig),
+                Err(why) => Err(why),
+            };
+            let _ = outcomes.send(EffectOutcome::KubeconfigRead { ticket, result }).await;
         });
     }
 

@@ -7,13 +7,20 @@ use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use tempfile::TempDir;
+
 use crate::actions::Draft;
-use crate::tui::outside::{OutsideEnd, OutsideProgram, Texts};
+use crate::tui::outside::{Kubeconfig, OutsideCommand, OutsideEnd, OutsideProgram, Texts};
 use capi_types::key::ObjectRef;
 
 /// Asked in this order, as kubectl does.
 const EDITOR_VARIABLES: [&str; 2] = ["KUBE_EDITOR", "EDITOR"];
 const EDITOR: &str = "vi";
+
+const KUBECONFIG: &str = "kubeconfig";
+/// Its first argument is a line for the person.
+const SHELL: &str = r#"printf '%s\n' "$1"; exec "${SHELL:-sh}""#;
+const READ_BEFORE_BACK: &str = "printf '\\n[enter goes back] '; read -r line";
 
 /// Runs it to its end, with our standard input and output.
 pub(super) fn run(program: OutsideProgram) -> OutsideEnd {
@@ -24,6 +31,10 @@ pub(super) fn run(program: OutsideProgram) -> OutsideEnd {
                 Err((text, why)) => (text, Some(why)),
             };
             OutsideEnd::Editor { texts, text, failure }
+        }
+        OutsideProgram::Command(command) => {
+            let failure = launch(&command).err();
+            OutsideEnd::Command { title: command.title, failure }
         }
     }
 }
@@ -65,6 +76,43 @@ fn edit(draft: &Draft, texts: &mut Texts, editor: &str) -> Result<String, (Optio
     Err((text.ok(), why))
 }
 
+/// What a plugin wrote stays on the screen until somebody has read it.
+fn launch(command: &OutsideCommand) -> Result<(), String> {
+    let prepared =
+        prepared(command).map_err(|error| format!("no file for the kubeconfig can be written: {error}"))?;
+    // The folder is removed when the program has ended.
+    let (mut program, _folder) = prepared;
+    let ended = program.status().map_err(|error| format!("it could not be run: {error}"))?;
+    if command.line.is_none() {
+        // Of a shell this is the state of its last command.
+        return Ok(());
+    }
+    let _ = Command::new("sh").arg("-c").arg(READ_BEFORE_BACK).status();
+    if ended.success() { Ok(()) } else { Err(format!("it failed: {ended}")) }
+}
+
+/// The program, and the folder of its kubeconfig.
+fn prepared(command: &OutsideCommand) -> io::Result<(Command, Option<TempDir>)> {
+    let folder = command.kubeconfig.as_ref().map(kubeconfig_file).transpose()?;
+    let mut program = Command::new("sh");
+    match &command.line {
+        Some(line) => program.arg("-c").arg(line).arg("capstan"),
+        None => {
+            program.arg("-c").arg(SHELL).arg("capstan").arg(format!("{}; `exit` goes back", command.title))
+        }
+    };
+    program.envs(command.environment.iter().map(|(name, value)| (name, value)));
+    program.envs(folder.as_ref().map(|folder| ("KUBECONFIG", folder.path().join(KUBECONFIG))));
+    Ok((program, folder))
+}
+
+fn kubeconfig_file(kubeconfig: &Kubeconfig) -> io::Result<TempDir> {
+    let mut folder = tempfile::Builder::new();
+    let folder = folder.prefix("capstan-shell-").permissions(Permissions::from_mode(0o700)).tempdir()?;
+    write_new(&folder.path().join(KUBECONFIG), &kubeconfig.0)?;
+    Ok(folder)
+}
+
 /// A new file each time, so that a text before stays.
 fn write(draft: &Draft, texts: &mut Texts) -> io::Result<PathBuf> {
     let folder = match &texts.folder {
@@ -95,5 +143,39 @@ fn file_name(target: &ObjectRef, opened: u32) -> String {
     match opened {
         0 | 1 => format!("{name}.yaml"),
         more => format!("{name}-{more}.yaml"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn command(line: Option<&str>) -> OutsideCommand {
+        OutsideCommand {
+            title: "plugin x".to_owned(),
+            line: line.map(str::to_owned),
+            environment: vec![("NAME", "edge-7; $(touch /nowhere)".to_owned())],
+            kubeconfig: Some(Kubeconfig("keys".to_owned())),
+        }
+    }
+
+    #[test]
+    fn a_command_has_the_object_in_its_environment_and_a_kubeconfig_for_as_long_as_it_runs() {
+        let line = r#"printf '%s|' "$NAME"; cat "$KUBECONFIG"; stat -c '|%a' "$KUBECONFIG" "$(dirname "$KUBECONFIG")""#;
+        let (mut program, folder) = prepared(&command(Some(line))).expect("a folder");
+        let path = folder.as_ref().expect("a folder").path().to_path_buf();
+        let output = program.output().expect("it runs");
+        let words = "edge-7; $(touch /nowhere)|keys|600\n|700\n";
+        assert_eq!(String::from_utf8_lossy(&output.stdout), words);
+        drop(folder);
+        assert!(!path.exists());
+        assert!(!format!("{:?}", command(None)).contains("keys"), "no log has them");
+    }
+
+    #[test]
+    fn a_shell_is_the_persons_own() {
+        let (mut program, _folder) = prepared(&command(None)).expect("a folder");
+        let output = program.env("SHELL", "/bin/echo").output().expect("it runs");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "plugin x; `exit` goes back\n\n");
     }
 }
