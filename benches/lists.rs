@@ -10,7 +10,7 @@
 #![allow(clippy::expect_used, clippy::print_stdout, reason = "a script for people")]
 
 #[path = "../tests/support/fleet_fixture/mod.rs"]
-#[allow(dead_code, unused_imports, reason = "tests use the rest")]
+#[allow(dead_code, unused_imports, clippy::too_many_arguments, reason = "tests use the rest")]
 mod fleet_fixture;
 
 use std::time::{Duration, Instant};

@@ -218,7 +218,7 @@ fn whatever_goes_wrong_the_text_is_kept_and_opened_again() {
     let effects = keys(&mut model, "e");
     let (draft, _) = answered(&mut model, &effects);
     // The editor fails, then the text is not YAML, then the server refuses it, then the person leaves it, then it is done.
-    assert!(left(&mut model, draft.text.clone(), Some("the editor `x` failed")).is_empty());
+    assert!(left(&mut model, draft.text, Some("the editor `x` failed")).is_empty());
     let picture = text(&mut model);
     assert!(picture.contains("the editor `x` failed") && picture.contains("/tmp/edit/x.yaml"), "{picture}");
     let effects = keys(&mut model, "enter");

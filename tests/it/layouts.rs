@@ -104,12 +104,18 @@ fn reasons(screen: &str, name: &str) -> usize {
     if !is_list || width < 60 || screen.contains('\u{256d}') {
         return 0;
     }
-    let Some((heading, why)) = column(screen, "WHY") else { panic!("{name} has no reasons:\n{screen}") };
+    let is_at_fault = |line: &[char]| matches!(line.get(1), Some('\u{2717}' | '\u{2298}' | '\u{21bb}'));
+    let Some((heading, why)) = column(screen, "WHY") else {
+        // The conditions are the reasons; kinds that are not watched have no verdict.
+        let needs_none = screen.contains("conditions of ") || !lines.iter().any(|line| is_at_fault(line));
+        assert!(needs_none, "{name} has no reasons:\n{screen}");
+        return 0;
+    };
     let mut count = 0;
     for line in lines.iter().skip(heading + 1).take_while(|line| line.first() != Some(&'\u{2500}')) {
         // What is open has its reason below, but for the cluster.
         let is_open = line.get(4..).is_some_and(|line| line.contains(&'\u{25be}'));
-        if matches!(line.get(1), Some('\u{2717}' | '\u{2298}' | '\u{21bb}')) && !is_open {
+        if is_at_fault(line) && !is_open {
             assert!(line.get(why).is_some_and(|c| *c != ' '), "{name}:\n{screen}");
             count += 1;
         }

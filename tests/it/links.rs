@@ -105,7 +105,7 @@ fn references_in_a_spec_and_owners_are_followed() {
 #[test]
 fn events_of_what_is_below_are_shown_with_whose_they_are() {
     let mut model = model(120);
-    keys(&mut model, "\":tree edge-7\" enter e", &json!({}));
+    keys(&mut model, "\":tree edge-7\" enter 3", &json!({}));
     let subject = Subject::Events(target(&model));
     let event = |kind: &str, name: &str, reason: &str| EventLine {
         kind: kind.to_owned(),

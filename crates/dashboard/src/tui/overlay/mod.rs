@@ -88,7 +88,7 @@ impl Overlay {
             Self::Preview(preview) => preview.step(motion, area),
             Self::Many(many) => many.step(motion, area),
             Self::Notice(notice) | Self::Login(notice) | Self::Draft { notice, .. } => {
-                notice.step(motion, area)
+                notice.step(motion, area);
             }
             Self::Launch(launch) => launch.notice.step(motion, area),
         }

@@ -78,7 +78,7 @@ impl Runner {
             Effect::StopReading(kind) => drop(self.reading.remove(&kind)),
             Effect::Draft { ticket, source, target, begun } => self.draft(ticket, source, target, begun),
             Effect::ReadKubeconfig { ticket, source, cluster } => {
-                self.read_kubeconfig(ticket, source, cluster)
+                self.read_kubeconfig(ticket, source, cluster);
             }
             Effect::DropTexts(folder) => drop(tokio::task::spawn_blocking(|| outside::drop_texts(folder))),
             Effect::Preview { ticket, source, order } => self.preview(ticket, source, order),
