@@ -476,6 +476,26 @@ fn a_context_is_marked_before_its_title() {
 }
 
 #[test]
+fn letters_of_k9s_do_what_they_do_there() {
+    let eyes = Eyes { keymap: "k9s", ..WIDE };
+    for (typed, same) in [
+        ("space", "m"),
+        ("ctrl-z", "F"),
+        ("N", "\":sort name\" enter"),
+        ("enter - ", ""),
+        ("d J", "d u"),
+        ("l", "O"),
+    ] {
+        let (mut theirs, mut ours) = (sample(eyes), sample(WIDE));
+        keys(&mut theirs, typed);
+        keys(&mut ours, same);
+        // The hints name the keys of each.
+        let picture = |model: &mut Model| text(model).lines().rev().skip(1).collect::<Vec<_>>().join("\n");
+        assert_eq!(picture(&mut theirs), picture(&mut ours), "{typed}");
+    }
+}
+
+#[test]
 fn escape_and_a_key_in_one_packet_are_two_keys() {
     // What the terminal's bytes ESC and / come to.
     let mut model = sample(PLAIN);

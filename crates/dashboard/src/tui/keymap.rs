@@ -26,6 +26,7 @@ use capstan_base::toml_file::{FileError, Library, Source};
 /// Keymaps in the binary.
 pub const EMBEDDED: &[(&str, &str)] = &[
     ("default", include_str!("../../../../keymaps/default.toml")),
+    ("k9s", include_str!("../../../../keymaps/k9s.toml")),
     ("vim", include_str!("../../../../keymaps/vim.toml")),
 ];
 
