@@ -177,7 +177,11 @@ fn parse(text: &str) -> Result<Value, String> {
         let place = error.location().map(|at| format!("line {}: ", at.line() + head_lines));
         let reason = error.to_string();
         // The rest shows the text around it once more.
-        let reason = text::sanitize_line(reason.lines().next().unwrap_or_default());
+        let first = reason.lines().next().unwrap_or_default();
+        // It counts lines without the remarks.
+        let placed = error.location().map(|at| format!("error: line {} column {}: ", at.line(), at.column()));
+        let reason = placed.and_then(|placed| first.strip_prefix(&placed)).unwrap_or(first);
+        let reason = text::sanitize_line(reason);
         format!("{}it is not YAML: {reason}", place.unwrap_or_default())
     })
 }
@@ -345,7 +349,7 @@ mod tests {
             let draft = edited("replicas: 3", wrong);
             let at = draft.text.lines().position(|line| line.contains("replicas")).expect("there") + 1;
             let why = draft.change().expect_err("not YAML");
-            assert!(why.contains("it is not YAML: "), "{why}");
+            assert!(why.contains("it is not YAML: ") && !why.contains("error: line"), "{why}");
             let line: usize =
                 why.split(' ').nth(1).and_then(|n| n.trim_end_matches(':').parse().ok()).expect("a line");
             assert!((at..=at + 3).contains(&line), "{why} near {at}\n{}", draft.text);
