@@ -26,9 +26,12 @@ fn folder(files: &[(&str, &str)]) -> TempDir {
 
 fn answer(folder: &TempDir, words: &[&str]) -> anyhow::Result<ChangeAnswer> {
     let path = folder.path().display().to_string();
-    let head = ["capstan", "change", words[0], "--from-dir", &path];
-    match Cli::try_parse_from(head.into_iter().chain(words[1..].iter().copied())).expect("arguments").command
-    {
+    let head = [words[0], "--from-dir", &path];
+    run_line(folder, head.into_iter().chain(words[1..].iter().copied()))
+}
+
+fn run_line<'a>(folder: &TempDir, words: impl Iterator<Item = &'a str>) -> anyhow::Result<ChangeAnswer> {
+    match Cli::try_parse_from(["capstan", "change"].into_iter().chain(words)).expect("arguments").command {
         Some(Command::Change(command)) => {
             let reach = Reach::Options(ConnectOptions::default());
             let journal = Journal::at(folder.path().join("journal"));
@@ -39,6 +42,28 @@ fn answer(folder: &TempDir, words: &[&str]) -> anyhow::Result<ChangeAnswer> {
         }
         other => panic!("{other:?}"),
     }
+}
+
+/// They were said not to be known, although what is below them is.
+#[test]
+fn rules_of_a_part_of_a_document_list_what_is_below() {
+    let nothing = folder(&[]);
+    let rules = |path| run_line(&nothing, ["rules", "--path", path].into_iter()).expect("rules").document;
+    for (path, part) in [
+        ("apiServer.extraArgs", "  advise apiServer.extraArgs[NAME]\n"),
+        ("apiServer.extraVolumes", "  ok     apiServer.extraVolumes[NAME]\n"),
+        ("dns", "  advise dns.imageTag\n"),
+        ("etcd", "etcd.local.dataDir\n"),
+    ] {
+        let text = rules(path);
+        assert!(text.contains(part) && !text.contains("not known"), "{text}");
+    }
+    for whole in ["networking.podSubnet", "apiServer.extraArgs[audit-log-path]", "apiServer.certSANs"] {
+        assert!(rules(whole).contains("touches: "), "{whole}");
+    }
+    let line = ["capstan", "change", "rules", "--path=apiServer.hostVolumes"];
+    let error = Cli::try_parse_from(line).expect_err("not a field").to_string();
+    assert!(error.contains("apiServer.extraVolumes[NAME].hostPath"), "{error}");
 }
 
 #[test]

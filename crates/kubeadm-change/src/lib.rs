@@ -32,6 +32,7 @@ pub mod merge;
 pub mod migrate;
 pub mod network;
 pub mod node_file;
+pub mod other_names;
 pub mod path;
 pub mod plan;
 pub mod preflight;

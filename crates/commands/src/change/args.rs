@@ -11,6 +11,7 @@ use capstan_base::time::parse_duration;
 use k8s_machinery::validation::naming::dns_subdomain;
 use kubeadm_change::change_id::{ChangeId, ChangeIdError};
 use kubeadm_change::document::DocumentKind;
+use kubeadm_change::other_names;
 use kubeadm_change::path::FieldPath;
 use kubeadm_change::render::Release;
 use kubeadm_change::schema::Schema;
@@ -398,6 +399,6 @@ fn attribute(text: &str) -> Result<FieldPath, String> {
     if RULED.iter().any(is_known) {
         return Ok(path);
     }
-    Err("no document has this field; expected a path such as apiServer.extraArgs[audit-log-path] or maxPods"
-        .to_owned())
+    let expected = "expected a path such as apiServer.extraArgs[audit-log-path] or maxPods";
+    Err(format!("no document has this field; {}", other_names::instead_of(&path).unwrap_or(expected)))
 }

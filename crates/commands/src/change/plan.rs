@@ -141,7 +141,11 @@ pub(super) fn rules(args: &RulesArgs, style: Style) -> ChangeAnswer {
             // A path such as featureGates is a field of several documents.
             let is_known = |kind: &DocumentKind| Schema::embedded().type_at(kind.name(), path).is_ok();
             for kind in RULED.into_iter().filter(is_known) {
-                if let Some(rule) = rules::rule_for(kind, path) {
+                let Some(rule) = rules::rule_for(kind, path) else { continue };
+                let below = attributes_below(kind, path);
+                if rule.is_of_the_rest() && !below.is_empty() {
+                    list(&mut text, kind, path, &below);
+                } else {
                     describe(&mut text, kind.name(), &path.to_string(), rule);
                 }
             }
@@ -150,13 +154,39 @@ pub(super) fn rules(args: &RulesArgs, style: Style) -> ChangeAnswer {
             for kind in RULED {
                 let _ = writeln!(text, "{}", kind.name());
                 for path in Schema::embedded().leaves(kind.name()) {
-                    let verdict = rules::rule_for(kind, &path).map_or("", |rule| verdict_word(rule.verdict));
-                    let _ = writeln!(text, "  {verdict:<6} {}", shown_path(&path));
+                    judged(&mut text, kind, &path);
                 }
             }
         }
     }
     ChangeAnswer::of(style.block(text), ExitCode::Success)
+}
+
+/// What a part of a document has below it: its fields, and of a list of structures an item, which rules are about.
+fn attributes_below(kind: DocumentKind, part: &FieldPath) -> Vec<FieldPath> {
+    let start = part.0.len();
+    let leaves = Schema::embedded().leaves(kind.name()).into_iter();
+    let below = leaves.filter(|leaf| leaf.0.len() > start && leaf.0.starts_with(&part.0));
+    let mut found: Vec<FieldPath> = below
+        .map(|mut leaf| {
+            let item = leaf.0.iter().skip(start).position(|step| matches!(step, PathStep::Item(_)));
+            leaf.0.truncate(item.map_or(leaf.0.len(), |at| start + at + 1));
+            leaf
+        })
+        .collect();
+    found.dedup();
+    found
+}
+
+fn list(text: &mut String, kind: DocumentKind, part: &FieldPath, below: &[FieldPath]) {
+    let _ = writeln!(text, "{} {part}\n  has no rule of its own; below it are:", kind.name());
+    below.iter().for_each(|path| judged(text, kind, path));
+}
+
+/// A line of a list of attributes.
+fn judged(text: &mut String, kind: DocumentKind, path: &FieldPath) {
+    let verdict = rules::rule_for(kind, path).map_or("", |rule| verdict_word(rule.verdict));
+    let _ = writeln!(text, "  {verdict:<6} {}", shown_path(path));
 }
 
 /// `[*]` and `*` as people read them.

@@ -12,7 +12,7 @@ use super::merge::merge;
 use super::path::{FieldPath, PathStep};
 use super::schema::{ListMerge, Schema, Type};
 use super::yaml::{self, Located};
-use super::{control_plane_object, convert};
+use super::{control_plane_object, convert, other_names};
 
 /// How a patch is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -336,7 +336,7 @@ fn set(target: &mut WantedDocuments, text: &str) -> Result<(), String> {
     let path = with_keys(kind, path);
     let type_ = Schema::embedded()
         .type_at(kind.name(), &path)
-        .map_err(|unknown| format!("{unknown} is not a field of {}", kind.name()))?;
+        .map_err(|unknown| format!("{unknown} is not a field of {}{}", kind.name(), instead(&path)))?;
     // In braces stands the whole entry of a flag, such as with a `mergeMethod`.
     let value = if is_flag(kind, &path) && !value.starts_with('{') {
         flag_value(value)
@@ -350,6 +350,11 @@ fn set(target: &mut WantedDocuments, text: &str) -> Result<(), String> {
     wanted.new = merged.value;
     target.notes.extend(merged.notes.into_iter().map(|note| format!("{}: {note}", kind.name())));
     Ok(())
+}
+
+/// The end of a sentence that says what is not a field.
+fn instead(path: &FieldPath) -> String {
+    other_names::instead_of(path).map(|said| format!(": {said}")).unwrap_or_default()
 }
 
 /// Path and value: the first `=` that does not stand between brackets.
@@ -385,7 +390,7 @@ fn document_of(path: &FieldPath) -> Result<(DocumentKind, FieldPath), String> {
     let found: Vec<DocumentKind> = STORED.iter().filter(with_field).copied().collect();
     match found.as_slice() {
         [kind] => Ok((*kind, path.clone())),
-        [] => Err(format!("{first} is not a field of {}", stored_names())),
+        [] => Err(format!("{first} is not a field of {}{}", stored_names(), instead(path))),
         several => {
             let names: Vec<&str> = several.iter().map(|kind| kind.name()).collect();
             Err(format!(

@@ -134,6 +134,14 @@ fn what_cannot_be_asked_is_refused_with_a_reason() {
             "--set evictionHard.memory.available[0]=5%: evictionHard[\"memory.available\"][0] is not a field of KubeletConfiguration",
         ),
         (
+            RequestPart::Set("apiServer.hostVolumes=x".to_owned()),
+            "--set apiServer.hostVolumes=x: apiServer.hostVolumes is not a field of ClusterConfiguration: volumes are named one by one: apiServer.extraVolumes[NAME].hostPath",
+        ),
+        (
+            RequestPart::Set("imagesRepository=x".to_owned()),
+            "--set imagesRepository=x: imagesRepository is not a field of ClusterConfiguration, KubeletConfiguration or KubeProxyConfiguration: the field is imageRepository",
+        ),
+        (
             RequestPart::Set("networking.podSubnets=x".to_owned()),
             "--set networking.podSubnets=x: networking.podSubnets is not a field of ClusterConfiguration",
         ),

@@ -141,6 +141,13 @@ pub struct Rule {
     pub cases: Vec<Case>,
 }
 
+impl Rule {
+    /// Is it about whatever no other rule of its document is about?
+    pub fn is_of_the_rest(&self) -> bool {
+        self.paths.iter().all(|pattern| pattern.text() == "**")
+    }
+}
+
 /// What counts instead when its condition holds.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
