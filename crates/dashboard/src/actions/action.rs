@@ -85,7 +85,9 @@ pub enum ArgumentError {
     Unexpected { action: &'static str, argument: String },
     #[error("`{argument}` is not a number of replicas; write 0 or more")]
     Replicas { argument: String },
-    #[error("`{argument}` is not a moment; write 2026-11-20T22:00:00Z or +2h")]
+    #[error(
+        "`{argument}` is not a moment; write 2026-11-20T22:00:00Z or +2h; `rollout restart` replaces at once, `rollout clear` takes a moment away"
+    )]
     Moment { argument: String },
     #[error("`{argument}` is not a version like v1.36.2: {reason}")]
     Version { argument: String, reason: String },
@@ -447,7 +449,13 @@ mod tests {
             (&ROLLOUT_AFTER, "clear", Ok(Action::ClearSchedule)),
             (&ROLLOUT_CLEAR, "", Ok(Action::ClearSchedule)),
             (&ROLLOUT_AFTER, "2026-11-20T12:00:00Z", Ok(Action::RolloutAfter { at })),
-            (&ROLLOUT_AFTER, "soon", Err("`soon` is not a moment; write 2026-11-20T22:00:00Z or +2h")),
+            (
+                &ROLLOUT_AFTER,
+                "soon",
+                Err(
+                    "`soon` is not a moment; write 2026-11-20T22:00:00Z or +2h; `rollout restart` replaces at once, `rollout clear` takes a moment away",
+                ),
+            ),
             (&SET_VERSION, "v1.36.2", Ok(version("v1.36.2"))),
             (&SET_VERSION, "1.36.2", Ok(version("v1.36.2"))),
             (&SET_VERSION, "v1.36.2+k3s1", Ok(version("v1.36.2+k3s1"))),
