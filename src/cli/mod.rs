@@ -34,11 +34,13 @@ pub mod sharing;
 mod simulated_ssh;
 pub mod store;
 pub mod store_args;
+mod unknown_words;
 #[cfg(feature = "worlds")]
 pub mod upkeep;
 
+use std::ffi::OsString;
+
 use anyhow::Context as _;
-use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory as _, FromArgMatches as _};
 
 use action_args::ActionArgs;
@@ -77,7 +79,6 @@ use capstan_dashboard::operations::change::ClusterConfigurations;
 use capstan_dashboard::operations::guard::Guard;
 use capstan_dashboard::operations::journal::Journal;
 use capstan_dashboard::operations::{ServerLocks, ServerLogs};
-use capstan_dashboard::other_words;
 use capstan_dashboard::tui::{Exit, Tier};
 use capstan_engine::client::{
     ConnectOptions, Connection, ContextSettings, PluginTerminal, connect, connect_within,
@@ -86,7 +87,8 @@ use log::Terminal;
 
 /// Parses, runs, prints the error chain once.
 pub fn main() -> std::process::ExitCode {
-    let matches = Cli::command().try_get_matches().unwrap_or_else(|error| with_answer(error).exit());
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let matches = matches(&words).unwrap_or_else(|error| error.exit());
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let code = end(&cli).unwrap_or_else(|error| output::fail(&error, ExitCode::Failure));
     // In debug builds alone: a row that is missing must not turn an answer into a panic.
@@ -97,31 +99,12 @@ pub fn main() -> std::process::ExitCode {
     code.into()
 }
 
-/// A word of upstream's documents or of another tool gets its sentence instead of a word that is spelled alike.
-fn with_answer(mut error: clap::Error) -> clap::Error {
-    let typed = [ContextKind::InvalidSubcommand, ContextKind::InvalidArg].into_iter();
-    let typed = typed.filter_map(|kind| error.get(kind)).find_map(|value| match value {
-        ContextValue::String(typed) => Some(typed.clone()),
-        _ => None,
-    });
-    let answer = typed.and_then(|typed| {
-        other_words::answer(&with_word_before(&typed)).or_else(|| other_words::answer(&typed))
-    });
-    if let Some(said) = answer {
-        error.remove(ContextKind::SuggestedSubcommand);
-        error.remove(ContextKind::SuggestedArg);
-        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![said.into()]));
-    }
-    error
-}
-
-/// `rollout undo` for `undo`, where the program was called so.
-fn with_word_before(typed: &str) -> String {
-    let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
-    let at = words.iter().position(|word| word == typed).unwrap_or(0);
-    // The program's own name is not a word of the command.
-    let before = at.checked_sub(1).filter(|before| *before > 0).and_then(|before| words.get(before));
-    before.map_or_else(|| typed.to_owned(), |before| format!("{before} {typed}"))
+/// Reads a command line, whose first word is the program.
+///
+/// # Errors
+/// What is not understood, and all that clap prints, such as help.
+pub fn matches(words: &[OsString]) -> Result<clap::ArgMatches, clap::Error> {
+    Cli::command().try_get_matches_from(words).map_err(|error| unknown_words::with_answer(error, words))
 }
 
 /// Runs a command to its end.

@@ -89,6 +89,7 @@ mod oneshot;
 mod other_control_planes;
 mod past;
 mod plan;
+mod proposals;
 mod proxies;
 mod reconfigure;
 mod refusals;

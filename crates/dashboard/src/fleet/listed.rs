@@ -77,9 +77,12 @@ impl Listed {
         }
     }
 
-    /// The list that a word stands for.
+    /// The list that a word stands for; capitals do not matter.
     pub fn named(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|listed| listed.command() == word || listed.aliases().contains(&word))
+        let is_it = |name: &str| name.eq_ignore_ascii_case(word);
+        Self::ALL
+            .into_iter()
+            .find(|listed| is_it(listed.command()) || listed.aliases().iter().any(|alias| is_it(alias)))
     }
 
     /// As the list is called.

@@ -39,7 +39,7 @@ fn what_is_nearly_no_command_may_be_a_kind() {
         assert_eq!((call.command.name, call.argument), ("get", typed.trim_start_matches(':')));
         assert!(parse(typed).is_err(), "a keymap binds no kinds: {typed}");
     }
-    for mistake in ["quti", "upgradeAfter", "scal 3", "shell", "q/", ""] {
+    for mistake in ["quti", "upgradeAfter", "scal 3", "exec", "q/", ""] {
         assert!(parse_typed(mistake).is_err(), "{mistake}");
     }
     assert_eq!(parse_typed("machines").map(|call| call.command.name), Ok("machines"));
