@@ -4,7 +4,6 @@
 use std::ffi::OsString;
 
 use capi_types::crds;
-use capstan_dashboard::fleet::Listed;
 use capstan_dashboard::other_words;
 use capstan_dashboard::tui::command::TABLE;
 use clap::CommandFactory as _;
@@ -47,18 +46,15 @@ fn with_neighbours(typed: &str, words: &[OsString]) -> (String, String) {
     )
 }
 
-/// Of a kind of Cluster API, by any of its names.
+/// Of a kind of Cluster API, by any of its names on a server.
 fn of_kind(typed: &str) -> Option<String> {
-    let listed = Listed::named(typed).map(|listed| listed.command().to_owned());
-    let name = listed.or_else(|| {
-        let names = crds::all().into_iter().map(|definition| definition.spec.names);
-        let is_it = |name: &str| name.eq_ignore_ascii_case(typed);
-        let mut found = names.filter(|names| {
-            let is_short = names.short_names.iter().flatten().any(|name| is_it(name));
-            is_short || is_it(&names.kind) || is_it(&names.plural)
-        });
-        found.next().map(|names| names.plural)
+    let is_it = |name: &str| name.eq_ignore_ascii_case(typed);
+    let mut names = crds::all().into_iter().map(|definition| definition.spec.names);
+    let found = names.find(|names| {
+        let is_short = names.short_names.iter().flatten().any(|name| is_it(name));
+        is_short || is_it(&names.kind) || is_it(&names.plural)
     })?;
+    let name = found.plural;
     Some(format!("a kind: `capstan get {name}` lists its objects, `:{name}` does so in the dashboard"))
 }
 

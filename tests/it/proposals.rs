@@ -134,7 +134,7 @@ fn words_are_not_answered_by_spelling() {
         ("changes", "`:changes`"),
         ("rollback", "`capstan change rollback`"),
         ("KubeadmConfigTemplate", "`capstan get kubeadmconfigtemplates`"),
-        ("kcp", "`capstan get controlplanes`"),
+        ("kcp", "`capstan get kubeadmcontrolplanes`"),
         ("change --set maxPods=5", "`capstan change plan`"),
         ("change --set=maxPods=5", "`capstan change plan`"),
         ("leader-migration enable", "`capstan leader-migration status`"),
