@@ -30,7 +30,7 @@ pub enum By {
     Since,
     /// By one condition, [`Query::condition`]: what is not as it should be first, and of that what changed last.
     Condition,
-    /// One of upstream's columns, as [`Cell::rank`] has it.
+    /// One of upstream's columns, as `Cell::rank` has it.
     Column(&'static Column),
 }
 
