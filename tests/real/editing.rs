@@ -7,10 +7,12 @@ use portable_pty::CommandBuilder;
 use crate::standalone::{BINARY, Standalone};
 use crate::terminal::Pty;
 
-/// Does what the person types: writes something wrong, mends it, or fails.
+/// Does what the person types: writes something wrong, mends it, or fails. It says how often it has run, as what it said before comes
+/// back on the screen a moment before it has the keys.
 const EDITOR: &str = r#"#!/bin/sh
 stat -c %a "$(dirname "$1")" "$1" > "$(dirname "$0")/modes"
-printf 'EDITING '
+echo run >> "$(dirname "$0")/runs"
+printf 'EDITING %s: ' $(wc -l < "$(dirname "$0")/runs")
 read -r answer
 case "$answer" in
     wrong) echo 'wrong: [' >> "$1" ;;
@@ -43,19 +45,19 @@ fn an_editor_has_the_terminal_and_what_it_leaves_is_previewed() {
         found.filter(|entry| entry.file_name().to_string_lossy().starts_with("capstan-edit-")).count()
     };
     screen.press("e");
-    screen.shows("EDITING");
+    screen.shows("EDITING 1: ");
     // `q` would leave the dashboard.
     screen.press("quit\r");
     screen.shows("exit status: 3");
     let modes = std::fs::read_to_string(folder.path().join("modes")).expect("it ran");
     assert_eq!(modes, "700\n600\n");
     screen.press("\r");
-    screen.shows("EDITING");
+    screen.shows("EDITING 2: ");
     screen.press("wrong\r");
     screen.shows("it is not YAML");
     assert_eq!(texts(), 1, "kept");
     screen.press("\r");
-    screen.shows("EDITING");
+    screen.shows("EDITING 3: ");
     screen.press("right\r");
     screen.shows("paused: true");
     screen.until("the question", |s| s.text().contains(", then enter") || s.text().contains("Scroll"));
