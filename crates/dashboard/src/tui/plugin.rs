@@ -3,7 +3,7 @@
 //!
 //! ```toml
 //! [ssh]
-//! command = "ssh capi@$NAME"        # a line for sh, with the object in its environment
+//! command = 'ssh "capi@$NAME"'      # a line for sh, with the object in its environment
 //! kinds = ["Machine"]               # every kind without it
 //! key = "alt-s"
 //! workload-kubeconfig = true        # KUBECONFIG is that of the workload cluster

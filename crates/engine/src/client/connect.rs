@@ -232,6 +232,20 @@ pub async fn from_secret(text: &str, origin: &str, read_only: bool) -> Result<Co
     finish(configured(chosen, origin)?, None, &options).await
 }
 
+/// A kubeconfig that came out of a Secret, for a program of the person's, which may use any context in it. It is written anew, so that
+/// the program reads what was looked at here, however it understands the Secret's text.
+///
+/// # Errors
+/// [`ConnectError::Invalid`] as for [`from_secret`].
+pub fn harmless(text: &str, origin: &str) -> Result<String, ConnectError> {
+    let invalid = |reason| ConnectError::Invalid { origin: origin.to_owned(), reason };
+    let merged = Merged::of_text(text, origin)?;
+    match reaches_out(merged.whole()) {
+        Some(reason) => Err(invalid(reason)),
+        None => serde_json::to_string_pretty(merged.whole()).map_err(|error| invalid(error.to_string())),
+    }
+}
+
 /// What in a kubeconfig would run a program or read a file here.
 fn reaches_out(config: &Kubeconfig) -> Option<String> {
     let users = config.auth_infos.iter().filter_map(|user| user.auth_info.as_ref());
@@ -321,6 +335,8 @@ pub fn contexts(kubeconfig: Option<&Path>) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use secrecy::ExposeSecret as _;
+
     use super::*;
 
     const FILE: &str = r#"
@@ -409,6 +425,19 @@ users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, com
         );
         let text = from_secret(&file, "Secret a/b", true).await.map(|_| ()).expect_err("refused").to_string();
         assert!(text.contains("local files"), "{text}");
+    }
+
+    #[test]
+    fn what_a_person_gets_of_a_secret_runs_no_program_in_any_context() {
+        let plugin =
+            "exec: {apiVersion: client.authentication.k8s.io/v1, command: PLUGIN, interactiveMode: Never}";
+        let other = format!("users: [{{name: other, user: {{{plugin}}}}}, ");
+        let text = harmless(&with_token("t").replace("users: [", &other), "Secret a/b").expect_err("refused");
+        assert!(text.to_string().contains("credential program"), "{text}");
+        let text = harmless(&with_token("t"), "Secret a/b").expect("it can be given out");
+        let again = Merged::of_text(&text, "Secret a/b").and_then(|merged| merged.choose(Some("two")));
+        let user = again.expect("a kubeconfig").config.auth_infos.remove(0).auth_info.expect("a user");
+        assert_eq!(user.token.map(|token| token.expose_secret().to_owned()).as_deref(), Some("t"));
     }
 
     #[tokio::test]

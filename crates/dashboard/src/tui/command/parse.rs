@@ -45,7 +45,7 @@ pub fn parse(line: &str) -> Result<Call<'_>, String> {
     }
 }
 
-/// The same of what a person typed: what is no command, and nearly none, may be a kind of the server.
+/// As [`parse`], for a line that a person typed: a word that neither is nor resembles a command is taken for a kind of the server.
 ///
 /// # Errors
 /// As [`parse`].

@@ -189,7 +189,7 @@ impl Prompt {
         Some(Position { x, y })
     }
 
-    /// What of a filter cannot be understood. Where there is no hint, only words are looked for.
+    /// The part of a filter that cannot be understood. A filter without a hint takes any words.
     fn trouble(&self) -> Option<FilterError> {
         match &self.purpose {
             Purpose::Filter { hint, .. } if !hint.is_empty() => {

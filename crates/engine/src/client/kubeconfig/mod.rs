@@ -79,6 +79,11 @@ impl Merged {
         Ok(Self { config, origin: origin.to_owned(), files: Vec::new() })
     }
 
+    /// Every context, cluster and user.
+    pub fn whole(&self) -> &Kubeconfig {
+        &self.config
+    }
+
     pub fn names(&self) -> Vec<String> {
         self.config.contexts.iter().map(|named| named.name.clone()).collect()
     }
