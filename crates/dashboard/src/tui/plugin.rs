@@ -191,7 +191,7 @@ mod tests {
             ("\n[ssh]\nkinds = []", "plugins.toml:2: plugin `ssh` needs a `command`, a line for sh"),
             (
                 "[ssh]\ncomand = \"x\"",
-                "plugins.toml:2: unknown field `comand`, did you mean `command`?; known: ",
+                "plugins.toml:2: unknown field `comand`; did you mean `command`?; known: ",
             ),
             ("[ssh]\ncommand = 3", "plugins.toml:2: `command` must be a string, not "),
             (

@@ -102,13 +102,14 @@ mod tests {
 
     #[test]
     fn a_set_without_an_end_has_one_here() {
+        // serde_json reads at most 128 levels, so a server cannot send a deeper set.
         let mut set = json!({});
-        for at in 0..2_000 {
+        for at in 0..120 {
             set = json!({ format!("f:{at}"): set });
         }
         let mut fields = Vec::new();
         named(&set, &mut String::new(), DEPTH_MAX, &mut fields);
-        assert_eq!(fields, ["1999.1998.1997.1996"]);
+        assert_eq!(fields, ["119.118.117.116"]);
         let wide: Value =
             (0..100).map(|at| (format!("f:{at}"), json!({}))).collect::<serde_json::Map<_, _>>().into();
         fields.clear();
