@@ -28,6 +28,7 @@ use capstan_commands::describe::DescribeArgs;
 #[cfg(feature = "etcd")]
 use capstan_commands::etcd::EtcdStatusArgs;
 use capstan_commands::get::GetArgs;
+use capstan_commands::host::args::HostCommand;
 use capstan_commands::leader_migration::args::LeaderMigrationCommand;
 use capstan_commands::leases::LeasesArgs;
 use capstan_commands::plan::PlanArgs;
@@ -148,6 +149,9 @@ pub enum Command {
     /// Change the kubeadm configuration of a running cluster: see what it means before anything happens
     #[command(subcommand)]
     Change(ChangeCommand),
+    /// Machines that are reached over ssh: is each fit to become a node?
+    #[command(subcommand)]
+    Host(HostCommand),
     /// The etcd of a cluster, or any other, member by member
     #[cfg(feature = "etcd")]
     #[command(subcommand)]

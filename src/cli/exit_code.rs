@@ -90,7 +90,7 @@ const ROWS: [Row; 14] = [
     Row {
         code: ExitCode::FailedCheck,
         word: "a failed check",
-        meaning: "documents are wrong, a step or a rehearsal failed, something runs otherwise than stored, or a right is missing",
+        meaning: "documents are wrong, a step or a rehearsal failed, something runs otherwise than stored, a right is missing, or a machine is unfit",
         commands: Commands::These(&[
             "change validate",
             "change plan",
@@ -101,6 +101,7 @@ const ROWS: [Row; 14] = [
             "leader-migration next --apply",
             "leader-migration rehearse",
             "leader-migration rights --check",
+            "host check",
         ]),
     },
     Row {
@@ -123,11 +124,12 @@ const ROWS: [Row; 14] = [
     Row {
         code: ExitCode::Unknown,
         word: "unknown",
-        meaning: "the verdict is unknown, or no member of the etcd answered",
+        meaning: "the verdict is unknown, no member of the etcd answered, or not enough is known of a machine",
         commands: Commands::These(&[
             "describe --exit-status",
             "wait --exit-status",
             "etcd status --exit-status",
+            "host check",
         ]),
     },
     Row {

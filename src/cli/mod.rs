@@ -56,6 +56,7 @@ use capstan_commands::engine_status::EngineStatusArgs;
 use capstan_commands::etcd;
 use capstan_commands::exit_code::{ExitCode, WrongUsage};
 use capstan_commands::get::GetArgs;
+use capstan_commands::host::args::HostCommand;
 use capstan_commands::leader_migration::Printed;
 use capstan_commands::leader_migration::args::{LeaderMigrationCommand, NextArgs, WalkthroughArgs};
 use capstan_commands::leader_migration::back::back;
@@ -67,7 +68,7 @@ use capstan_commands::simulate::args::SimulateArgs;
 use capstan_commands::status_compute::StatusComputeArgs;
 use capstan_commands::wait::{WaitArgs, Waited};
 use capstan_commands::{
-    act, change, describe, engine_status, get, leader_migration, leases, output, plan, simulate,
+    act, change, describe, engine_status, get, host, leader_migration, leases, output, plan, simulate,
     status_compute, wait,
 };
 use capstan_dashboard::actions::{Executor, Request};
@@ -167,6 +168,11 @@ async fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
             return Ok(comparison(change_configuration(cli, command).await));
         }
         Command::Change(command) => return change_configuration(cli, command).await,
+        Command::Host(HostCommand::Check(args)) => {
+            let answer = host::check(args, &Clock::system(), style(cli)).await?;
+            output::print(&answer.document)?;
+            return Ok(answer.exit_code);
+        }
         Command::Leases(args) => {
             let namespace = match (&cli.connect.namespace, cli.connect.all_namespaces) {
                 (Some(namespace), _) => namespace.as_str(),
@@ -225,6 +231,7 @@ fn terminal(command: Option<&Command>) -> Terminal {
             | Command::Restore(_)
             | Command::Status(_)
             | Command::Change(_)
+            | Command::Host(_)
             | Command::Leases(_)
             | Command::LeaderMigration(_)
             | Command::Crds

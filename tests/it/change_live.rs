@@ -10,6 +10,7 @@ use capi_types::dev::PODS_ANNOTATION;
 use capi_types::key::ObjectKey;
 use capi_types::machine::Machine;
 use capstan::cli::args::{Cli, Command};
+use capstan_base::command_line::CommandLine;
 use capstan_base::rng::Rng;
 use capstan_base::time::Clock;
 use capstan_commands::change::source::Reach;
@@ -30,7 +31,6 @@ use capstan_worlds::workload_api::WorkloadApis;
 use capstan_worlds::workload_api::commands::HostCommand;
 use clap::Parser as _;
 use k8s_openapi::api::core::v1::{Node, Pod, Secret};
-use kubeadm_change::command_line::CommandLine;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

@@ -4,7 +4,8 @@
 use std::path::{Path, PathBuf};
 
 /// The modules of `base`.
-pub const BASE: &[&str] = &["go_duration", "key_pair", "private_file", "rng", "text", "time", "toml_file"];
+pub const BASE: &[&str] =
+    &["command_line", "go_duration", "key_pair", "private_file", "rng", "text", "time", "toml_file"];
 
 /// Crates that are one room: the folder below `crates`, the name of the crate, the room. The folders of every other
 /// crate are rooms.
@@ -12,10 +13,12 @@ pub const ROOMS: &[(&str, &str, &str)] = &[
     ("apiserver", "capstan_apiserver", "apiserver"),
     ("capi-types", "capi_types", "api"),
     ("commands", "capstan_commands", "commands"),
+    ("hosts", "capstan_hosts", "hosts"),
     ("k8s-machinery", "k8s_machinery", "machinery"),
     ("kubeadm-change", "kubeadm_change", "change"),
     ("leader-migration", "leader_migration", "leader_migration"),
     ("physics", "capstan_physics", "physics"),
+    ("remote", "capstan_remote", "remote"),
     ("store", "capstan_store", "store"),
 ];
 

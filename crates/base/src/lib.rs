@@ -1,6 +1,7 @@
-//! The ground: the only doors to clock, chance, untrusted text, key material, private files and TOML files. Knows no
+//! The ground: the only doors to clock, chance, untrusted text, key material, lines for shells, private files and TOML files. Knows no
 //! Kubernetes and nothing of capstan.
 
+pub mod command_line;
 pub mod go_duration;
 pub mod key_pair;
 pub mod private_file;

@@ -13,6 +13,7 @@ pub mod engine_status;
 pub mod etcd;
 pub mod exit_code;
 pub mod get;
+pub mod host;
 pub mod leader_migration;
 pub mod leases;
 pub mod output;

@@ -4,9 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use super::command_line::CommandLine;
 use super::network::parse_ip;
 use super::render::{API_SERVER, ClusterSettings, ETCD, HostFacts};
+use capstan_base::command_line::CommandLine;
 
 /// Begins the part of an answer that a command printed.
 const PART: &str = "== ";

@@ -4,7 +4,7 @@
 //! Two kubeadms on one host move the same manifests, and one may put back what the other has just written. A process keeps
 //! the lock of a command that started it (flock(1) hands its file on), so that it is held as long as kubeadm runs.
 
-use super::command_line::CommandLine;
+use capstan_base::command_line::CommandLine;
 
 /// The status of a command that was not begun because another one is at work (`EX_TEMPFAIL` of sysexits.h).
 pub const BUSY: i32 = 75;

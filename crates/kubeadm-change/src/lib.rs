@@ -12,7 +12,6 @@ mod beyond;
 pub mod certificate_drift;
 pub mod change_id;
 pub mod check;
-pub mod command_line;
 pub mod control_plane_object;
 pub mod convert;
 pub mod difference;

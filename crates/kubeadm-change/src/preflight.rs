@@ -4,10 +4,10 @@
 
 use std::collections::BTreeSet;
 
-use super::command_line::CommandLine;
 use super::plan::{ChangePlan, PlannedStep};
 use super::render::{ClusterSettings, Release};
 use super::steps::StepId;
+use capstan_base::command_line::CommandLine;
 
 /// Begins a line of an answer about something that is missing.
 const MISSING: &str = "missing: ";

@@ -1,8 +1,8 @@
 //! The way back on a host when no API server answers: what is kept there before a change, the script that puts it back, and the line
 //! that runs it. Owns these words; must not know what a change does.
 
-use super::command_line::CommandLine;
 use super::host_folder::{self, folder};
+use capstan_base::command_line::CommandLine;
 
 /// Where kubelets look for static pods.
 pub const MANIFESTS: &str = "/etc/kubernetes/manifests";

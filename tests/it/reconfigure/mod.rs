@@ -10,6 +10,7 @@ mod trouble;
 use std::sync::Arc;
 
 use capstan::cli::args::{Cli, Command};
+use capstan_base::command_line::CommandLine;
 use capstan_base::time::{Clock, parse_rfc3339};
 use capstan_commands::change::source::Reach;
 use capstan_commands::change::{ChangeAnswer, Session, run};
@@ -18,7 +19,6 @@ use capstan_dashboard::operations::guard::Guard;
 use capstan_dashboard::operations::journal::Journal;
 use clap::Parser as _;
 use http::Method;
-use kubeadm_change::command_line::CommandLine;
 use kubeadm_change::record::ChangeRecord;
 use serde_json::{Value, json};
 use site::{CLUSTER, Site};

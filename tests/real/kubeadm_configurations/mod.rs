@@ -3,7 +3,6 @@
 //! says so and skips.
 
 mod drawing;
-mod program;
 
 use capstan_base::rng::Rng;
 use kubeadm_change::check::{self, DocumentFinding, FindingSeverity};
@@ -14,8 +13,8 @@ use kubeadm_change::plan::{Acknowledged, PlanOptions, PlanState, plan};
 use kubeadm_change::request::{PatchKind, RequestPart, apply};
 use serde_json::json;
 
+use crate::kubeadm_program::Kubeadm;
 use drawing::{Drawing, Drawn};
-use program::Kubeadm;
 
 /// What every run asks. A build of kubeadm takes minutes, so it is of one release.
 const RELEASE: &str = "1.36.3";

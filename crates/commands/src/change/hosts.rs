@@ -3,13 +3,14 @@
 use super::Session;
 use super::args::{ExecutorArg, HostArgs, SshHostArg};
 use capstan_dashboard::operations::change::source::{LiveCluster, SourceError, machine_hosts};
-use capstan_engine::reconfigure::executor::Ssh;
 use capstan_engine::reconfigure::preflight::Hands;
 use capstan_engine::reconfigure::way::HostWay;
+use capstan_remote::openssh::OpenSsh;
 
 /// The program that the arguments name.
-pub(super) fn ssh_of(args: &HostArgs) -> Ssh {
-    Ssh { program: args.ssh_program.clone(), user: args.ssh_user.clone(), sudo: args.sudo }
+pub(super) fn ssh_of(args: &HostArgs) -> OpenSsh {
+    let named = OpenSsh::named(&args.ssh_program);
+    OpenSsh { user: args.ssh_user.clone(), sudo: args.sudo, ..named }
 }
 
 /// Who runs commands on nodes; `None`: people do.
@@ -20,7 +21,7 @@ pub(super) async fn hands<'h>(
     args: &HostArgs,
     live: &LiveCluster,
     session: &'h Session,
-    ssh: &'h Ssh,
+    ssh: &'h OpenSsh,
 ) -> Result<Option<Hands<'h>>, SourceError> {
     if args.executor != ExecutorArg::Ssh {
         return Ok(None);

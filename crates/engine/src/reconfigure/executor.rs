@@ -1,13 +1,11 @@
-//! Commands on nodes: one at a time, through a program that is called like ssh. Owns how it is called; must not know which
-//! commands, nor their order.
-
-use std::io::Write as _;
-use std::process::{Command, Output, Stdio};
-use std::thread;
+//! Commands on nodes: one at a time, through ssh. Owns that no two of them run beside each other on a host, and the words of
+//! their failures; must not know which commands, nor their order.
 
 use async_trait::async_trait;
 
-use kubeadm_change::command_line::CommandLine;
+use capstan_base::command_line::CommandLine;
+use capstan_remote::destination::Destination;
+use capstan_remote::openssh::{Call, CallError, OpenSsh};
 use kubeadm_change::host_lock;
 
 /// A node as a command reaches it.
@@ -21,8 +19,11 @@ pub struct CommandTarget {
 /// A command that did not end well.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExecutorError {
-    #[error("cannot run {program}: {reason}; check --ssh-program")]
-    Program { program: String, reason: String },
+    #[error(transparent)]
+    Ssh(#[from] CallError),
+    /// What the cluster says of a node is no address of one.
+    #[error("{node} is not reached: {reason}")]
+    Host { node: String, reason: String },
     /// Nothing was begun; it may be tried again.
     #[error("{node} is busy: another command of a change runs there{}", process(.kubeadm))]
     Busy { node: String, kubeadm: String },
@@ -71,92 +72,46 @@ pub trait NodeExecutor: Send + Sync {
     async fn look(&self, target: &CommandTarget, line: &CommandLine) -> Result<String, ExecutorError>;
 }
 
-/// The system's ssh, or a program that is called in the same way.
-#[derive(Clone, Debug)]
-pub struct Ssh {
-    pub program: String,
-    pub user: Option<String>,
-    /// The user is not root: lines run through `sudo -n`.
-    pub sudo: bool,
-}
-
-impl Ssh {
-    fn command(&self, target: &CommandTarget, line: &CommandLine) -> Command {
-        let mut command = Command::new(&self.program);
-        // Never a question, never a host that is not known: both need a person.
-        command.args(["-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes", "-o", "ConnectTimeout=15"]);
-        // Without it a connection that was cut would be waited for without end.
-        command.args(["-o", "ServerAliveInterval=15"]);
-        if let Some(user) = &self.user {
-            command.args(["-l", user]);
-        }
-        let line =
-            if self.sudo { CommandLine::of("sudo -n sh -c {}", [line.as_str()]) } else { line.clone() };
-        // The dashes keep a host that begins with one from being read as an option.
-        command.args(["--", &target.host, line.as_str()]).env("CAPSTAN_NODE", &target.node);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command
+/// Runs `sent` for `line`, which is the one that is named when it fails. A command may take minutes, and has no limit.
+async fn send(
+    ssh: &OpenSsh,
+    target: &CommandTarget,
+    (line, sent): (&CommandLine, &CommandLine),
+    input: &str,
+) -> Result<String, ExecutorError> {
+    let to = Destination::host(&target.host)
+        .map_err(|error| ExecutorError::Host { node: target.node.clone(), reason: error.to_string() })?;
+    let environment = [("CAPSTAN_NODE", target.node.as_str())];
+    let call = Call { to: &to, line: sent, input: input.as_bytes(), environment: &environment, limit: None };
+    let answer = ssh.call(call).await?;
+    if answer.is_success() {
+        return Ok(answer.stdout);
     }
-
-    /// Runs `sent` for `line`, which is the one that is named when it fails.
-    async fn send(
-        &self,
-        target: &CommandTarget,
-        (line, sent): (&CommandLine, &CommandLine),
-        input: &str,
-    ) -> Result<String, ExecutorError> {
-        let (mut command, input) = (self.command(target, sent), input.to_owned());
-        let program = |reason: String| ExecutorError::Program { program: self.program.clone(), reason };
-        // A command may take minutes, for which no thread of the runtime may stand still.
-        let run = tokio::task::spawn_blocking(move || run_to_end(&mut command, &input)).await;
-        let output =
-            run.map_err(|error| program(error.to_string()))?.map_err(|error| program(error.to_string()))?;
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        if output.status.success() {
-            return Ok(text(&output.stdout));
-        }
-        if output.status.code() == Some(host_lock::BUSY) {
-            return Err(ExecutorError::Busy { node: target.node.clone(), kubeadm: text(&output.stdout) });
-        }
-        Err(ExecutorError::Failed {
-            node: target.node.clone(),
-            line: line.to_string(),
-            status: output.status.to_string(),
-            output: text(&output.stderr) + &text(&output.stdout),
-        })
+    if answer.code == Some(host_lock::BUSY) {
+        return Err(ExecutorError::Busy { node: target.node.clone(), kubeadm: answer.stdout });
     }
+    Err(ExecutorError::Failed {
+        node: target.node.clone(),
+        line: line.to_string(),
+        status: answer.status,
+        output: answer.stderr + &answer.stdout,
+    })
 }
 
 #[async_trait]
-impl NodeExecutor for Ssh {
+impl NodeExecutor for OpenSsh {
     async fn run(
         &self,
         target: &CommandTarget,
         line: &CommandLine,
         input: &str,
     ) -> Result<String, ExecutorError> {
-        self.send(target, (line, &host_lock::alone(line)), input).await
+        send(self, target, (line, &host_lock::alone(line)), input).await
     }
 
     async fn look(&self, target: &CommandTarget, line: &CommandLine) -> Result<String, ExecutorError> {
-        self.send(target, (line, line), "").await
+        send(self, target, (line, line), "").await
     }
-}
-
-fn run_to_end(command: &mut Command, input: &str) -> std::io::Result<Output> {
-    let mut child = command.spawn()?;
-    let stdin = child.stdin.take();
-    thread::scope(|scope| {
-        // Written beside the reading: a program that prints more than a pipe holds before it reads
-        // would wait for ever, and so would we.
-        scope.spawn(move || {
-            if let Some(mut stdin) = stdin {
-                // A program that does not read its input ends the pipe: its own status says more.
-                let _ = stdin.write_all(input.as_bytes());
-            }
-        });
-        child.wait_with_output()
-    })
 }
 
 #[cfg(test)]
@@ -167,20 +122,10 @@ mod tests {
         CommandTarget { node: "cp-0".to_owned(), host: "10.0.0.1".to_owned() }
     }
 
-    #[test]
-    fn the_program_is_called_like_ssh() {
-        let ssh = Ssh { program: "ssh".to_owned(), user: Some("admin".to_owned()), sudo: true };
-        let command = ssh.command(&target(), &CommandLine::of("test -e {}", ["a b"]));
-        let arguments: Vec<_> = command.get_args().map(|word| word.to_string_lossy().into_owned()).collect();
-        assert_eq!(arguments[..4], ["-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes"]);
-        let line = CommandLine::of("sudo -n sh -c {}", ["test -e 'a b'"]);
-        assert_eq!(arguments[8..], ["-l", "admin", "--", "10.0.0.1", line.as_str()]);
-    }
-
     #[tokio::test]
     async fn output_input_and_failure() {
         let program = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/it/reconfigure/ssh").to_owned();
-        let ssh = Ssh { program, user: None, sudo: false };
+        let ssh = OpenSsh::named(&program);
         let line = CommandLine::of("cat && echo done", []);
         assert_eq!(ssh.run(&target(), &line, "text\n").await.as_deref(), Ok("text\ndone\n"));
         let much = "x".repeat(200_000);
@@ -199,7 +144,7 @@ mod tests {
         let error =
             ssh.look(&target(), &CommandLine::of("echo no key >&2; exit 255", [])).await.expect_err("255");
         assert_eq!(error.words(), "no key");
-        let missing = Ssh { program: "/nowhere/ssh".to_owned(), user: None, sudo: false };
+        let missing = OpenSsh::named("/nowhere/ssh");
         let error = missing
             .run(&target(), &CommandLine::of("true", []), "")
             .await
@@ -209,5 +154,8 @@ mod tests {
             error.starts_with("cannot run /nowhere/ssh: ") && error.ends_with("; check --ssh-program"),
             "{error}"
         );
+        let option = CommandTarget { node: "cp-0".to_owned(), host: "-oProxyCommand=id".to_owned() };
+        let error = ssh.look(&option, &CommandLine::of("true", [])).await.expect_err("an option").to_string();
+        assert!(error.starts_with("cp-0 is not reached: `-oProxyCommand=id` is not the name"), "{error}");
     }
 }

@@ -8,7 +8,7 @@ use futures::stream::iter;
 
 use super::executor::{CommandTarget, NodeExecutor};
 use super::way::HostWay;
-use kubeadm_change::command_line::CommandLine;
+use capstan_base::command_line::CommandLine;
 use kubeadm_change::plan::ChangePlan;
 use kubeadm_change::preflight::HostNeeds;
 use kubeadm_change::render::ClusterSettings;

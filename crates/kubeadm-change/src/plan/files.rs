@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 
-use super::super::command_line::CommandLine;
 use super::super::document::DocumentKind;
 use super::super::network::parse_ip;
 use super::super::path::PathStep;
 use super::super::render::ClusterSettings;
 use super::super::{host_folder, node_file};
 use super::JudgedChange;
+use capstan_base::command_line::CommandLine;
 
 /// A snapshot of etcd, taken once for a plan. The container reaches no other folder than that of the data, where it must not
 /// stay: kubeadm copies that folder whole.

@@ -25,7 +25,6 @@ use sha2::{Digest as _, Sha256};
 use super::certificate_drift::CertificateDrift;
 use super::change_id::ChangeId;
 use super::check::DocumentFinding;
-use super::command_line::CommandLine;
 use super::difference::{FieldChange, differences};
 use super::document::{DocumentKind, Inputs};
 use super::facts::{ClusterFacts, ManagedBy};
@@ -37,6 +36,7 @@ use super::request::WantedDocuments;
 use super::rollouts::{self, RolloutPart};
 use super::rules::{self, Component, Judgement, RuleFinding};
 use super::steps::StepId;
+use capstan_base::command_line::CommandLine;
 
 pub use acknowledged::Acknowledged;
 pub use artefacts::Reach;

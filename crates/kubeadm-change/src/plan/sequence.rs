@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::super::command_line::CommandLine;
 use super::super::document::DocumentKind;
 use super::super::facts::{ClusterFacts, ManagedBy};
 use super::super::host_folder;
@@ -17,6 +16,7 @@ use super::super::way_back;
 use super::artefacts::RESTARTS;
 use super::files;
 use super::{AsStored, ChangePlan, JudgedChange, PlannedStep, Reach};
+use capstan_base::command_line::CommandLine;
 
 /// What the order is made from.
 pub(super) struct Inputs<'p> {

@@ -1,9 +1,11 @@
 //! kubeadm of one release, built on first use from its public Go module. Owns building and asking it; must not know what it is
 //! asked about.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use kubeadm_change::check::minor_of;
@@ -15,7 +17,10 @@ use crate::golang::complaints;
 const MODULE_MAX: Duration = Duration::from_secs(180);
 const BUILD_MAX: Duration = Duration::from_secs(1_200);
 
-pub(super) struct Kubeadm {
+/// Held while one is built.
+static BUILD: Mutex<()> = Mutex::new(());
+
+pub struct Kubeadm {
     program: PathBuf,
     /// The folder of documents that it is asked about.
     folder: tempfile::TempDir,
@@ -34,6 +39,8 @@ impl Kubeadm {
         let minor = minor_of(&version).ok_or_else(|| format!("{release} is not a release such as 1.36.3"))?;
         let folder = tempfile::tempdir().expect("a folder");
         let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("kubeadm-{release}"));
+        // Several tests ask kubeadm, and one build of it is enough.
+        let _alone = BUILD.lock().unwrap_or_else(PoisonError::into_inner);
         if !program.exists() {
             build(&version, minor, folder.path(), &program)?;
         }
@@ -53,6 +60,36 @@ impl Kubeadm {
         command.env_clear().env("HOME", self.folder.path()).env("HTTPS_PROXY", "http://127.0.0.1:0");
         let output = command.output().expect("kubeadm runs");
         (!output.status.success()).then(|| String::from_utf8_lossy(&output.stderr).trim().to_owned())
+    }
+
+    /// What its preflight says of this machine as a control plane, found by `path`: names of checks that are errors, and of those
+    /// that are warnings.
+    pub fn preflight(&self, path: &str) -> (BTreeSet<String>, BTreeSet<String>) {
+        let file = self.folder.path().join("init.yaml");
+        let text = format!(
+            "apiVersion: kubeadm.k8s.io/v1beta4\nkind: InitConfiguration\nlocalAPIEndpoint: {{advertiseAddress: 192.0.2.10}}\n\
+             nodeRegistration: {{criSocket: \"unix:///var/run/containerd/containerd.sock\"}}\n---\n\
+             apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\nkubernetesVersion: {}\n",
+            self.version
+        );
+        std::fs::write(&file, text).expect("written");
+        let mut command = Command::new(&self.program);
+        // A dry run looks at everything and pulls no image.
+        command.args(["init", "phase", "preflight", "--dry-run", "--config"]).arg(&file);
+        command.env_clear().env("HOME", self.folder.path()).env("PATH", path);
+        let output = command.output().expect("kubeadm runs");
+        let said =
+            String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
+        let named = |kind: &str| {
+            let names = said.lines().filter_map(|line| line.trim().strip_prefix(&format!("[{kind} ")));
+            names.filter_map(|rest| rest.split_once(']')).map(|(name, _)| name.to_owned()).collect()
+        };
+        let (errors, warnings): (BTreeSet<String>, BTreeSet<String>) = (named("ERROR"), named("WARNING"));
+        assert!(
+            output.status.success() || !errors.is_empty(),
+            "kubeadm did not come to its preflight: {said}"
+        );
+        (errors, warnings)
     }
 }
 

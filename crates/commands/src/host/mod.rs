@@ -1,0 +1,184 @@
+//! `capstan host`: machines that are reached over ssh. Owns who is asked beside whom, and how the command ends; what speaks against
+//! a machine is the business of `capstan_hosts`.
+
+pub mod args;
+mod report;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use self::args::HostCheckArgs;
+use crate::exit_code::ExitCode;
+use crate::output::Style;
+use capstan_base::command_line::CommandLine;
+use capstan_base::text::sanitize_line;
+use capstan_base::time::Clock;
+use capstan_hosts::check::{check as findings_of, overall};
+use capstan_hosts::facts::HostFacts;
+use capstan_hosts::finding::{Fitness, HostFinding, Purpose};
+use capstan_hosts::{identity, probe};
+use capstan_remote::destination::Destination;
+use capstan_remote::host_key::HostKey;
+use capstan_remote::openssh::{Call, OpenSsh, ShellOutput};
+use capstan_remote::trouble::SshTrouble;
+
+/// So many machines are asked beside each other: each is a process of ssh.
+const AT_ONCE: usize = 32;
+
+/// Why a machine did not answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Silence {
+    trouble: Option<SshTrouble>,
+    reason: String,
+    /// Where its key is not trusted: those that it offers.
+    keys: Vec<HostKey>,
+}
+
+/// What is known of one machine.
+#[derive(Debug)]
+struct Checked {
+    host: Destination,
+    answer: Result<HostFacts, Silence>,
+    findings: Vec<HostFinding>,
+}
+
+impl Checked {
+    fn outcome(&self) -> Fitness {
+        if self.answer.is_ok() { overall(&self.findings) } else { Fitness::Unknown }
+    }
+}
+
+/// The text or the JSON, and how the command ends.
+#[derive(Debug)]
+pub struct HostCheckAnswer {
+    pub document: String,
+    pub exit_code: ExitCode,
+}
+
+/// Asks every machine, each by itself, and judges the answers.
+///
+/// # Errors
+/// The JSON cannot be written.
+pub async fn check(args: &HostCheckArgs, clock: &Clock, style: Style) -> anyhow::Result<HostCheckAnswer> {
+    let purpose = Purpose {
+        role: args.role.of(),
+        version: args.kubernetes_version.as_deref().and_then(k8s_machinery::version::parse),
+    };
+    let answers = ask_all(args, clock).await;
+    let mut checked: Vec<Checked> =
+        answers.into_iter().map(|(host, answer)| judged(host, answer, &purpose)).collect();
+    compare(&mut checked);
+    let document = report::document(&checked, &purpose, args, style)?;
+    Ok(HostCheckAnswer { document, exit_code: exit_code(&checked) })
+}
+
+fn judged(host: Destination, answer: Result<HostFacts, Silence>, purpose: &Purpose) -> Checked {
+    let findings = answer.as_ref().map(|facts| findings_of(facts, purpose)).unwrap_or_default();
+    Checked { host, answer, findings }
+}
+
+/// What machines have in common with each other stands with each of them.
+fn compare(checked: &mut [Checked]) {
+    let names: Vec<String> = checked.iter().map(|it| it.host.to_string()).collect();
+    let nothing = HostFacts::default();
+    let machines = checked.iter().map(|it| it.answer.as_ref().unwrap_or(&nothing));
+    let machines: Vec<(&str, &HostFacts)> = names.iter().map(String::as_str).zip(machines).collect();
+    let shared = identity::shared(&machines);
+    for (it, shared) in checked.iter_mut().zip(shared) {
+        it.findings.splice(0..0, shared);
+    }
+}
+
+fn exit_code(checked: &[Checked]) -> ExitCode {
+    match checked.iter().map(Checked::outcome).min() {
+        Some(Fitness::Unfit) => ExitCode::FailedCheck,
+        Some(Fitness::Unknown) | None => ExitCode::Unknown,
+        Some(Fitness::Warned | Fitness::Passed) => ExitCode::Success,
+    }
+}
+
+/// In the order of the arguments.
+async fn ask_all(args: &HostCheckArgs, clock: &Clock) -> Vec<(Destination, Result<HostFacts, Silence>)> {
+    let named = OpenSsh::named(&args.ssh_program);
+    let ssh = Arc::new(OpenSsh { user: args.ssh_user.clone(), jump: args.jump.clone(), ..named });
+    let room = Arc::new(Semaphore::new(AT_ONCE));
+    let mut asked = JoinSet::new();
+    for (at, host) in args.hosts.iter().cloned().enumerate() {
+        let (ssh, room, clock, limit) = (ssh.clone(), room.clone(), clock.clone(), args.timeout);
+        asked.spawn(async move {
+            // It is never closed.
+            let _place = room.acquire().await;
+            let answer = ask(&ssh, &host, limit, &clock).await;
+            (at, (host, answer))
+        });
+    }
+    // A task that panicked is a mistake of this program, which its own message says.
+    let answers: BTreeMap<usize, _> = asked.join_all().await.into_iter().collect();
+    answers.into_values().collect()
+}
+
+async fn ask(
+    ssh: &OpenSsh,
+    host: &Destination,
+    limit: std::time::Duration,
+    clock: &Clock,
+) -> Result<HostFacts, Silence> {
+    let silent = |reason: String| Silence { trouble: None, reason, keys: Vec::new() };
+    let line = CommandLine::of("sh -s", []);
+    let environment = [("CAPSTAN_NODE", host.host.as_str())];
+    let input = probe::PROGRAM.as_bytes();
+    let call = Call { to: host, line: &line, input, environment: &environment, limit: Some(limit) };
+    let before = clock.now();
+    let answer = ssh.call(call).await.map_err(|error| silent(error.to_string()))?;
+    let between = before + (clock.now() - before) / 2;
+    if let Some((trouble, reason)) = answer.trouble() {
+        let is_about_keys = matches!(trouble, SshTrouble::UnknownHostKey | SshTrouble::ChangedHostKey);
+        let keys = if is_about_keys { ssh.offered_keys(host).await } else { Vec::new() };
+        return Err(Silence { trouble: Some(trouble), reason, keys });
+    }
+    probe::read(&answer.stdout, between.timestamp())
+        .map_err(|error| silent(format!("{error}{}", last_line(&answer))))
+}
+
+/// What a shell complained about that did not come to its end.
+fn last_line(answer: &ShellOutput) -> String {
+    match answer.stderr.lines().rfind(|line| !line.trim().is_empty()) {
+        Some(line) => format!(" ({}: {})", answer.status, sanitize_line(line)),
+        None => format!(" ({})", answer.status),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checked(answer: Result<HostFacts, Silence>, findings: Vec<HostFinding>) -> Checked {
+        Checked { host: Destination::host("h1").expect("a host"), answer, findings }
+    }
+
+    #[test]
+    fn the_gravest_machine_decides_the_end() {
+        let silence =
+            || Silence { trouble: None, reason: "no end within 30 seconds".to_owned(), keys: Vec::new() };
+        let finding = |outcome: Fitness| HostFinding {
+            rule: "swap",
+            outcome,
+            evidence: String::new(),
+            remedy: String::new(),
+            kubeadm_check: None,
+        };
+        let known = |outcome: Fitness| checked(Ok(HostFacts::default()), vec![finding(outcome)]);
+        let silent = || checked(Err(silence()), Vec::new());
+        for (machines, code) in [
+            (vec![known(Fitness::Passed), known(Fitness::Warned)], ExitCode::Success),
+            (vec![known(Fitness::Passed), silent()], ExitCode::Unknown),
+            (vec![silent(), known(Fitness::Unfit)], ExitCode::FailedCheck),
+            (vec![known(Fitness::Unknown)], ExitCode::Unknown),
+        ] {
+            assert_eq!(exit_code(&machines), code, "{machines:?}");
+        }
+    }
+}

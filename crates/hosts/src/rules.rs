@@ -1,0 +1,734 @@
+//! The rules: what kubeadm's preflight refuses or warns of (`cmd/kubeadm/app/preflight/checks.go` and `checks_linux.go`,
+//! `k8s.io/system-validators` 1.12.1, Kubernetes 1.36.3), and what a kubelet or another cluster makes impossible later. Owns no
+//! wording of kubeadm. A rule that kubeadm has as well names kubeadm's check.
+
+use semver::Version;
+
+use super::facts::{CONTAINERD, ContainerRuntime, HostFacts, Privilege};
+use super::finding::{HostFinding, NodeRole, Purpose};
+
+type Rule = fn(&HostFacts, &Purpose) -> Vec<HostFinding>;
+
+/// In the order in which they are shown where they are equally grave.
+pub(super) const RULES: [(&str, Rule); 23] = [
+    ("root", |facts, _| vec![root(facts)]),
+    ("system", |facts, _| vec![system(facts)]),
+    ("kernel", |facts, _| vec![kernel(facts)]),
+    ("cgroup", |facts, purpose| vec![cgroup(facts, purpose)]),
+    ("cgroup-controllers", |facts, _| controllers(facts)),
+    ("cpus", |facts, purpose| cpus(facts, purpose)),
+    ("memory", |facts, purpose| memory(facts, purpose)),
+    ("disk", |facts, _| vec![disk(facts)]),
+    ("swap", |facts, _| vec![swap(facts)]),
+    ("clock", |facts, _| vec![clock(facts)]),
+    ("hostname", |facts, _| vec![hostname(facts)]),
+    ("ports", |facts, purpose| ports(facts, purpose)),
+    ("files", |facts, purpose| files(facts, purpose)),
+    ("etcd-data", |facts, purpose| etcd_data(facts, purpose)),
+    ("other-distribution", |facts, _| distributions(facts)),
+    ("commands", |facts, purpose| commands(facts, purpose)),
+    ("container-runtime", |facts, _| vec![runtime(facts)]),
+    ("runtime-version", |facts, _| runtime_version(facts)),
+    ("kubeadm", |facts, purpose| vec![kubeadm(facts, purpose)]),
+    ("kubelet", |facts, purpose| vec![kubelet(facts, purpose)]),
+    ("kubelet-unit", |facts, _| kubelet_unit(facts)),
+    ("ip-forward", |facts, _| vec![ip_forward(facts)]),
+    ("firewall", |facts, _| firewall(facts)),
+];
+
+const READ_AS_ROOT: &str = "name a user that is root or may `sudo -n`";
+
+fn root(facts: &HostFacts) -> HostFinding {
+    match facts.privilege {
+        Privilege::Root => HostFinding::passed("root"),
+        Privilege::Sudo => HostFinding::passed("`sudo -n`"),
+        Privilege::None => HostFinding::unfit(
+            "the user is not root, and `sudo -n` asks for a password or is not there",
+            "name root, or let the user run sudo without a password (NOPASSWD in sudoers)",
+        )
+        .as_kubeadm("IsPrivilegedUser"),
+    }
+}
+
+/// Only systemd starts what Cluster API's and kubeadm's files describe.
+fn system(facts: &HostFacts) -> HostFinding {
+    let system = facts.system.as_deref().unwrap_or("an unknown system");
+    match facts.init.as_deref() {
+        _ if system != "Linux" => HostFinding::unfit(system, "kubeadm's nodes run Linux"),
+        None => HostFinding::unknown("process 1", READ_AS_ROOT),
+        Some("systemd") => HostFinding::passed("Linux with systemd"),
+        Some(init) => {
+            HostFinding::unfit(format!("process 1 is {init}"), "install a distribution with systemd")
+        }
+    }
+}
+
+/// `KernelSpec.Versions` of the system validators.
+fn kernel(facts: &HostFacts) -> HostFinding {
+    let Some(kernel) = facts.kernel.as_deref() else {
+        return HostFinding::unknown("the kernel's release", "");
+    };
+    let mut numbers = kernel.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse::<u32>().ok());
+    let (major, minor) = (numbers.next().flatten(), numbers.next().flatten());
+    let is_supported = match (major, minor) {
+        (Some(5), Some(minor)) => matches!(minor, 4 | 10 | 15),
+        (Some(major), Some(_)) => major >= 6,
+        _ => false,
+    };
+    if is_supported {
+        HostFinding::passed(kernel)
+    } else {
+        let remedy = "install a kernel with long-term support: 5.4, 5.10, 5.15, or 6 and later";
+        HostFinding::unfit(kernel, remedy).as_kubeadm("SystemVerification")
+    }
+}
+
+/// The kubelet refuses version 1 from 1.35 on (`failCgroupV1`).
+fn cgroup(facts: &HostFacts, purpose: &Purpose) -> HostFinding {
+    const REMEDY: &str = "start the machine with cgroup 2 (`systemd.unified_cgroup_hierarchy=1`), or set `failCgroupV1: false` for the kubelet";
+    let version = facts.kubelet.as_ref().or(purpose.version_for(facts));
+    match (facts.cgroup, version) {
+        (None, _) => HostFinding::unknown("the version of cgroup", ""),
+        (Some(2), _) => HostFinding::passed("version 2"),
+        (Some(_), Some(version)) if version.minor >= 35 => {
+            let evidence = format!("version 1, which a kubelet of v{version} refuses");
+            HostFinding::unfit(evidence, REMEDY).as_kubeadm("SystemVerification")
+        }
+        (Some(_), _) => HostFinding::warned("version 1, which kubelets from v1.35 on refuse", REMEDY)
+            .as_kubeadm("SystemVerification"),
+    }
+}
+
+/// Devices and freezer are no controllers of version 2: the kernel has them always.
+fn controllers(facts: &HostFacts) -> Vec<HostFinding> {
+    let needed: &[&str] = match facts.cgroup {
+        None => return Vec::new(),
+        Some(2) => &["cpu", "cpuset", "memory", "pids"],
+        Some(_) => &["cpu", "cpuacct", "cpuset", "devices", "freezer", "memory", "pids"],
+    };
+    let missing: Vec<&str> =
+        needed.iter().copied().filter(|name| !facts.controllers.contains(*name)).collect();
+    if missing.is_empty() {
+        return vec![HostFinding::passed(needed.join(", "))];
+    }
+    let evidence = format!("{} missing", missing.join(", "));
+    vec![
+        HostFinding::unfit(evidence, "switch them on in the kernel's command line")
+            .as_kubeadm("SystemVerification"),
+    ]
+}
+
+/// `ControlPlaneNumCPU`.
+fn cpus(facts: &HostFacts, purpose: &Purpose) -> Vec<HostFinding> {
+    let least = if purpose.role == NodeRole::ControlPlane { 2 } else { 1 };
+    vec![match facts.cpus {
+        None => HostFinding::unknown("the number of CPUs", ""),
+        Some(cpus) if cpus < least => {
+            let evidence = format!("{cpus}, and {least} are the least for a control plane");
+            HostFinding::unfit(evidence, "give the machine more CPUs").as_kubeadm("NumCPU")
+        }
+        Some(cpus) => HostFinding::passed(cpus.to_string()),
+    }]
+}
+
+/// `ControlPlaneMem`, in megabytes of 1024 KiB.
+fn memory(facts: &HostFacts, purpose: &Purpose) -> Vec<HostFinding> {
+    const LEAST_MIB: u64 = 1_700;
+    vec![match facts.memory_kib.map(|kib| kib / 1024) {
+        None => HostFinding::unknown("the memory", ""),
+        Some(mib) if purpose.role == NodeRole::ControlPlane && mib < LEAST_MIB => {
+            let evidence = format!("{mib} MiB, and {LEAST_MIB} are the least for a control plane");
+            HostFinding::unfit(evidence, "give the machine more memory").as_kubeadm("Mem")
+        }
+        Some(mib) => HostFinding::passed(format!("{mib} MiB")),
+    }]
+}
+
+/// The kubelet's own limits (`evictionHard`): `nodefs.available` 10 %, `imagefs.available` 15 %.
+fn disk(facts: &HostFacts) -> HostFinding {
+    const REMEDY: &str = "free some of it, or give /var/lib a larger disk";
+    let (Some(all), Some(free)) = (facts.disk_kib.filter(|all| *all > 0), facts.disk_free_kib) else {
+        return HostFinding::unknown("the free space of /var/lib", "");
+    };
+    let percent = free.saturating_mul(100) / all;
+    let evidence = format!("{percent} % of /var/lib is free ({} GiB)", free / 1024 / 1024);
+    match percent {
+        ..10 => HostFinding::unfit(format!("{evidence}: a kubelet evicts pods below 10 %"), REMEDY),
+        10..15 => HostFinding::warned(format!("{evidence}: a kubelet removes images below 15 %"), REMEDY),
+        _ => HostFinding::passed(evidence),
+    }
+}
+
+fn swap(facts: &HostFacts) -> HostFinding {
+    if facts.swaps.is_empty() {
+        return HostFinding::passed("none");
+    }
+    let remedy = "`swapoff -a` and take it out of /etc/fstab, or configure the kubelet for it (failSwapOn, memorySwap)";
+    HostFinding::warned(format!("{} in use", facts.swaps.join(", ")), remedy).as_kubeadm("Swap")
+}
+
+/// kubeadm dates certificates five minutes back (`CertificateBackdate`): a clock that is further behind finds them not yet valid.
+fn clock(facts: &HostFacts) -> HostFinding {
+    const REMEDY: &str = "let chrony or systemd-timesyncd set it";
+    let Some(ahead) = facts.clock_ahead_s else { return HostFinding::unknown("the clock", "") };
+    let evidence = match ahead {
+        0 => "the same time as here".to_owned(),
+        1.. => format!("{ahead} s ahead of the clock here"),
+        _ => format!("{} s behind the clock here", ahead.unsigned_abs()),
+    };
+    match ahead.unsigned_abs() {
+        ..=5 => HostFinding::passed(evidence),
+        6..300 => HostFinding::warned(evidence, REMEDY),
+        _ => HostFinding::unfit(format!("{evidence}: certificates would not be valid"), REMEDY),
+    }
+}
+
+/// A node's name is the host's, in lower case, and a subdomain of RFC 1123.
+fn hostname(facts: &HostFacts) -> HostFinding {
+    let Some(name) = facts.hostname.as_deref() else { return HostFinding::unknown("the host's name", "") };
+    let is_label = |label: &str| {
+        let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        !label.is_empty() && label.chars().all(is_plain) && !label.starts_with('-') && !label.ends_with('-')
+    };
+    if name.len() > 253 || !name.to_lowercase().split('.').all(is_label) {
+        let remedy = "rename it with letters, digits, `-` and `.` alone: `hostnamectl set-hostname NAME`";
+        return HostFinding::unfit(format!("`{name}` cannot be the name of a Node"), remedy)
+            .as_kubeadm("Hostname");
+    }
+    match facts.name_addresses.as_deref() {
+        Some([]) => {
+            let remedy = "put it into DNS or /etc/hosts";
+            HostFinding::warned(format!("{name} does not resolve on the machine itself"), remedy)
+                .as_kubeadm("Hostname")
+        }
+        _ => HostFinding::passed(name),
+    }
+}
+
+/// Ports of kubeadm's static pods and of the kubelet.
+fn ports(facts: &HostFacts, purpose: &Purpose) -> Vec<HostFinding> {
+    const KUBELET: u16 = 10250;
+    let needed: &[u16] = match purpose.role {
+        NodeRole::ControlPlane => &[6443, 10259, 10257, KUBELET, 2379, 2380],
+        NodeRole::Worker => &[KUBELET],
+    };
+    let Some(listens) = &facts.listens else {
+        return vec![HostFinding::unknown("which ports are in use", "")];
+    };
+    let taken = needed.iter().filter(|port| listens.contains(port));
+    let found: Vec<HostFinding> = taken
+        .map(|port| {
+            let remedy = format!("find what listens there (`ss -ltnp sport = :{port}`) and stop it");
+            HostFinding::unfit(format!("{port} is in use"), remedy).as_kubeadm(format!("Port-{port}"))
+        })
+        .collect();
+    if found.is_empty() { vec![HostFinding::passed("those of Kubernetes are free")] } else { found }
+}
+
+/// Files that an earlier node left, which kubeadm does not overwrite.
+fn files(facts: &HostFacts, purpose: &Purpose) -> Vec<HostFinding> {
+    let is_in_the_way = |file: &str| match purpose.role {
+        NodeRole::ControlPlane => {
+            file.starts_with("/etc/kubernetes/manifests/") || file.ends_with("kubelet.conf")
+        }
+        NodeRole::Worker => file.ends_with("kubelet.conf") || file.ends_with("pki/ca.crt"),
+    };
+    let here: Vec<&String> = facts.files.iter().collect();
+    if here.is_empty() {
+        return vec![HostFinding::passed("none of an earlier node")];
+    }
+    let remedy = "if the machine is to leave its cluster: `kubeadm reset`";
+    let of_file = |file: &&String| {
+        let name = format!("FileAvailable-{}", file.replace('/', "-"));
+        if is_in_the_way(file) {
+            HostFinding::unfit(format!("{file} is there"), remedy).as_kubeadm(name)
+        } else {
+            HostFinding::warned(format!("{file} is there"), remedy)
+        }
+    };
+    here.iter().map(of_file).collect()
+}
+
+fn etcd_data(facts: &HostFacts, purpose: &Purpose) -> Vec<HostFinding> {
+    if purpose.role == NodeRole::Worker {
+        return Vec::new();
+    }
+    vec![match facts.etcd_entries {
+        None => HostFinding::unknown("/var/lib/etcd", READ_AS_ROOT),
+        Some(0) => HostFinding::passed("none"),
+        Some(_) => {
+            let remedy = "if nobody needs it any more: `kubeadm reset`, then empty /var/lib/etcd";
+            HostFinding::unfit("/var/lib/etcd is not empty", remedy).as_kubeadm("DirAvailable--var-lib-etcd")
+        }
+    }]
+}
+
+fn distributions(facts: &HostFacts) -> Vec<HostFinding> {
+    let of_name = |name: &String| {
+        let remedy = format!("uninstall {name}, or use another machine");
+        HostFinding::unfit(format!("{name} is installed"), remedy)
+    };
+    facts.distributions.iter().map(of_name).collect()
+}
+
+/// What kubelet and kubeadm call. kube-proxy needs conntrack before 1.32.
+fn commands(facts: &HostFacts, purpose: &Purpose) -> Vec<HostFinding> {
+    let mut needed = vec![("losetup", "util-linux"), ("mount", "mount or util-linux"), ("cp", "coreutils")];
+    if purpose.version_for(facts).is_some_and(|version| version.minor < 32) {
+        needed.push(("conntrack", "conntrack or conntrack-tools"));
+    }
+    let missing = needed.iter().filter(|(name, _)| !facts.commands.contains(*name));
+    let found: Vec<HostFinding> = missing
+        .map(|(name, package)| {
+            let evidence = format!("{name} is not in PATH");
+            HostFinding::unfit(evidence, format!("install {package}"))
+                .as_kubeadm(format!("FileExisting-{name}"))
+        })
+        .collect();
+    if found.is_empty() { vec![HostFinding::passed("those that a kubelet calls are there")] } else { found }
+}
+
+/// Of several sockets kubeadm takes none by itself.
+fn runtime(facts: &HostFacts) -> HostFinding {
+    match facts.sockets.as_slice() {
+        [] if facts.privilege == Privilege::None => {
+            HostFinding::unknown("the socket of a runtime", READ_AS_ROOT)
+        }
+        [] => {
+            let evidence = match &facts.runtime {
+                Some(runtime) => format!("{runtime} is installed and has no socket: it does not run"),
+                None => "no socket of containerd, CRI-O or cri-dockerd".to_owned(),
+            };
+            let remedy = "install and start containerd: `systemctl enable --now containerd`";
+            HostFinding::unfit(evidence, remedy).as_kubeadm("CRI")
+        }
+        [socket] => HostFinding::passed(
+            facts.runtime.as_ref().map_or_else(|| socket.clone(), |it| format!("{it} at {socket}")),
+        ),
+        sockets => HostFinding::warned(
+            format!("several: {}", sockets.join(", ")),
+            "name one of them in `nodeRegistration.criSocket`",
+        ),
+    }
+}
+
+/// A kubelet asks for the cgroup driver by the CRI's method RuntimeConfig, which containerd has since 2.0; without it the kubelet's own
+/// setting counts, in its last versions.
+fn runtime_version(facts: &HostFacts) -> Vec<HostFinding> {
+    let containerd = facts.runtime.as_ref().filter(|runtime| runtime.name == CONTAINERD);
+    let major = containerd.and_then(ContainerRuntime::major);
+    if facts.sockets.is_empty() || major.is_none_or(|major| major >= 2) {
+        return Vec::new();
+    }
+    let evidence = "containerd before 2.0 does not name its cgroup driver, which later kubelets ask it for";
+    let remedy =
+        "install containerd 2, or let `cgroupDriver` of the kubelet agree with containerd's SystemdCgroup";
+    vec![HostFinding::warned(evidence, remedy).as_kubeadm("ContainerRuntimeVersion")]
+}
+
+/// kubeadm makes clusters of its own minor version and of the one before it (`MinimumControlPlaneVersion`).
+fn kubeadm(facts: &HostFacts, purpose: &Purpose) -> HostFinding {
+    let Some(kubeadm) = &facts.kubeadm else {
+        return HostFinding::unfit("kubeadm is not in PATH", install(purpose));
+    };
+    let Some(wanted) = &purpose.version else { return HostFinding::passed(format!("v{kubeadm}")) };
+    let evidence = format!("v{kubeadm} for v{wanted}");
+    if wanted.minor > kubeadm.minor {
+        HostFinding::warned(evidence, install(purpose)).as_kubeadm("KubernetesVersion")
+    } else if wanted.minor + 1 < kubeadm.minor {
+        HostFinding::unfit(format!("{evidence}: it is too new for it"), install(purpose))
+    } else {
+        HostFinding::passed(evidence)
+    }
+}
+
+/// `KubeletVersionCheck`: not newer than the control plane, and three minor versions older than kubeadm at most
+/// (`MinimumKubeletVersion`).
+fn kubelet(facts: &HostFacts, purpose: &Purpose) -> HostFinding {
+    let Some(kubelet) = &facts.kubelet else {
+        return HostFinding::unfit("kubelet is not in PATH", install(purpose))
+            .as_kubeadm("SystemVerification");
+    };
+    let (wanted, kubeadm) = (purpose.version_for(facts), facts.kubeadm.as_ref());
+    if let Some(wanted) = wanted.filter(|wanted| kubelet.minor > wanted.minor) {
+        let evidence = format!("v{kubelet} is newer than a control plane of v{wanted}");
+        return HostFinding::unfit(evidence, install(purpose)).as_kubeadm("KubeletVersion");
+    }
+    if let Some(kubeadm) = kubeadm.filter(|kubeadm| kubelet.minor + 3 < kubeadm.minor) {
+        let evidence = format!("v{kubelet} is too old for kubeadm v{kubeadm}");
+        return HostFinding::unfit(evidence, install(purpose)).as_kubeadm("KubeletVersion");
+    }
+    HostFinding::passed(format!("v{kubelet}"))
+}
+
+/// A unit that is not enabled does not come back after a restart.
+fn kubelet_unit(facts: &HostFacts) -> Vec<HostFinding> {
+    if facts.kubelet.is_none() {
+        return Vec::new();
+    }
+    vec![match facts.kubelet_unit.as_deref() {
+        Some(unit @ ("enabled" | "enabled-runtime" | "static" | "linked" | "alias")) => {
+            HostFinding::passed(unit)
+        }
+        unit => {
+            let evidence = format!("the unit of the kubelet is {}", unit.unwrap_or("not there"));
+            HostFinding::warned(evidence, "`systemctl enable kubelet`").as_kubeadm("Service-kubelet")
+        }
+    }]
+}
+
+fn install(purpose: &Purpose) -> String {
+    let of = |version: &Version| format!(" of v{}.{}", version.major, version.minor);
+    format!("install kubeadm and kubelet{}", purpose.version.as_ref().map(of).unwrap_or_default())
+}
+
+fn ip_forward(facts: &HostFacts) -> HostFinding {
+    match facts.forwards_ipv4 {
+        None => HostFinding::unknown("net.ipv4.ip_forward", ""),
+        Some(true) => HostFinding::passed("on"),
+        Some(false) => HostFinding::unfit(
+            "net.ipv4.ip_forward is 0",
+            "`sysctl -w net.ipv4.ip_forward=1`, and the same line in /etc/sysctl.d",
+        )
+        .as_kubeadm("FileContent--proc-sys-net-ipv4-ip_forward"),
+    }
+}
+
+fn firewall(facts: &HostFacts) -> Vec<HostFinding> {
+    if !facts.is_firewalld_active {
+        return Vec::new();
+    }
+    let remedy =
+        "open 6443, 2379-2380 and 10250 to the other nodes: `firewall-cmd --permanent --add-port=…/tcp`";
+    vec![HostFinding::warned("firewalld is active", remedy).as_kubeadm("Firewalld")]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::super::check::{check, overall};
+    use super::super::finding::Fitness;
+    use super::*;
+
+    fn containerd(version: &str) -> ContainerRuntime {
+        ContainerRuntime { name: CONTAINERD, version: version.to_owned() }
+    }
+
+    /// A machine against which nothing speaks.
+    fn fit() -> HostFacts {
+        let words = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+        HostFacts {
+            privilege: Privilege::Root,
+            clock_ahead_s: Some(-1),
+            system: Some("Linux".to_owned()),
+            init: Some("systemd".to_owned()),
+            kernel: Some("6.1.0-40-amd64".to_owned()),
+            cpus: Some(2),
+            memory_kib: Some(1_740_800),
+            disk_kib: Some(100),
+            disk_free_kib: Some(15),
+            cgroup: Some(2),
+            controllers: words(&["cpu", "cpuset", "io", "memory", "pids"]),
+            listens: Some(BTreeSet::from([22])),
+            etcd_entries: Some(0),
+            commands: words(&["losetup", "mount", "cp"]),
+            sockets: vec!["/var/run/containerd/containerd.sock".to_owned()],
+            runtime: Some(containerd("2.1.4")),
+            kubeadm: Some(Version::new(1, 36, 3)),
+            kubelet: Some(Version::new(1, 36, 3)),
+            kubelet_unit: Some("enabled".to_owned()),
+            forwards_ipv4: Some(true),
+            hostname: Some("h1".to_owned()),
+            name_addresses: Some(vec!["10.0.0.1".to_owned()]),
+            ..HostFacts::default()
+        }
+    }
+
+    fn purpose(role: NodeRole, version: Option<&str>) -> Purpose {
+        Purpose { role, version: version.map(|text| Version::parse(text).expect("a version")) }
+    }
+
+    /// What does not pass, as `rule: evidence`.
+    fn against(facts: &HostFacts, purpose: &Purpose) -> Vec<(Fitness, String)> {
+        let found = check(facts, purpose).into_iter().filter(|finding| finding.outcome != Fitness::Passed);
+        found.map(|finding| (finding.outcome, format!("{}: {}", finding.rule, finding.evidence))).collect()
+    }
+
+    #[test]
+    fn a_fit_machine_has_nothing_against_it() {
+        for (role, version) in [
+            (NodeRole::ControlPlane, None),
+            (NodeRole::Worker, Some("1.36.1")),
+            (NodeRole::ControlPlane, Some("1.36.3")),
+        ] {
+            let purpose = purpose(role, version);
+            assert_eq!(against(&fit(), &purpose), [], "{purpose:?}");
+            assert_eq!(overall(&check(&fit(), &purpose)), Fitness::Passed);
+        }
+    }
+
+    #[test]
+    fn each_rule_has_a_machine_that_breaks_it() {
+        use Fitness::{Unfit, Unknown, Warned};
+        let cases: [(fn(&mut HostFacts), NodeRole, Option<&str>, Fitness, &str); 34] = [
+            (|f| f.privilege = Privilege::None, NodeRole::Worker, None, Unfit, "root: the user is not root"),
+            (|f| f.system = Some("FreeBSD".to_owned()), NodeRole::Worker, None, Unfit, "system: FreeBSD"),
+            (
+                |f| f.init = Some("init".to_owned()),
+                NodeRole::Worker,
+                None,
+                Unfit,
+                "system: process 1 is init",
+            ),
+            (
+                |f| f.kernel = Some("4.18.0-553.el8".to_owned()),
+                NodeRole::Worker,
+                None,
+                Unfit,
+                "kernel: 4.18.0",
+            ),
+            (|f| f.kernel = Some("5.14.0".to_owned()), NodeRole::Worker, None, Unfit, "kernel: 5.14.0"),
+            (|f| f.kernel = Some("garbage".to_owned()), NodeRole::Worker, None, Unfit, "kernel: garbage"),
+            (
+                |f| f.cgroup = None,
+                NodeRole::Worker,
+                None,
+                Unknown,
+                "cgroup: the version of cgroup cannot be read",
+            ),
+            (
+                |f| {
+                    f.controllers.remove("pids");
+                },
+                NodeRole::Worker,
+                None,
+                Unfit,
+                "cgroup-controllers: pids missing",
+            ),
+            (|f| f.cpus = Some(1), NodeRole::ControlPlane, None, Unfit, "cpus: 1, and 2 are the least"),
+            (|f| f.memory_kib = Some(1_740_799), NodeRole::ControlPlane, None, Unfit, "memory: 1699 MiB"),
+            (
+                |f| f.disk_free_kib = Some(14),
+                NodeRole::Worker,
+                None,
+                Warned,
+                "disk: 14 % of /var/lib is free",
+            ),
+            (|f| f.disk_free_kib = Some(9), NodeRole::Worker, None, Unfit, "disk: 9 % of /var/lib is free"),
+            (
+                |f| f.disk_kib = Some(0),
+                NodeRole::Worker,
+                None,
+                Unknown,
+                "disk: the free space of /var/lib cannot be read",
+            ),
+            (
+                |f| f.swaps = vec!["/dev/sda2".to_owned()],
+                NodeRole::Worker,
+                None,
+                Warned,
+                "swap: /dev/sda2 in use",
+            ),
+            (|f| f.clock_ahead_s = Some(6), NodeRole::Worker, None, Warned, "clock: 6 s ahead"),
+            (
+                |f| f.clock_ahead_s = Some(i64::MIN),
+                NodeRole::Worker,
+                None,
+                Unfit,
+                "clock: 9223372036854775808 s behind",
+            ),
+            (
+                |f| f.hostname = Some("a_b".to_owned()),
+                NodeRole::Worker,
+                None,
+                Unfit,
+                "hostname: `a_b` cannot be",
+            ),
+            (
+                |f| f.name_addresses = Some(Vec::new()),
+                NodeRole::Worker,
+                None,
+                Warned,
+                "hostname: h1 does not resolve",
+            ),
+            (
+                |f| f.listens = Some(BTreeSet::from([2380])),
+                NodeRole::ControlPlane,
+                None,
+                Unfit,
+                "ports: 2380 is in use",
+            ),
+            (
+                |f| f.listens = Some(BTreeSet::from([10250])),
+                NodeRole::Worker,
+                None,
+                Unfit,
+                "ports: 10250 is in use",
+            ),
+            (
+                |f| f.listens = None,
+                NodeRole::Worker,
+                None,
+                Unknown,
+                "ports: which ports are in use cannot be read",
+            ),
+            (
+                |f| {
+                    f.files.insert("/etc/kubernetes/manifests/etcd.yaml".to_owned());
+                },
+                NodeRole::ControlPlane,
+                None,
+                Unfit,
+                "files: /etc/kubernetes/manifests/etcd.yaml is there",
+            ),
+            (
+                |f| {
+                    f.files.insert("/etc/kubernetes/admin.conf".to_owned());
+                },
+                NodeRole::Worker,
+                None,
+                Warned,
+                "files: /etc/kubernetes/admin.conf is there",
+            ),
+            (
+                |f| f.etcd_entries = Some(1),
+                NodeRole::ControlPlane,
+                None,
+                Unfit,
+                "etcd-data: /var/lib/etcd is not empty",
+            ),
+            (
+                |f| f.etcd_entries = None,
+                NodeRole::ControlPlane,
+                None,
+                Unknown,
+                "etcd-data: /var/lib/etcd cannot be read",
+            ),
+            (
+                |f| f.distributions = vec!["k3s".to_owned()],
+                NodeRole::Worker,
+                None,
+                Unfit,
+                "other-distribution: k3s is installed",
+            ),
+            (
+                |f| {
+                    f.commands.remove("losetup");
+                },
+                NodeRole::Worker,
+                None,
+                Unfit,
+                "commands: losetup is not in PATH",
+            ),
+            (
+                |f| f.sockets.clear(),
+                NodeRole::Worker,
+                None,
+                Unfit,
+                "container-runtime: containerd 2.1.4 is installed and has no socket",
+            ),
+            (
+                |f| f.sockets.push("/var/run/crio/crio.sock".to_owned()),
+                NodeRole::Worker,
+                None,
+                Warned,
+                "container-runtime: several",
+            ),
+            (
+                |f| f.kubelet = Some(Version::new(1, 32, 9)),
+                NodeRole::Worker,
+                None,
+                Unfit,
+                "kubelet: v1.32.9 is too old for kubeadm v1.36.3",
+            ),
+            (
+                |f| f.kubelet_unit = None,
+                NodeRole::Worker,
+                None,
+                Warned,
+                "kubelet-unit: the unit of the kubelet is not there",
+            ),
+            (
+                |f| f.runtime = Some(containerd("1.6.20~ds1")),
+                NodeRole::Worker,
+                None,
+                Warned,
+                "runtime-version: containerd before 2.0",
+            ),
+            (
+                |f| f.forwards_ipv4 = Some(false),
+                NodeRole::Worker,
+                None,
+                Unfit,
+                "ip-forward: net.ipv4.ip_forward is 0",
+            ),
+            (
+                |f| f.is_firewalld_active = true,
+                NodeRole::Worker,
+                None,
+                Warned,
+                "firewall: firewalld is active",
+            ),
+        ];
+        for (spoil, role, version, outcome, expected) in cases {
+            let mut facts = fit();
+            spoil(&mut facts);
+            let found = against(&facts, &purpose(role, version));
+            assert_eq!(found.len(), 1, "{expected}: {found:?}");
+            assert_eq!(found[0].0, outcome, "{expected}");
+            assert!(found[0].1.starts_with(expected), "{expected}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_wanted_decides_about_versions() {
+        let old_cgroup = |kubelet: u64| {
+            let controllers = ["cpu", "cpuacct", "cpuset", "devices", "freezer", "memory", "pids"];
+            HostFacts {
+                cgroup: Some(1),
+                controllers: controllers.map(str::to_owned).into(),
+                kubelet: Some(Version::new(1, kubelet, 0)),
+                kubeadm: Some(Version::new(1, kubelet, 0)),
+                ..fit()
+            }
+        };
+        for (facts, version, outcome, expected) in [
+            (old_cgroup(34), None, Fitness::Warned, "cgroup: version 1"),
+            (old_cgroup(35), None, Fitness::Unfit, "cgroup: version 1, which a kubelet of v1.35.0 refuses"),
+            (fit(), Some("1.37.0"), Fitness::Warned, "kubeadm: v1.36.3 for v1.37.0"),
+            (
+                fit(),
+                Some("1.35.0"),
+                Fitness::Unfit,
+                "kubelet: v1.36.3 is newer than a control plane of v1.35.0",
+            ),
+        ] {
+            let found = against(&facts, &purpose(NodeRole::Worker, version));
+            assert_eq!(found.len(), 1, "{found:?}");
+            assert!(found[0].0 == outcome && found[0].1.starts_with(expected), "{found:?}");
+        }
+        let old = HostFacts {
+            kubeadm: Some(Version::new(1, 31, 0)),
+            kubelet: Some(Version::new(1, 31, 0)),
+            ..fit()
+        };
+        let found = against(&old, &purpose(NodeRole::Worker, None));
+        assert_eq!(found, [(Fitness::Unfit, "commands: conntrack is not in PATH".to_owned())]);
+        let nothing = against(
+            &HostFacts { kubeadm: None, kubelet: None, ..fit() },
+            &purpose(NodeRole::Worker, Some("1.36.0")),
+        );
+        let words: Vec<&str> = nothing.iter().map(|(_, words)| words.as_str()).collect();
+        assert_eq!(words, ["kubeadm: kubeadm is not in PATH", "kubelet: kubelet is not in PATH"]);
+    }
+
+    #[test]
+    fn a_machine_of_which_nothing_is_known_is_not_called_fit() {
+        assert_ne!(
+            overall(&check(&HostFacts::default(), &purpose(NodeRole::ControlPlane, None))),
+            Fitness::Passed
+        );
+        assert_eq!(overall(&[]), Fitness::Unknown);
+    }
+}

@@ -1,0 +1,257 @@
+//! The system's OpenSSH client, or a program that is called in the same way. Owns its arguments; must not know which lines are run.
+
+use std::time::Duration;
+
+use tokio::process::Command;
+
+use capstan_base::command_line::CommandLine;
+use capstan_base::text::counted;
+
+use super::destination::Destination;
+use super::host_key::{self, HostKey};
+use super::program::run_to_end;
+use super::trouble::{OF_SSH, SshTrouble, of_complaint};
+
+/// Of each stream of a line so much is kept.
+const OUTPUT_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// A host that does not say its keys by then is not waited for.
+const KEYS_WITHIN: Duration = Duration::from_secs(10);
+
+/// How ssh is called for every host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenSsh {
+    pub program: String,
+    pub user: Option<String>,
+    /// The user is not root: lines run through `sudo -n`.
+    pub sudo: bool,
+    /// Hosts to go through, in their order; none: as the ssh configuration says.
+    pub jump: Vec<Destination>,
+}
+
+/// One line for one host.
+#[derive(Clone, Debug)]
+pub struct Call<'c> {
+    pub to: &'c Destination,
+    pub line: &'c CommandLine,
+    pub input: &'c [u8],
+    /// For programs around ssh, not for the host.
+    pub environment: &'c [(&'static str, &'c str)],
+    /// `None`: as long as it takes.
+    pub limit: Option<Duration>,
+}
+
+/// What a line printed, and its exit status as words and as a number (`None`: ended by a signal).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShellOutput {
+    pub code: Option<i32>,
+    pub status: String,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl ShellOutput {
+    pub fn is_success(&self) -> bool {
+        self.code == Some(0)
+    }
+
+    /// Why there was no shell, where ssh itself failed, with its own words. A line that ends with 255 looks the same.
+    pub fn trouble(&self) -> Option<(SshTrouble, String)> {
+        (self.code == Some(OF_SSH)).then(|| of_complaint(&self.stderr))
+    }
+}
+
+/// No answer at all.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CallError {
+    #[error("cannot run {program}: {reason}; check --ssh-program")]
+    Program { program: String, reason: String },
+    #[error("no end within {}", counted(*.0, "second"))]
+    TimedOut(u64),
+}
+
+/// What ssh makes of a destination (`ssh -G`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Resolved {
+    hostname: Option<String>,
+    port: Option<u16>,
+    is_behind_another: bool,
+}
+
+impl OpenSsh {
+    /// The program by its name, everything else as its configuration says.
+    pub fn named(program: &str) -> Self {
+        Self { program: program.to_owned(), user: None, sudo: false, jump: Vec::new() }
+    }
+
+    fn arguments(&self, to: &Destination, line: &CommandLine) -> Vec<String> {
+        // Never a question, never a host that is not known: both need a person. Without a question of its own, a connection
+        // that was cut would be waited for without end. What the user's agent and screen can do is none of the host's business.
+        let options = [
+            "BatchMode=yes",
+            "StrictHostKeyChecking=yes",
+            "ConnectTimeout=15",
+            "ServerAliveInterval=15",
+            "ForwardAgent=no",
+            "ForwardX11=no",
+        ];
+        let mut words: Vec<String> =
+            options.iter().flat_map(|option| ["-o".to_owned(), (*option).to_owned()]).collect();
+        words.extend(self.place(to));
+        let line =
+            if self.sudo { CommandLine::of("sudo -n sh -c {}", [line.as_str()]) } else { line.clone() };
+        // The dashes keep a host that begins with one from being read as an option.
+        words.extend(["--".to_owned(), to.host.clone(), line.as_str().to_owned()]);
+        words
+    }
+
+    /// User, port and jump hosts.
+    fn place(&self, to: &Destination) -> Vec<String> {
+        let mut words = Vec::new();
+        let mut option = |name: &str, value: String| words.extend([name.to_owned(), value]);
+        if let Some(user) = to.user.as_ref().or(self.user.as_ref()) {
+            option("-l", user.clone());
+        }
+        if let Some(port) = to.port {
+            option("-p", port.to_string());
+        }
+        if !self.jump.is_empty() {
+            option("-J", self.jump.iter().map(ToString::to_string).collect::<Vec<_>>().join(","));
+        }
+        words
+    }
+
+    /// Runs one line of a POSIX shell on a host.
+    ///
+    /// # Errors
+    /// Ssh cannot be started, or time ran out. What the line or ssh said stands in the answer.
+    pub async fn call(&self, call: Call<'_>) -> Result<ShellOutput, CallError> {
+        let mut command = Command::new(&self.program);
+        command.args(self.arguments(call.to, call.line)).envs(call.environment.iter().copied());
+        let ended = run_to_end(command, call.input, call.limit, OUTPUT_BYTES_MAX).await;
+        let ended = ended.map_err(|error| CallError::Program {
+            program: self.program.clone(),
+            reason: error.to_string(),
+        })?;
+        let Some(status) = ended.status else {
+            return Err(CallError::TimedOut(call.limit.map_or(0, |limit| limit.as_secs())));
+        };
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Ok(ShellOutput {
+            code: status.code(),
+            status: status.to_string(),
+            stdout: text(&ended.stdout),
+            stderr: text(&ended.stderr),
+        })
+    }
+
+    /// The keys that a host offers now, for a person to compare; none where it cannot be asked directly, as behind a jump host.
+    pub async fn offered_keys(&self, to: &Destination) -> Vec<HostKey> {
+        let resolved = self.resolved(to).await;
+        if resolved.is_behind_another || !self.jump.is_empty() {
+            return Vec::new();
+        }
+        let host = resolved.hostname.unwrap_or_else(|| to.host.clone());
+        let port = to.port.or(resolved.port).unwrap_or(22).to_string();
+        // What a configuration says is text of a person, and still no option.
+        let Ok(to) = Destination::host(&host) else { return Vec::new() };
+        let mut command = Command::new("ssh-keyscan");
+        command.args(["-T", "5", "-p", &port, "--", &to.host]);
+        let ended = run_to_end(command, b"", Some(KEYS_WITHIN), OUTPUT_BYTES_MAX).await;
+        ended.map(|ended| host_key::of_lines(&String::from_utf8_lossy(&ended.stdout))).unwrap_or_default()
+    }
+
+    async fn resolved(&self, to: &Destination) -> Resolved {
+        let mut command = Command::new(&self.program);
+        command.arg("-G").args(self.place(to)).args(["--", &to.host]);
+        let ended = run_to_end(command, b"", Some(KEYS_WITHIN), OUTPUT_BYTES_MAX).await;
+        ended.map(|ended| resolved_of(&String::from_utf8_lossy(&ended.stdout))).unwrap_or_default()
+    }
+}
+
+fn resolved_of(text: &str) -> Resolved {
+    let mut found = Resolved::default();
+    for (name, value) in text.lines().filter_map(|line| line.split_once(' ')) {
+        match name {
+            "hostname" => found.hostname = Some(value.to_owned()),
+            "port" => found.port = value.parse().ok(),
+            "proxyjump" | "proxycommand" if value != "none" => found.is_behind_another = true,
+            _ => {}
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ssh() -> OpenSsh {
+        OpenSsh::named("ssh")
+    }
+
+    #[test]
+    fn the_program_is_called_as_ssh_is() {
+        let to: Destination = "root@[fd00::1]:2222".parse().expect("a destination");
+        let jump = ["admin@bastion:22", "inner"].map(|text| text.parse().expect("a destination")).to_vec();
+        let ssh = OpenSsh { user: Some("nobody".to_owned()), sudo: true, jump, ..ssh() };
+        let words = ssh.arguments(&to, &CommandLine::of("test -e {}", ["a b"]));
+        assert_eq!(words[..4], ["-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes"]);
+        let line = CommandLine::of("sudo -n sh -c {}", ["test -e 'a b'"]);
+        let place =
+            ["-l", "root", "-p", "2222", "-J", "admin@bastion:22,inner", "--", "fd00::1", line.as_str()];
+        assert_eq!(words[12..], place);
+        let plain = OpenSsh { user: Some("admin".to_owned()), ..self::ssh() };
+        let words = plain.arguments(&Destination::host("h1").expect("a host"), &CommandLine::of("true", []));
+        assert_eq!(words[12..], ["-l", "admin", "--", "h1", "true"]);
+    }
+
+    #[test]
+    fn what_ssh_makes_of_a_name_is_read() {
+        let text = "host h1\nhostname 10.77.0.11\nport 2222\nproxycommand none\n";
+        let plain =
+            Resolved { hostname: Some("10.77.0.11".to_owned()), port: Some(2222), is_behind_another: false };
+        assert_eq!(resolved_of(text), plain);
+        assert!(resolved_of("proxyjump bastion\n").is_behind_another);
+        assert_eq!(resolved_of(""), Resolved::default());
+    }
+
+    /// A shell in the place of ssh: it takes `-o` as an option of its own, so the line has to be found by a script.
+    fn shell() -> OpenSsh {
+        OpenSsh::named(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/it/reconfigure/ssh"))
+    }
+
+    async fn said(line: CommandLine, limit: Option<Duration>) -> Result<ShellOutput, CallError> {
+        let to = Destination::host("h1").expect("a host");
+        let environment = [("CAPSTAN_NODE", "h1")];
+        shell().call(Call { to: &to, line: &line, input: b"text\n", environment: &environment, limit }).await
+    }
+
+    #[tokio::test]
+    async fn output_status_and_trouble_are_kept_apart() {
+        let answer = said(CommandLine::of("cat; echo no >&2; exit 3", []), None).await.expect("an answer");
+        assert_eq!(
+            (answer.code, answer.stdout.as_str(), answer.stderr.as_str()),
+            (Some(3), "text\n", "no\n")
+        );
+        assert_eq!(answer.trouble(), None);
+        let line = CommandLine::of("echo 'x: Permission denied (publickey).' >&2; exit 255", []);
+        let answer = said(line, None).await.expect("an answer");
+        assert_eq!(answer.trouble().map(|(trouble, _)| trouble), Some(SshTrouble::Denied));
+        let missing = OpenSsh::named("/nowhere/ssh");
+        let to = Destination::host("h1").expect("a host");
+        let line = CommandLine::of("true", []);
+        let call = Call { to: &to, line: &line, input: b"", environment: &[], limit: None };
+        let error = missing.call(call).await.expect_err("no program").to_string();
+        assert!(error.starts_with("cannot run /nowhere/ssh: ") && error.ends_with("; check --ssh-program"));
+    }
+
+    #[tokio::test]
+    async fn a_line_has_its_time_and_its_room() {
+        let limit = Some(Duration::from_millis(50));
+        let error = said(CommandLine::of("exec cat /dev/zero >/dev/null", []), limit).await;
+        assert_eq!(error, Err(CallError::TimedOut(0)));
+        let much = said(CommandLine::of("head -c 20000000 /dev/zero | tr '\\0' y", []), None).await;
+        let much = much.expect("an answer");
+        assert_eq!((much.code, much.stdout.len() as u64), (Some(0), OUTPUT_BYTES_MAX));
+    }
+}
