@@ -31,6 +31,7 @@ use capstan_commands::get::GetArgs;
 use capstan_commands::host::args::HostCommand;
 use capstan_commands::leader_migration::args::LeaderMigrationCommand;
 use capstan_commands::leases::LeasesArgs;
+use capstan_commands::metrics::MetricsArgs;
 use capstan_commands::plan::PlanArgs;
 use capstan_commands::simulate::args::SimulateArgs;
 use capstan_commands::status_compute::StatusComputeArgs;
@@ -130,6 +131,8 @@ pub enum Command {
     Simulate(SimulateArgs),
     /// Wait until an object reaches a state
     Wait(WaitArgs),
+    /// Serve the verdicts of all clusters, or of --namespace, as a page that Prometheus reads
+    Metrics(MetricsArgs),
     #[command(flatten)]
     Act(ActionArgs),
     /// Run a line on a simulated host, called as ssh is

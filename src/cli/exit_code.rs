@@ -26,7 +26,7 @@ struct Row {
 /// Commands that answer by 1 that something differs, as `kubectl diff` does.
 const COMPARISONS: &[&str] = &["change diff", "status compute --diff"];
 /// Commands that run until they are stopped.
-const UNTIL_STOPPED: &[&str] = &["dashboard", "demo", "standalone", "engine", "extension serve"];
+const UNTIL_STOPPED: &[&str] = &["dashboard", "demo", "standalone", "engine", "extension serve", "metrics"];
 
 const ROWS: [Row; 14] = [
     Row {

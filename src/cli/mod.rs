@@ -62,6 +62,7 @@ use capstan_commands::leader_migration::args::{LeaderMigrationCommand, NextArgs,
 use capstan_commands::leader_migration::back::back;
 use capstan_commands::leader_migration::next::Next;
 use capstan_commands::leader_migration::walkthrough::{Extent, reach, walk};
+use capstan_commands::metrics::{self, MetricsArgs};
 use capstan_commands::output::Style;
 use capstan_commands::plan::PlanArgs;
 use capstan_commands::simulate::args::SimulateArgs;
@@ -158,6 +159,7 @@ async fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Plan(args) => plan(cli, args).await?,
         Command::Simulate(args) => simulate(cli, args).await?,
         Command::Wait(args) => return wait(cli, args).await,
+        Command::Metrics(args) => return Ok(after(serve_metrics(cli, args).await?)),
         Command::Act(args) => return act_on(cli, args).await,
         Command::Backup(args) => backup(cli, args).await?,
         Command::Restore(args) => backup::restore(args, &Clock::system()).await?,
@@ -219,7 +221,7 @@ fn terminal(command: Option<&Command>) -> Terminal {
         #[cfg(feature = "worlds")]
         Some(Command::Standalone(_) | Command::Extension(_)) => Terminal::Free,
         Some(Command::Engine(args)) if args.command.is_some() => Terminal::Taken,
-        Some(Command::Engine(_)) => Terminal::Free,
+        Some(Command::Engine(_) | Command::Metrics(_)) => Terminal::Free,
         Some(
             Command::Get(_)
             | Command::Describe(_)
@@ -321,9 +323,9 @@ fn style(cli: &Cli) -> Style {
 }
 
 async fn get(on: &OneShot, args: &GetArgs) -> anyhow::Result<()> {
-    let answer = get::get(&on.connection, args, &on.namespace, on.style).await?;
+    let answer = get::get(&on.connection, args, &on.namespace, on.clock.now(), on.style).await?;
     output::print(&answer.document)?;
-    answer.remark.iter().for_each(|remark| output::remark(remark));
+    answer.remarks.iter().for_each(|remark| output::remark(remark));
     Ok(())
 }
 
@@ -468,6 +470,20 @@ async fn wait(cli: &Cli, args: &WaitArgs) -> anyhow::Result<ExitCode> {
             let is_of_verdict = args.exit_status && verdict != Verdict::Ok;
             Ok(if is_of_verdict { ExitCode::of_verdict(verdict) } else { ExitCode::Failure })
         }
+    }
+}
+
+/// Until a signal comes.
+async fn serve_metrics(cli: &Cli, args: &MetricsArgs) -> anyhow::Result<Exit> {
+    let on = OneShot::open(cli).await?;
+    // All clusters unless one namespace is named: who watches a fleet seldom means that of the context.
+    let namespace = cli.connect.namespace.as_deref().unwrap_or_default();
+    let page =
+        metrics::Page::open(&on.connection, args.listen, namespace, (on.clock, Rng::from_entropy())).await?;
+    tracing::info!("serving http://{}/metrics", page.address()?);
+    tokio::select! {
+        () = page.serve() => anyhow::bail!("the watch of the management cluster ended; run it again"),
+        exit = engine::stopped() => exit,
     }
 }
 

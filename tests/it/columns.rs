@@ -236,7 +236,8 @@ async fn capstan_get_prints_upstreams_columns_for_the_samples() {
             else {
                 panic!("get {kind}")
             };
-            let answer = get::get(&connection, &args, "default", Style::default()).await.expect("an answer");
+            let answer =
+                get::get(&connection, &args, "default", now(), Style::default()).await.expect("an answer");
             if objects.is_empty() {
                 assert_eq!(answer.document, "", "{kind}");
             } else {

@@ -85,6 +85,7 @@ mod older_changes;
 mod older_files;
 mod older_server;
 mod one_namespace;
+mod one_truth;
 mod oneshot;
 mod other_control_planes;
 mod past;

@@ -61,8 +61,8 @@ fn wait_args(line: &str) -> Result<WaitArgs, String> {
 }
 
 async fn got(connection: &Connection, line: &str, namespace: &str) -> Result<String, String> {
-    let answer = get::get(connection, &get_args(line)?, namespace, Style::default()).await;
-    answer.map(|a| a.document + a.remark.as_deref().unwrap_or("")).map_err(|e| e.to_string())
+    let answer = get::get(connection, &get_args(line)?, namespace, now(), Style::default()).await;
+    answer.map(|a| a.document + &a.remarks.join("\n")).map_err(|e| e.to_string())
 }
 
 /// Namespace and name of the first cluster.

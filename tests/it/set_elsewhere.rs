@@ -8,6 +8,7 @@ use capi_types::key::{Gvk, ObjectKey, ObjectRef};
 use capi_types::machine::Machine;
 use capi_types::machine_deployment::MachineDeployment;
 use capstan::cli::args::{Cli, Command};
+use capstan_base::time::Timestamp;
 use capstan_commands::act::{self, ConfirmArgs};
 use capstan_commands::get;
 use capstan_commands::output::Style;
@@ -81,8 +82,9 @@ async fn a_list_has_the_bounds_beside_the_number() {
     let Some(Command::Get(args)) = Cli::try_parse_from(words).expect("arguments").command else {
         panic!("get")
     };
-    let answer =
-        get::get(&place.connection(true), &args, "default", Style::default()).await.expect("a table");
+    let answer = get::get(&place.connection(true), &args, "default", Timestamp::default(), Style::default())
+        .await
+        .expect("a table");
     let row = answer.document.lines().nth(1).expect("a row");
     assert!(row.contains("3 (2-10 auto)"), "{}", answer.document);
 }

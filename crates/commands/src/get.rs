@@ -9,11 +9,13 @@ use clap::{Args, ValueEnum};
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Value, json};
 
+use super::derived::Derived;
 use super::exit_code::WrongUsage;
 use super::output::{self, Style};
 use super::target::{NamedKind, TargetError};
 use capi_rules::status::outside_owners::ScalingBounds;
 use capi_types::key::{Gvk, ObjectKey, ObjectRef};
+use capstan_base::time::Timestamp;
 use capstan_dashboard::fleet::watch::redact;
 use capstan_dashboard::operations::cell_text;
 use capstan_engine::client::catalog::Catalog;
@@ -46,6 +48,9 @@ pub struct GetArgs {
     /// Also print who owns which field (yaml, json)
     #[arg(long)]
     pub show_managed_fields: bool,
+    /// Also print verdict, causes and plan of each object, as the dashboard has them (yaml, json)
+    #[arg(long)]
+    pub derived: bool,
 }
 
 /// In place of a kind: what a Cluster's Secret has.
@@ -83,11 +88,11 @@ impl FromStr for Resource {
 const COLUMN_MIN: usize = 6;
 const PADDING: usize = 3;
 
-/// What a command prints: the document, and a remark when there is none.
+/// What a command prints: the document, and remarks, as when there is none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
     pub document: String,
-    pub remark: Option<String>,
+    pub remarks: Vec<String>,
 }
 
 /// Reads and lays out. `namespace` is empty for all namespaces.
@@ -98,9 +103,14 @@ pub async fn get(
     connection: &Connection,
     args: &GetArgs,
     namespace: &str,
+    now: Timestamp,
     style: Style,
 ) -> anyhow::Result<Answer> {
     let Resource { kinds, name } = &args.resource;
+    let is_document = matches!(args.output, OutputArg::Json | OutputArg::Yaml);
+    if args.derived && !is_document {
+        bail!(WrongUsage("--derived has no columns: add -o json or -o yaml".to_owned()));
+    }
     let names: Vec<String> = name.iter().chain(&args.names).cloned().collect();
     let Kinds::Objects(kinds) = kinds else { return kubeconfig(connection, &names, namespace).await };
     // kubectl refuses it, too: no request chooses by both.
@@ -123,16 +133,21 @@ pub async fn get(
         }
         queries.push(Query { connection, gvk, namespace, names: &names, selector, owners });
     }
+    let derived = match args.derived {
+        true => Some(Derived::read(connection, namespace, now).await),
+        false => None,
+    };
     let document = match args.output {
         OutputArg::Table | OutputArg::Wide => tables(&queries, args).await?,
-        OutputArg::Json => output::json(&document(&queries).await?)?,
-        OutputArg::Yaml => {
-            serde_saphyr::to_string(&document(&queries).await?).context("cannot be printed as YAML")?
-        }
+        OutputArg::Json => output::json(&document(&queries, derived.as_ref()).await?)?,
+        OutputArg::Yaml => serde_saphyr::to_string(&document(&queries, derived.as_ref()).await?)
+            .context("cannot be printed as YAML")?,
         OutputArg::Name => list_of_names(&queries).await?,
     };
     let is_empty = document.is_empty() && matches!(args.output, OutputArg::Table | OutputArg::Wide);
-    Ok(Answer { document: style.block(document), remark: is_empty.then(|| nothing(namespace)) })
+    let mut remarks = derived.map(|derived| derived.gaps).unwrap_or_default();
+    remarks.extend(is_empty.then(|| nothing(namespace)));
+    Ok(Answer { document: style.block(document), remarks })
 }
 
 /// One table after the other. Of several kinds a name says which it is of, and a kind without objects has no table.
@@ -145,10 +160,13 @@ async fn tables(queries: &[Query<'_>], args: &GetArgs) -> anyhow::Result<String>
 }
 
 /// One object as itself, several or a list as a `List`.
-async fn document(queries: &[Query<'_>]) -> anyhow::Result<Value> {
+async fn document(queries: &[Query<'_>], derived: Option<&Derived>) -> anyhow::Result<Value> {
     let mut objects = Vec::new();
     for query in queries {
         objects.extend(query.objects().await?);
+    }
+    if let Some(derived) = derived {
+        objects.iter_mut().for_each(|object| derived.add(object));
     }
     let is_one = matches!(queries, [query] if query.names.len() == 1);
     // kubectl prints one named object bare, and a list even of one.
@@ -195,7 +213,7 @@ async fn kubeconfig(connection: &Connection, names: &[String], namespace: &str) 
     let value = secret.data.and_then(|mut data| data.remove("value"));
     let document = value.and_then(|bytes| String::from_utf8(bytes.0).ok());
     let document = document.ok_or_else(|| anyhow!("Secret {key} holds no kubeconfig under `value`"))?;
-    Ok(Answer { document, remark: None })
+    Ok(Answer { document, remarks: Vec::new() })
 }
 
 struct Query<'a> {

@@ -10,11 +10,12 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::exit_code::WrongUsage;
+use super::live::LiveFleet;
 use super::target::TargetArgs;
 use crate::arguments::duration;
 use capstan_base::rng::Rng;
 use capstan_base::time::Clock;
-use capstan_dashboard::fleet::watch::{self, ObjectNews, Scope, Source};
+use capstan_dashboard::fleet::watch::{self, ObjectNews, Scope};
 use capstan_dashboard::fleet::{FeedState, Fleet, HEALTH_CHECK, SourceId, Target, Verdict, conditions_of};
 use capstan_engine::client::Connection;
 
@@ -228,52 +229,22 @@ async fn until_verdict(
     rng: Rng,
 ) -> anyhow::Result<Waited> {
     let scope = Scope { namespace: Some(target.namespace.clone()) };
-    let (mut batches, source) = watch::spawn(connection, SourceId(0), scope, clock.clone(), rng);
-    let mut fleet = Fleet::new();
+    let mut live = LiveFleet::open(connection, scope, clock, rng);
     let waiting = async {
-        loop {
-            tokio::select! {
-                batch = batches.recv() => match batch {
-                    Some(batch) => drop(fleet.apply(batch)),
-                    None => return false,
-                },
-                // A verdict may turn by time alone.
-                () = tokio::time::sleep(until_due(&fleet, &clock)) => {}
-            }
-            // The clock first: a verdict of this moment must not be that of the last event.
-            fleet.advance(clock.now());
-            if is_complete(&fleet, &source) && verdict(&fleet, target) == Some(wanted) {
+        while live.turn().await {
+            if live.is_complete() && verdict(&live.fleet, target) == Some(wanted) {
                 return true;
             }
         }
+        false
     };
     match tokio::time::timeout(timeout, waiting).await {
         Ok(true) => return Ok(Waited::Reached { remark: None }),
         Ok(false) => bail!(ended("the management cluster")),
         Err(_) => {}
     }
-    let verdict = verdict(&fleet, target).unwrap_or(Verdict::Unknown);
-    Ok(Waited::TimedOut { last: last_seen(&fleet, target), verdict })
-}
-
-/// How long until a verdict may turn although nothing changes; at least a second, an hour when none may.
-fn until_due(fleet: &Fleet, clock: &Clock) -> Duration {
-    let now_s = clock.now().timestamp();
-    let due_s = fleet.next_due_s().map_or(3_600, |due_s| i64::from(due_s) - now_s);
-    // What is due already must not make the loop spin.
-    Duration::from_secs(u64::try_from(due_s).unwrap_or(0).clamp(1, 3_600))
-}
-
-/// A verdict counts only when everything that could change it has been listed.
-fn is_complete(fleet: &Fleet, source: &Source) -> bool {
-    let mut feeds = fleet.feeds().filter(|(key, _)| key.source == source.id()).peekable();
-    feeds.peek().is_some()
-        && feeds.all(|(key, feed)| match feed.state {
-            FeedState::Live | FeedState::NotServed { .. } => true,
-            // Without it verdicts are only more patient.
-            FeedState::NoAccess { .. } => key.kind.as_ref() == HEALTH_CHECK,
-            _ => false,
-        })
+    let verdict = verdict(&live.fleet, target).unwrap_or(Verdict::Unknown);
+    Ok(Waited::TimedOut { last: last_seen(&live.fleet, target), verdict })
 }
 
 fn verdict(fleet: &Fleet, target: &Target) -> Option<Verdict> {

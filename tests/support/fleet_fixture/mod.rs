@@ -4,6 +4,7 @@
 mod older;
 mod rolling;
 mod sample;
+mod troubles;
 
 use std::sync::Arc;
 
@@ -16,6 +17,7 @@ use serde_json::{Value, json};
 pub use older::older;
 pub use rolling::{CONTROL_PLANE_UPGRADING, MachineState, OwnerState, RollingCluster, rolling_cluster};
 pub use sample::{hostile, large, node_lost, odd_one_out, paused, renewed, sample};
+pub use troubles::{TROUBLES, every_state, troubled};
 
 /// The moment at which all screens are drawn.
 pub fn now() -> Timestamp {
@@ -162,6 +164,11 @@ impl Builder {
         self.add("Machine", name, Some(owner), minutes, rest)
     }
 
+    /// As they are on a server.
+    pub fn into_objects(self) -> Vec<Value> {
+        self.objects
+    }
+
     /// One batch: everything, and every feed live.
     pub fn deltas(self) -> Vec<Delta> {
         let interner = Arc::new(Interner::default());
@@ -175,7 +182,14 @@ impl Builder {
             let slim: Slim = serde_json::from_value(object).expect("an object");
             deltas.push(Delta::Upsert(Arc::new(decoder.row(&slim))));
         }
-        for kind in ["Cluster", "KubeadmControlPlane", "MachineDeployment", "MachineSet", "Machine"] {
+        for kind in [
+            "Cluster",
+            "KubeadmControlPlane",
+            "MachineDeployment",
+            "MachineSet",
+            "Machine",
+            "MachineHealthCheck",
+        ] {
             let kind = gvk(kind);
             let feed = FeedKey { source: SOURCE, group: kind.group.into(), kind: kind.kind.into() };
             deltas.push(Delta::Feed { feed, state: FeedState::Live, at: now() });

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{Builder, MACHINE_WELL, WELL, but};
 
-fn well(b: &mut Builder, name: &str, workers: u32) {
+pub(super) fn well(b: &mut Builder, name: &str, workers: u32) {
     let uid = b.cluster(name, 4_321, "Provisioned", [3; 5], [workers; 5], WELL);
     let cluster = ("Cluster", name, uid.as_str());
     let cp = format!("{name}-cp");
@@ -28,7 +28,7 @@ fn well(b: &mut Builder, name: &str, workers: u32) {
     }
 }
 
-fn rolling(b: &mut Builder) {
+pub(super) fn rolling(b: &mut Builder) {
     let name = "prod-us-2";
     let rolling = but(
         WELL,
@@ -123,7 +123,7 @@ fn broken(b: &mut Builder) {
     b.machine("edge-7-md-0-qq2lk-x8f4z", owner, name, "v1.34.3", 19_000, "Running", &dead);
 }
 
-fn creating(b: &mut Builder) {
+pub(super) fn creating(b: &mut Builder) {
     let name = "lab-3";
     let young = but(
         WELL,

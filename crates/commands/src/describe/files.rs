@@ -4,14 +4,17 @@
 use anyhow::{anyhow, bail};
 use serde_json::Value;
 
-use super::{DescribeArgs, Description, Snapshot, answer, snapshot};
+use super::{DescribeArgs, DescribeOutputArg, Description, Snapshot, answer, plan_of, snapshot};
 use crate::documents::documents;
 use crate::output::Style;
+use crate::reading::single_references;
+use capi_rules::observe::dump::Dump;
 use capi_types::key::{Gvk, group_of};
 use capi_types::names::CORE_GROUP;
 use capstan_base::time::{Timestamp, rfc3339};
 use capstan_dashboard::fleet::PROVIDER_KIND;
 use capstan_dashboard::fleet::watch::Recording;
+use capstan_engine::client::clusters::cluster_named_by;
 
 /// Kinds of which dumps have many, and no tree any.
 const BESIDE: [&str; 6] = ["ConfigMap", "Event", "Namespace", "Node", "Pod", "Secret"];
@@ -28,7 +31,8 @@ pub fn from_files(
 ) -> anyhow::Result<Description> {
     let (documents, mut remarks) = documents(&args.files, &[])?;
     remarks.extend(documents.iter().filter_map(|d| Some(format!("{}: {}", d.origin, d.lacks()?))));
-    let values: Vec<Value> = documents.into_iter().filter(|d| d.lacks().is_none()).map(|d| d.value).collect();
+    let values: Vec<Value> =
+        documents.iter().filter(|d| d.lacks().is_none()).map(|d| d.value.clone()).collect();
     let namespace = namespace_of(&values, &args.name, namespace)?;
     let recording = Recording::new(values.iter().cloned());
     let now = match args.now {
@@ -49,6 +53,12 @@ pub fn from_files(
     let Some(mut snapshot) = snapshot(&objects, &args.name, now, remarks) else {
         bail!("Cluster {} cannot be shown", args.name)
     };
+    if args.output == DescribeOutputArg::Json {
+        let mut documents = documents;
+        // Other Clusters would be run ahead as well.
+        documents.retain(|document| cluster_named_by(&document.value).is_none_or(|name| name == args.name));
+        snapshot.plan = plan_of(&Dump::new(documents), (&namespace, &args.name), now);
+    }
     let missing = missing(&snapshot);
     snapshot.gaps.extend(missing);
     answer(args, &snapshot, style)
@@ -96,7 +106,7 @@ fn counts(value: &Value, namespace: &str) -> bool {
 /// What the Cluster refers to and the files do not have.
 fn missing(snapshot: &Snapshot) -> Vec<String> {
     let fleet = &snapshot.fleet;
-    let references = super::single_references(fleet, snapshot.cluster);
+    let references = single_references(fleet, snapshot.cluster);
     let is_here = |group: &str, kind: &str, name: &str| {
         fleet.rows().any(|(_, row)| row.is_of(group, kind) && row.name.as_ref() == name)
     };

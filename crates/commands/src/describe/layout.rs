@@ -5,7 +5,8 @@ use capi_types::condition::Status;
 use capstan_base::time::age;
 use capstan_dashboard::fleet::{Condition, Counters, Fleet, Kind, Row, RowId};
 
-use super::{BELOW_MACHINES, Snapshot, name_of};
+use super::{BELOW_MACHINES, Snapshot};
+use crate::reading::name_of;
 
 /// What to show; the default is upstream's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,5 +1,5 @@
 //! `capstan describe cluster`: one snapshot of a Cluster as the tree that `clusterctl describe` prints, or
-//! as JSON with verdict and cause. Owns what is read for it; must not know how lines are drawn.
+//! as JSON with verdict, cause and plan. Owns what is said beside the tree; must not know how lines are drawn.
 //!
 //! Objects are read with one list per kind, never one request per Machine. Source of the rules:
 //! cluster-api `cmd/clusterctl/client/tree`, `internal/util/tree`, v1.14.2. On purpose different:
@@ -13,27 +13,24 @@ mod notes;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use anyhow::{anyhow, bail};
+use anyhow::anyhow;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
 use super::arguments::Moment;
+use super::derived;
 use super::output::{self, Style};
-use capi_types::key::{Gvk, ObjectKey, ObjectRef};
-use capi_types::names::{CORE_GROUP, label};
-use capstan_base::time::{Timestamp, rfc3339};
-use capstan_dashboard::fleet::decode::{ControlPlaneKinds, Slim};
-use capstan_dashboard::fleet::{
-    Cause, Delta, Fleet, HEALTH_CHECK, Item, PROVIDER_KIND, PROVIDERS_GROUP, Reference, Relative, Row, RowId,
-    SourceId, TreeOptions, Verdict, cluster_api_of,
-};
+use super::reading::{Reader, name_of, rows_of};
+use capi_forecast::forecast::{State, forecast};
+use capi_rules::observe::dump::Dump;
+use capi_types::key::Gvk;
+use capstan_base::time::Timestamp;
+use capstan_dashboard::fleet::{Fleet, Item, Relative, Row, RowId, TreeOptions, Verdict, cluster_api_of};
 use capstan_dashboard::tui::report::report;
-use capstan_engine::client::catalog::{Catalog, Missing};
-use capstan_engine::client::read::{get_value, list_values};
-use capstan_engine::client::{Connection, explain};
+use capstan_engine::client::Connection;
+use capstan_engine::client::clusters::list_clusters;
 
 pub use layout::Options;
 
@@ -74,6 +71,8 @@ pub struct Snapshot {
     pub gaps: Vec<String>,
     /// The version of Cluster API that looks after it, where that is known.
     pub cluster_api: Option<String>,
+    /// What happens next to its objects that have something to do or to wait for; null where that was not asked for, or not read.
+    pub plan: Value,
 }
 
 /// The printed cluster and its verdict.
@@ -95,7 +94,18 @@ pub async fn describe(
     now: Timestamp,
     style: Style,
 ) -> anyhow::Result<Description> {
-    let snapshot = Reader::new(connection, namespace).read(&args.name, now).await?;
+    let read = Reader::new(connection, namespace).cluster(&args.name, now).await?;
+    let mut snapshot = snapshot(&read.objects, &args.name, now, read.gaps)
+        .ok_or_else(|| anyhow!("Cluster {} cannot be shown", args.name))?;
+    if args.output == DescribeOutputArg::Json {
+        snapshot.plan = match list_clusters(connection, namespace, Some(&args.name)).await {
+            Ok(lists) => plan_of(&Dump::of_lists(lists.kinds), (namespace, &args.name), now),
+            Err(why) => {
+                snapshot.gaps.push(format!("the plan could not be read: {why}"));
+                Value::Null
+            }
+        };
+    }
     answer(args, &snapshot, style)
 }
 
@@ -113,131 +123,13 @@ fn answer(args: &DescribeArgs, snapshot: &Snapshot, style: Style) -> anyhow::Res
     Ok(Description { document, verdict, remarks })
 }
 
-struct Reader<'a> {
-    connection: &'a Connection,
-    namespace: &'a str,
-    catalog: Catalog,
-    objects: Vec<(Gvk, Value)>,
-    gaps: Vec<String>,
-}
-
-impl<'a> Reader<'a> {
-    fn new(connection: &'a Connection, namespace: &'a str) -> Self {
-        let catalog = Catalog::new(connection.client.clone());
-        Self { connection, namespace, catalog, objects: Vec::new(), gaps: Vec::new() }
-    }
-
-    async fn read(mut self, name: &str, now: Timestamp) -> anyhow::Result<Snapshot> {
-        let gvk = self.resolve(CORE_GROUP, "Cluster").await.map_err(|text| anyhow!("{text}"))?;
-        let Some(cluster) = self.get(&gvk, name).await.map_err(|text| anyhow!("{text}"))? else {
-            bail!(
-                "there is no Cluster {name} in namespace {}: check the name, the namespace (-n) and the context",
-                self.namespace
-            );
-        };
-        self.objects.push((gvk, cluster));
-        for kind in ["MachineDeployment", "MachineSet", "MachinePool", "Machine"] {
-            self.list(CORE_GROUP, kind, name).await;
-        }
-        self.health_checks(name).await;
-        self.providers().await;
-        // What the objects refer to is known only when they are decoded: two more rounds follow.
-        let rows = rows_of(&self.objects, now);
-        let first = rows.clusters().first().copied();
-        for (group, kind, name) in first.map(|cluster| single_references(&rows, cluster)).unwrap_or_default()
-        {
-            self.one(&group, &kind, &name).await;
-        }
-        for (group, kind) in kinds_below_machines(&rows) {
-            self.list(&group, &kind, name).await;
-        }
-        snapshot(&self.objects, name, now, self.gaps).ok_or_else(|| anyhow!("Cluster {name} cannot be shown"))
-    }
-
-    async fn resolve(&self, group: &str, kind: &str) -> Result<Gvk, String> {
-        self.catalog.resolve(group, kind).await.map_err(|missing| match missing {
-            Missing::NotServed(text) => text,
-            Missing::Unreachable(error) => explain(&error, &self.connection.server),
-        })
-    }
-
-    async fn get(&self, gvk: &Gvk, name: &str) -> Result<Option<Value>, String> {
-        let target =
-            ObjectRef { gvk: gvk.clone(), key: ObjectKey::new(self.namespace, name), uid: String::new() };
-        get_value(&self.connection.client, &target).await.map_err(|e| explain(&e, &self.connection.server))
-    }
-
-    async fn one(&mut self, group: &str, kind: &str, name: &str) {
-        let found = match self.resolve(group, kind).await {
-            Ok(gvk) => self.get(&gvk, name).await.map(|object| (gvk, object)),
-            Err(text) => Err(text),
-        };
-        match found {
-            Ok((gvk, Some(object))) => self.objects.push((gvk, object)),
-            Ok((_, None)) => {
-                self.gaps.push(format!("{kind} {name} does not exist, though the Cluster refers to it"));
-            }
-            Err(text) => self.gaps.push(format!("{kind} {name} is not shown: {text}")),
-        }
-    }
-
-    /// All objects of a kind that carry the cluster's label.
-    async fn list(&mut self, group: &str, kind: &str, cluster: &str) {
-        let selector = format!("{}={cluster}", label::CLUSTER_NAME);
-        let gvk = match self.resolve(group, kind).await {
-            Ok(gvk) => gvk,
-            // A server without MachinePools has none.
-            Err(_) if kind == "MachinePool" => return,
-            Err(text) => return self.gaps.push(format!("{kind} objects are not shown: {text}")),
-        };
-        match self.chosen(&gvk, &selector).await {
-            Ok(objects) => self.objects.extend(objects.into_iter().map(|o| (gvk.clone(), o))),
-            Err(text) => self.gaps.push(format!("{kind} objects are not shown: {text}")),
-        }
-    }
-
-    /// What the verdict of a Machine depends on besides. A MachineHealthCheck has the cluster's label only once a controller saw it.
-    async fn health_checks(&mut self, cluster: &str) {
-        let Ok(gvk) = self.resolve(CORE_GROUP, HEALTH_CHECK).await else { return };
-        match self.chosen(&gvk, "").await {
-            Ok(mut checks) => {
-                checks.retain(|check| check["spec"]["clusterName"] == cluster);
-                self.objects.extend(checks.into_iter().map(|check| (gvk.clone(), check)));
-            }
-            Err(text) => self.gaps.push(format!("{HEALTH_CHECK} objects are not judged by: {text}")),
-        }
-    }
-
-    /// Which Cluster API runs there, where clusterctl installed it and that may be read; nothing is missing without it.
-    async fn providers(&mut self) {
-        let Ok(gvk) = self.resolve(PROVIDERS_GROUP, PROVIDER_KIND).await else { return };
-        let listed = list_values(&self.connection.client, &gvk, "", "").await;
-        self.objects.extend(listed.unwrap_or_default().into_iter().map(|mut object| {
-            // Items of a list carry no kind, by which `cluster_api_of` finds them.
-            object["kind"] = PROVIDER_KIND.into();
-            (gvk.clone(), object)
-        }));
-    }
-
-    async fn chosen(&self, gvk: &Gvk, selector: &str) -> Result<Vec<Value>, String> {
-        let listed = list_values(&self.connection.client, gvk, self.namespace, selector).await;
-        listed.map_err(|error| explain(&error, &self.connection.server))
-    }
-}
-
-fn rows_of(objects: &[(Gvk, Value)], now: Timestamp) -> Fleet {
-    let interner = std::sync::Arc::default();
-    let control_planes = ControlPlaneKinds::named_by(objects.iter().map(|(_, object)| object));
-    let row = |(gvk, object): &(Gvk, Value)| {
-        let slim: Slim = serde_json::from_value(object.clone()).ok()?;
-        let decoder = control_planes.decoder(SourceId(0), gvk.clone(), std::sync::Arc::clone(&interner));
-        Some(Delta::Upsert(std::sync::Arc::new(decoder.row(&slim))))
-    };
-    let mut fleet = Fleet::new();
-    // The time before the objects: what they mean depends on it.
-    fleet.advance(now);
-    fleet.apply(objects.iter().filter_map(row).collect());
-    fleet
+/// What happens next to the objects of a Cluster; what is settled is left out, as most of them are.
+fn plan_of(dump: &Dump, (namespace, cluster): (&str, &str), now: Timestamp) -> Value {
+    let mut objects = forecast(dump, now).sanitized().objects;
+    objects.retain(|plan| {
+        plan.namespace == namespace && plan.cluster == cluster && plan.state != State::Settled
+    });
+    json!(objects)
 }
 
 /// The snapshot of one cluster among given objects; `None` when it is not among them.
@@ -249,84 +141,19 @@ pub fn snapshot(objects: &[(Gvk, Value)], name: &str, now: Timestamp, gaps: Vec<
         .copied()
         .find(|id| fleet.row(*id).is_some_and(|r| r.name.as_ref() == name))?;
     let cluster_api = objects.iter().find_map(|(_, object)| cluster_api_of(object));
-    Some(Snapshot { fleet, cluster, now, gaps, cluster_api })
+    Some(Snapshot { fleet, cluster, now, gaps, cluster_api, plan: Value::Null })
 }
 
-/// Group, kind and name of the objects that the Cluster itself refers to.
-fn single_references(fleet: &Fleet, cluster: RowId) -> Vec<(String, String, String)> {
-    let cluster = fleet.row(cluster);
-    let Some((row, facts)) = cluster.and_then(|row| Some((row, row.cluster_facts()?))) else {
-        return Vec::new();
-    };
-    // By reference and not by group: providers have control planes in groups of their own.
-    [&facts.infrastructure_ref, &facts.control_plane_ref]
-        .into_iter()
-        .flatten()
-        .map(|r| (r.kind.group.to_string(), r.kind.kind.to_string(), name_of(r, row).to_owned()))
-        .collect()
-}
-
-/// Kinds of infrastructure and bootstrap objects of Machines.
-fn kinds_below_machines(fleet: &Fleet) -> BTreeSet<(String, String)> {
-    let of = |row: &Row| {
-        let machine = row.machine()?;
-        Some([machine.infrastructure_ref.clone(), machine.bootstrap_ref.clone()])
-    };
-    fleet
-        .rows()
-        .filter_map(|(_, row)| of(row))
-        .flatten()
-        .flatten()
-        .map(|r| (r.kind.group.to_string(), r.kind.kind.to_string()))
-        .collect()
-}
-
-fn name_of<'a>(reference: &'a Reference, row: &'a Row) -> &'a str {
-    reference.name.as_deref().unwrap_or(&row.name)
-}
-
-/// Verdict, cause chain and tree, for scripts. Field names are part of the interface.
+/// Verdict, causes, tree and plan, for scripts. Field names are part of the interface.
 fn as_json(snapshot: &Snapshot) -> Value {
     let (fleet, cluster) = (&snapshot.fleet, snapshot.cluster);
-    let cause: Vec<Value> = fleet
-        .cause(cluster)
-        .into_iter()
-        .filter_map(|hop| {
-            let row = fleet.row(hop.id)?;
-            Some(json!({
-                "kind": row.gvk.kind, "namespace": row.namespace, "name": row.name,
-                "condition": hop.condition, "message": hop.words,
-            }))
-        })
-        .collect();
     let tree = fleet.tree(cluster, &TreeOptions { references: true, ..TreeOptions::default() });
-    let mut document = json!({
-        "verdict": fleet.verdict(cluster).word(),
-        "summary": fleet.what_is_wrong(cluster),
-        "cause": cause,
-        "causes": causes_json(fleet, cluster),
-        "tree": if tree.nodes.is_empty() { Value::Null } else { node_json(fleet, &tree, 0) },
-        "notRead": snapshot.gaps,
-    });
+    let mut document = derived::standing(fleet, cluster);
+    document["tree"] = if tree.nodes.is_empty() { Value::Null } else { node_json(fleet, &tree, 0) };
+    document["plan"] = snapshot.plan.clone();
+    document["notRead"] = json!(snapshot.gaps);
     notes::members(snapshot, &mut document);
     document
-}
-
-/// Everything that explains the verdict, worst first, with plain words where there are any.
-fn causes_json(fleet: &Fleet, cluster: RowId) -> Vec<Value> {
-    let one = |cause: Cause| {
-        let row = fleet.row(cause.leaf)?;
-        let mut value = json!({
-            "verdict": cause.verdict.word(), "summary": cause.words, "kind": row.gvk.kind, "name": row.name,
-            "count": cause.count, "since": cause.since.map(rfc3339),
-        });
-        if let Some(words) = fleet.explanation(cause.leaf) {
-            (value["means"], value["usual"], value["check"]) =
-                (json!(words.means), json!(words.usual), json!(words.check));
-        }
-        Some(value)
-    };
-    fleet.causes(cluster).into_iter().filter_map(one).collect()
 }
 
 fn node_json(fleet: &Fleet, tree: &capstan_dashboard::fleet::Tree, at: usize) -> Value {

@@ -140,6 +140,11 @@ impl Index {
                 .and_then(|(source, uid)| self.find(source, uid));
         }
         self.dirty.extend(self.cluster_of(row).filter(|cluster| *cluster != id));
+        if row.condition("HealthCheckSucceeded").is_some() {
+            // A check may hold up what it found, or does no longer.
+            let checks = self.members(row, Kind::Other).to_vec();
+            self.dirty.extend(checks);
+        }
         let is_control_plane =
             row.kind == Kind::ControlPlane || row.machine().is_some_and(|m| m.control_plane);
         if is_control_plane {
@@ -184,8 +189,21 @@ impl Index {
             undated_s: slot.undated_s,
             written_s: self.written_s(row.source, row.kind),
             cover,
+            is_waited_for: self.is_waited_for(row),
             limits: self.limits(row, cover),
         }
+    }
+
+    /// Of a MachineHealthCheck that allows nothing: is there a Machine that it found unhealthy? It may deny what nothing asks for.
+    fn is_waited_for(&self, check: &Row) -> bool {
+        let Some(facts) = check.health_check() else { return false };
+        let is_false = |row: &Row, type_| row.condition(type_).is_some_and(|c| c.status == Status::False);
+        if !is_false(check, "RemediationAllowed") {
+            return false;
+        }
+        let machines = self.members(check, Kind::Machine).iter().filter_map(|id| self.row(*id));
+        let mut unhealthy = machines.filter(|row| is_false(row, "HealthCheckSucceeded"));
+        unhealthy.any(|row| selector::matches(&facts.selector, Some(&labels(row))))
     }
 
     fn renews_certificates(&self, row: &Row) -> bool {
@@ -284,12 +302,10 @@ impl Index {
         }
         let is_evaluated = self.is_health_evaluated(row);
         // Made with the first check that is met: without one a Machine costs nothing here.
-        let mut labels = None;
+        let mut known = None;
         for check in self.members(row, Kind::Other).iter().filter_map(|id| self.row(*id)) {
             let Some(facts) = check.health_check() else { continue };
-            let pairs = || row.labels.0.iter().map(|(key, value)| (key.to_string(), value.to_string()));
-            let labels: &BTreeMap<_, _> = labels.get_or_insert_with(|| pairs().collect());
-            if selector::matches(&facts.selector, Some(labels)) {
+            if selector::matches(&facts.selector, Some(known.get_or_insert_with(|| labels(row)))) {
                 cover.add(row, check, is_evaluated);
             }
         }
@@ -378,6 +394,10 @@ impl Index {
             }
         }
     }
+}
+
+fn labels(row: &Row) -> BTreeMap<String, String> {
+    row.labels.0.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()
 }
 
 /// The pool of a Machine: its MachineDeployment, else what owns it.

@@ -105,7 +105,11 @@ impl Fleet {
     /// What the evidence on the object means in plain words, what is usual, and what to do about it.
     pub fn explanation(&self, id: RowId) -> Option<&Explanation> {
         let (row, judgement) = (self.row(id)?, self.judgement(id)?);
-        let (type_, reason) = type_and_reason(row, judgement.why);
+        let (type_, reason) = match type_and_reason(row, judgement.why) {
+            // Whatever the check found: what it says of a replacement is not so then.
+            ("HealthCheckSucceeded", _) if judgement.verdict == Verdict::Blocked => ("Status", "NotReplaced"),
+            other => other,
+        };
         let message = match judgement.why {
             Basis::Condition(at) => row.conditions.get(at).map_or("", |c| first_words(&c.message)),
             _ => "",
@@ -233,7 +237,11 @@ impl Fleet {
         match self.row(id).map(|row| row.kind) {
             Some(Kind::Cluster) => {
                 // By membership, not by owners: a member whose owner was not read counts as well.
-                Box::new(kinds.into_iter().flat_map(move |kind| self.members(id, kind).iter().copied()))
+                let members = kinds.into_iter().flat_map(move |kind| self.members(id, kind).iter().copied());
+                let others = self.members(id, Kind::Other).iter().copied();
+                let checks =
+                    others.filter(|id| self.row(*id).is_some_and(|row| row.health_check().is_some()));
+                Box::new(members.chain(checks))
             }
             _ => Box::new(self.index.children(id).flat_map(|child| {
                 let below: Box<dyn Iterator<Item = RowId> + '_> =
@@ -270,6 +278,8 @@ impl Fleet {
         let Some((row, judgement)) = self.row(id).zip(self.judgement(id)) else { return String::new() };
         let shown = self.index.last_own_verdict(id);
         match judgement.why {
+            // What comes up was not well before.
+            Basis::Nothing if shown == Verdict::Progressing => "done, not for long yet".to_owned(),
             Basis::Nothing if shown != Verdict::Ok => "well again, not for long yet".to_owned(),
             // What is shown until the better verdict has lasted has no evidence any more.
             _ if judgement.verdict < shown => {

@@ -249,7 +249,7 @@ impl Index {
 
     /// What is shown of a row turned.
     pub(super) fn count_shown(&mut self, row: &Row, was: Verdict, now: Verdict) {
-        if row.kind != Kind::Other
+        if is_in_tree(row)
             && let Some(members) = self.members_of.get_mut(&cluster_key(row))
         {
             // The row was counted when it was linked, so that this count is not zero.
@@ -313,7 +313,7 @@ impl Index {
                 members.cluster = Some(id);
             }
             self.insert_sorted(&mut members.by_kind[row.kind as usize], id);
-            if row.kind != Kind::Other {
+            if is_in_tree(&row) {
                 members.tally[shown as usize] += 1;
             }
             if is_counted_below(row.kind) {
@@ -351,7 +351,7 @@ impl Index {
                 members.cluster = None;
             }
             self.remove_sorted(&mut members.by_kind[row.kind as usize], id);
-            if row.kind != Kind::Other {
+            if is_in_tree(&row) {
                 members.tally[shown as usize] -= 1;
             }
             if is_counted_below(row.kind) {
@@ -449,6 +449,11 @@ impl Index {
 /// The worst verdict that is counted; well when nothing is.
 pub(super) fn worst(tally: &Tally) -> Verdict {
     Verdict::worst(Verdict::ALL.into_iter().filter(|verdict| tally[*verdict as usize] > 0))
+}
+
+/// Infrastructure and bootstrap objects speak through their Machines.
+pub(super) fn is_in_tree(row: &Row) -> bool {
+    row.kind != Kind::Other || row.health_check().is_some()
 }
 
 /// The Cluster is above its members, and what has no place in the tree counts for nothing.

@@ -1,6 +1,9 @@
 //! What MachineHealthChecks make of a Machine: how long its Node may take, which of its conditions may not last, and
 //! whether anybody replaces it. Must not know which checks there are, nor how they are kept.
 
+use super::{Judgement, RETRIED_S, Rank, Rules};
+use crate::fleet::Verdict;
+use crate::fleet::judge::Basis;
 use crate::fleet::row::Row;
 use crate::fleet::usual::Limits;
 use capi_types::condition::Status;
@@ -63,5 +66,17 @@ impl Cover {
             slow_s: usual.slow_s.min(end_s / 2),
             stuck_s: usual.stuck_s.min(end_s),
         })
+    }
+}
+
+impl Rules<'_> {
+    /// What it found stands on the Machines. That it lets nobody act on it is its own affair, and explains why they stay as they are.
+    pub(super) fn health_check(&mut self) {
+        let denied = self.missing("RemediationAllowed").filter(|(_, c)| c.status == Status::False);
+        let Some((at, c)) = denied.filter(|_| self.context.is_waited_for) else { return };
+        let (verdict, why, rank) = (Verdict::Blocked, Basis::Condition(at), Rank::Hold);
+        let claim =
+            Judgement { verdict, why, rank, since_s: c.since_s, delay_s: RETRIED_S, ..Judgement::WELL };
+        self.claim(claim);
     }
 }

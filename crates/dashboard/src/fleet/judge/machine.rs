@@ -183,7 +183,11 @@ impl Rules<'_> {
     /// A check found it unhealthy. Where too many are, nobody is replaced until a person acts.
     fn unhealthy(&mut self, at: usize) {
         if self.context.cover.is_short_circuited {
-            return self.fault(Verdict::Blocked, at, RETRIED_S);
+            let since_s = self.row.conditions[at].since_s;
+            // The check that allows nothing is what holds; this is what is broken.
+            let (verdict, why, rank) = (Verdict::Blocked, Basis::Condition(at), Rank::Broken);
+            let claim = Judgement { verdict, why, rank, since_s, delay_s: RETRIED_S, ..Judgement::WELL };
+            return self.claim(claim);
         }
         self.fault(Verdict::Degraded, at, SOFT_S);
     }

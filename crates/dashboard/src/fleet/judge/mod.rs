@@ -167,6 +167,8 @@ pub struct Context {
     pub written_s: u32,
     /// What the MachineHealthChecks that cover the object say.
     pub cover: Cover,
+    /// Of a MachineHealthCheck: a Machine that it found unhealthy waits for it.
+    pub is_waited_for: bool,
     /// Of the steps in [`super::usual::Step::ALL`].
     pub limits: [Option<Limits>; 4],
 }
@@ -189,6 +191,7 @@ impl Default for Context {
             undated_s: 0,
             written_s: 0,
             cover: Cover::default(),
+            is_waited_for: false,
             limits: [None; 4],
         }
     }
@@ -212,8 +215,7 @@ impl<'a> Rules<'a> {
     fn run(&mut self) {
         let row = self.row;
         if row.health_check().is_some() {
-            // What it found stands on the Machines.
-            return;
+            return self.health_check();
         }
         if row.misshapen != Misshapen::Nothing {
             let (verdict, why, rank) = (Verdict::Unknown, Basis::Misshapen, Rank::Broken);

@@ -9,7 +9,7 @@ use capi_types::condition_types::condition_type;
 use capstan_testing::reported::reported;
 
 /// Evidence that is not a condition, as `evidence` names it.
-const STATUS: [&str; 9] = [
+const STATUS: [&str; 10] = [
     "NotReported",
     "ControlPlaneNotRead",
     "Misshapen",
@@ -19,6 +19,7 @@ const STATUS: [&str; 9] = [
     "Failed",
     "CertificatesEnd",
     "Pending",
+    "NotReplaced",
 ];
 
 /// A row of a screen with 80 columns has room for so many letters.

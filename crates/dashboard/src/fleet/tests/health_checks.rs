@@ -124,6 +124,36 @@ fn an_unhealthy_machine_that_nobody_may_replace_is_blocked() {
     assert_eq!(verdict_after(Some(closed), sick(), 1), Verdict::Blocked);
 }
 
+/// The Machine was named as the cause, with the word that its owner replaces it.
+#[test]
+fn the_check_that_allows_nothing_is_the_cause() {
+    let sick =
+        || boots().condition("HealthCheckSucceeded", "False", "UnhealthyNode", "not ready for 5 minutes");
+    let words = "Remediation is not allowed, the number of not started or unhealthy machines exceeds maxUnhealthy (1/0)";
+    let closed = || check(json!({})).condition("RemediationAllowed", "False", "TooManyUnhealthy", words);
+    let mut objects = cluster_of_new_workers();
+    objects.extend([closed().0, sick().0]);
+    let mut fleet = fleet_of(&objects);
+    let cluster = fleet.clusters()[0];
+    let told = |fleet: &Fleet| {
+        let causes = fleet.causes(cluster);
+        let named = causes.iter().filter_map(|cause| Some((fleet.row(cause.leaf)?, cause)));
+        named.map(|(row, cause)| (row.name.to_string(), cause.verdict)).collect::<Vec<_>>()
+    };
+    let machine = ("a-md-1-9".to_owned(), Verdict::Blocked);
+    assert_eq!(told(&fleet), [("a-workers".to_owned(), Verdict::Blocked), machine]);
+    assert!(fleet.what_is_wrong(cluster).starts_with("none is replaced: too many unhealthy (workers)"));
+    let check_words = fleet.explanation(fleet.causes(cluster)[0].leaf).expect("words");
+    assert!(check_words.check.contains("triggerIf"), "{}", check_words.check);
+    let machine_words = fleet.explanation(fleet.causes(cluster)[1].leaf).expect("words");
+    assert!(machine_words.means.contains("allows no replacement"), "{}", machine_words.means);
+    // One that denies what nothing asks for is no fault.
+    let well = boots().condition("HealthCheckSucceeded", "True", "Healthy", "");
+    fleet.apply(vec![Delta::Upsert(row_of(&well.set("/metadata/resourceVersion", json!("9")).0))]);
+    fleet.advance(now() + chrono::Duration::seconds(60));
+    assert!(told(&fleet).iter().all(|(name, _)| name != "a-workers"), "{:?}", told(&fleet));
+}
+
 #[test]
 fn a_check_that_goes_or_changes_is_judged_by_at_once() {
     let mut objects = cluster_of_new_workers();

@@ -50,11 +50,20 @@ const BATCHES_MAX: usize = 64;
 /// of Clusters, which asks for each kind once; no other request waits for that answer.
 const WANTED_MAX: usize = 16;
 /// Kinds of control planes that are watched beside Cluster API's own. Whoever may make Clusters names them.
-const NAMED_KINDS_MAX: usize = 32;
+pub const NAMED_KINDS_MAX: usize = 32;
 /// How often a kind that is refused or not served is asked for again.
 const ASK_AGAIN: Duration = Duration::from_secs(300);
 
-const CORE_KINDS: [&str; 5] = ["Cluster", "MachineDeployment", "MachineSet", "Machine", "MachinePool"];
+/// The kinds that verdicts rest on, for whoever reads them; control planes of other kinds come beside them as Clusters name them.
+pub const JUDGED_KINDS: [(&str, &str); 7] = [
+    (CORE_GROUP, "Cluster"),
+    (CORE_GROUP, "MachineDeployment"),
+    (CORE_GROUP, "MachineSet"),
+    (CORE_GROUP, "Machine"),
+    (CORE_GROUP, "MachinePool"),
+    (CORE_GROUP, HEALTH_CHECK),
+    (CONTROL_PLANE_GROUP, "KubeadmControlPlane"),
+];
 
 /// Which namespace is read: one, or all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -199,17 +208,14 @@ async fn supervise(context: Arc<Context>, name: String, batches: mpsc::Sender<Ve
     feeds.spawn(providers::say(context.clone(), batches.clone()));
     let mut start = |group: &str, kind: &str, role: FeedRole| {
         let key = context.key(group, kind);
-        // 2: MachineHealthChecks and the kubeadm control plane, which are started below.
-        let has_room = running.len() < CORE_KINDS.len() + 2 + NAMED_KINDS_MAX;
+        let has_room = running.len() < JUDGED_KINDS.len() + NAMED_KINDS_MAX;
         if has_room && running.insert(key.clone()) {
             feeds.spawn(run_feed(context.clone(), (key, role), wanted.clone(), batches.clone()));
         }
     };
-    for kind in CORE_KINDS {
-        start(CORE_GROUP, kind, FeedRole::Known);
+    for (group, kind) in JUDGED_KINDS {
+        start(group, kind, FeedRole::Known);
     }
-    start(CORE_GROUP, HEALTH_CHECK, FeedRole::Known);
-    start(CONTROL_PLANE_GROUP, "KubeadmControlPlane", FeedRole::Known);
     let mut epochs = context.history.subscribe();
     loop {
         tokio::select! {
@@ -236,7 +242,7 @@ enum FeedRole {
 
 /// Groups of the server's own kinds have no dot, or end so: no control plane is of one, and a Cluster that names one,
 /// such as Secrets, does not have them listed.
-fn may_be_control_plane(group: &str) -> bool {
+pub fn may_be_control_plane(group: &str) -> bool {
     group.contains('.') && !group.ends_with(".k8s.io")
 }
 

@@ -8,13 +8,12 @@ use k8s_openapi::api::core::v1::Event;
 use kube::api::DynamicObject;
 use serde_json::Value;
 
-use super::CORE_KINDS;
+use super::JUDGED_KINDS;
 use super::follow::{EventLine, ObjectNews, has_below, line, presentable};
 use super::writers::writers;
 use crate::fleet::decode::{ControlPlaneKinds, Slim};
 use crate::fleet::{Delta, FeedKey, FeedState, Interner, Kind, SourceId, Target, cluster_api_of};
 use capi_types::key::{Gvk, group_of};
-use capi_types::names::CORE_GROUP;
 use capstan_base::time::{Timestamp, parse_rfc3339};
 
 /// Fields with a moment at which somebody wrote.
@@ -78,8 +77,8 @@ impl Recording {
         let mut feeds: BTreeMap<FeedKey, Vec<crate::fleet::Uid>> = BTreeMap::new();
         // A file without objects of a kind says that there
         // are none, not that they are still being read.
-        for kind in CORE_KINDS {
-            feeds.entry(FeedKey { source, group: CORE_GROUP.into(), kind: kind.into() }).or_default();
+        for (group, kind) in JUDGED_KINDS {
+            feeds.entry(FeedKey { source, group: group.into(), kind: kind.into() }).or_default();
         }
         let control_planes = ControlPlaneKinds::named_by(self.objects.values().flatten());
         for object in self.objects.values().flatten() {
@@ -157,6 +156,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use capi_types::names::CORE_GROUP;
 
     fn object(kind: &str, name: &str, time: &str) -> Value {
         json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": kind,
