@@ -90,6 +90,7 @@ mod oneshot;
 mod other_control_planes;
 mod past;
 mod plan;
+mod previews;
 mod proposals;
 mod proxies;
 mod reconfigure;

@@ -241,7 +241,7 @@ fn take_machines(dump: &Dump, begun: &mut Beginning, now: Timestamp) {
     let key = begun.world.key.clone();
     for machine in machines_of(dump, &key) {
         let next = next_of(machine);
-        let waits = now - since(machine, next);
+        let waits = waited(machine, since(machine, next), now);
         let usual = Timing::usual(&machine.spec.infrastructure_ref.kind);
         let is_late =
             |stage: &BootStage| waits > TimeDelta::seconds(i64::from(usual.of(*stage).long_s)) * STUCK_AFTER;
@@ -275,13 +275,20 @@ fn take_drain(machine: &Machine, usual: Span, begun: &mut Beginning, now: Timest
     else {
         return;
     };
-    let waits = now - began;
+    let waits = waited(machine, began, now);
     if waits > TimeDelta::seconds(i64::from(usual.long_s)) * STUCK_AFTER {
         let (name, minutes) = (name_of(machine), waits.num_minutes());
         let what = format!("Machine {name} has been drained for {minutes} minutes: it does not end");
         begun.assumptions.push(what);
         begun.world.workload.tenancy.held.insert(node.name.clone());
     }
+}
+
+/// How long something is waited for, a pause left out: nobody looks then, so that what came meanwhile is not reported yet.
+fn waited(machine: &Machine, since: Timestamp, now: Timestamp) -> TimeDelta {
+    let Some(paused) = find(machine.conditions(), "Paused") else { return now - since };
+    let turned = from_k8s(&paused.last_transition_time);
+    if paused.status == "True" { turned.max(since) - since } else { now - since.max(turned) }
 }
 
 /// What of a host comes up next, by what its Machine reports.

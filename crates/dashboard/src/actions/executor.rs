@@ -8,7 +8,8 @@ use super::proposed::ProposedAction;
 use super::{Action, ActionError, Draft, Planner, Preview, Report, Request};
 use crate::operations::guard::Guard;
 use crate::operations::{
-    ConfigurationReader, EtcdReader, LockReader, LogReader, ObjectTable, read_objects, workload_kubeconfig,
+    BudgetReader, ConfigurationReader, EtcdReader, LockReader, LogReader, ObjectTable, read_objects,
+    workload_kubeconfig,
 };
 use capi_types::key::{ObjectKey, ObjectRef};
 use capstan_engine::client::catalog::Catalog;
@@ -29,6 +30,7 @@ pub struct Executor {
     etcd: Option<Arc<dyn EtcdReader>>,
     locks: Option<Arc<dyn LockReader>>,
     logs: Option<Arc<dyn LogReader>>,
+    budgets: Option<Arc<dyn BudgetReader>>,
     configuration: Option<Arc<dyn ConfigurationReader>>,
 }
 
@@ -52,6 +54,7 @@ impl Executor {
             etcd: None,
             locks: None,
             logs: None,
+            budgets: None,
             configuration: None,
         }
     }
@@ -84,6 +87,16 @@ impl Executor {
     /// What follows the logs of this server and of its clusters.
     pub fn logs(&self) -> Option<&dyn LogReader> {
         self.logs.as_deref()
+    }
+
+    /// Previews of what drains Nodes look at the disruption budgets, too.
+    pub fn with_budgets(self, reader: impl BudgetReader) -> Self {
+        Self { budgets: Some(Arc::new(reader)), ..self }
+    }
+
+    /// What reads the disruption budgets of the clusters of this server.
+    pub(super) fn budgets(&self) -> Option<&dyn BudgetReader> {
+        self.budgets.as_deref()
     }
 
     /// Screens read what clusters store of their kubeadm configuration, too.

@@ -5,6 +5,7 @@
 pub mod action;
 mod aside;
 pub mod authors;
+mod budgets;
 mod confirmed;
 mod control_plane;
 mod draft;

@@ -30,6 +30,9 @@ pub const AHEAD_MAX: usize = 10_000;
 /// Other objects whose plan changes and that are named.
 const OTHERS_MAX: usize = 4;
 
+/// Kinds that act for a Cluster.
+const PARTS: [&str; 2] = ["KubeadmControlPlane", "MachineDeployment"];
+
 /// What an action does to what happens next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outlook {
@@ -261,7 +264,7 @@ fn compared(
         _ => "",
     };
     PlanChange {
-        before: before.objects.iter().find(|plan| target.is(plan)).map(ObjectPlan::brief).unwrap_or_default(),
+        before: target.before(before),
         after: lines(own, &others, when),
         updates: own.and_then(|plan| plan.updates.clone()),
         course,
@@ -296,6 +299,21 @@ impl<'a> Target<'a> {
 
     fn is_beside(&self, plan: &ObjectPlan) -> bool {
         plan.namespace == self.key.namespace && plan.cluster == self.cluster && !self.is(plan)
+    }
+
+    /// What happens as it is. A Cluster does little itself: what its parts do is meant.
+    fn before(&self, before: &Forecast) -> String {
+        let own = before.objects.iter().find(|plan| self.is(plan)).map(ObjectPlan::brief).unwrap_or_default();
+        if self.kind != "Cluster" {
+            return own;
+        }
+        let is_moving = |plan: &&ObjectPlan| {
+            PARTS.contains(&plan.kind) && self.is_beside(plan) && plan.state != State::Settled
+        };
+        let moving = before.objects.iter().filter(is_moving).take(OTHERS_MAX);
+        let parts: Vec<String> =
+            moving.map(|plan| format!("{} {}: {}", plan.kind, plan.name, plan.brief())).collect();
+        if parts.is_empty() { own } else { parts.join("; ") }
     }
 
     /// How its Cluster goes on. What a topology asks for is not run ahead: a controller has to carry it out first.

@@ -10,6 +10,8 @@
 //! - `cluster-paused`, `paused`, `rollout-running`, `already-scheduled`, `moment-in-the-past`: what the change means
 //!   beside what is stored in the object already. The plan shows the same state without the advice, and there is
 //!   no plan of MachinePools.
+//! - `stops-halfway`: where a pause leaves a rollout; the plan goes on from there.
+//! - `drain-held`, `disruption-budget` (`budgets`): what holds drains, which the plan does not read.
 //! - `protected`: a mark that people set for themselves.
 //! - `not-checked`: objects that the others need could not be read.
 //! - `version-goes-back`: admission refuses it of Clusters only.
@@ -25,7 +27,7 @@ use super::edit::{Edit, is_annotated_paused, is_paused, rollout_after, version_o
 use super::fields::{REPLICAS, kubernetes_version};
 use super::related::{Related, condition};
 use super::{Action, finding};
-use super::{quorum, remediation};
+use super::{budgets, quorum, remediation};
 use crate::operations::{Finding, Severity};
 use capi_rules::status::support::{Project, SupportEnd, TABLE_OF};
 use capi_types::names::{annotation, label};
@@ -41,6 +43,8 @@ pub fn findings(action: &Action, related: &Related, now: Timestamp) -> Vec<Findi
         object_is_paused(action, related),
         related_objects_unreadable(related),
         rollout_in_progress(action, related),
+        stops_halfway(action, related),
+        budgets::drain_is_held(action, related),
         rollout_scheduled(action, related, now),
         rollout_moment_in_the_past(action, related, now),
         rollout_by_others(action, now),
@@ -54,6 +58,7 @@ pub fn findings(action: &Action, related: &Related, now: Timestamp) -> Vec<Findi
     .flatten()
     .collect();
     found.extend(quorum::findings(action, related, now));
+    found.extend(budgets::findings(action, related));
     found
 }
 
@@ -166,6 +171,36 @@ fn rollout_in_progress(action: &Action, related: &Related) -> Option<Finding> {
     let rolling = condition(&related.object, "RollingOut").filter(|c| c["status"] == "True")?;
     let message = rolling["message"].as_str().unwrap_or_default().replace('\n', " ");
     finding(Severity::Warning, "rollout-running", format!("a rollout is already running: {message}"))
+}
+
+/// A pause in the middle of a rollout leaves old and new Machines beside each other, and of a control plane perhaps a member too many.
+fn stops_halfway(action: &Action, related: &Related) -> Option<Finding> {
+    if *action != Action::Pause {
+        return None;
+    }
+    let machines: Vec<&Value> = match related.kind() {
+        "Cluster" => related.machines.iter().flatten().collect(),
+        _ => related.own_machines()?,
+    };
+    let is =
+        |machine: &Value, type_, status| condition(machine, type_).is_some_and(|c| c["status"] == status);
+    // The condition of a Cluster follows those of its parts by a moment.
+    let is_rolling = is(&related.object, "RollingOut", "True")
+        || machines.iter().any(|machine| is(machine, "UpToDate", "False"));
+    if !is_rolling {
+        return None;
+    }
+    let is_true = |machine: &Value, type_| is(machine, type_, "True");
+    let goes = |machine: &Value| !machine["metadata"]["deletionTimestamp"].is_null();
+    let count = |is_it: &dyn Fn(&Value) -> bool| machines.iter().filter(|machine| is_it(machine)).count();
+    let (new, all) = (count(&|machine| is_true(machine, "UpToDate") && !goes(machine)), machines.len());
+    let coming = count(&|machine| !is_true(machine, "Ready") && !goes(machine));
+    let going = count(&goes);
+    let parts = [(coming, "on the way up"), (going, "on the way out")];
+    let parts: String =
+        parts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!(", {n} {what}")).collect();
+    let text = format!("a rollout stops where it is: {new} of {all} Machines up to date{parts}");
+    finding(Severity::Warning, "stops-halfway", text)
 }
 
 fn rollout_scheduled(action: &Action, related: &Related, now: Timestamp) -> Option<Finding> {
@@ -316,6 +351,37 @@ mod tests {
         let later =
             Action::RolloutAfter { at: time::parse_rfc3339("2026-11-21T00:00:00Z").expect("a moment") };
         assert_eq!(rules(&later, &place), [(Severity::Note, "begins-with-an-event")]);
+    }
+
+    fn machine(name: &str, conditions: &Value) -> Value {
+        json!({"kind": "Machine", "metadata": {"name": name, "labels": {label::CONTROL_PLANE: ""}},
+               "status": {"conditions": conditions}})
+    }
+
+    #[test]
+    fn a_pause_says_where_the_rollout_stops() {
+        let mut place = kcp(json!({"replicas": 3}));
+        place.object["status"]["conditions"] = json!([{"type": "RollingOut", "status": "True"}]);
+        let state = |new: &str, ready: &str| json!([{"type": "UpToDate", "status": new}, {"type": "Ready", "status": ready}]);
+        let mut going = machine("d", &state("False", "True"));
+        going["metadata"]["deletionTimestamp"] = json!("2026-11-20T09:59:00Z");
+        place.cluster = Some(json!({"kind": "Cluster", "spec": {"controlPlaneRef": {"apiGroup":
+            "controlplane.cluster.x-k8s.io", "kind": "KubeadmControlPlane", "name": "cp"}}}));
+        place.machines = Some(vec![
+            machine("a", &state("True", "True")),
+            machine("b", &state("True", "False")),
+            machine("c", &state("False", "True")),
+            going,
+        ]);
+        let found = findings(&Action::Pause, &place, now());
+        let stops = found.iter().find(|f| f.rule == "stops-halfway").expect("a finding");
+        assert_eq!(
+            stops.text,
+            "a rollout stops where it is: 2 of 4 Machines up to date, 1 on the way up, 1 on the way out"
+        );
+        place.object["status"]["conditions"][0]["status"] = json!("False");
+        place.machines = Some(vec![machine("a", &state("True", "True"))]);
+        assert!(findings(&Action::Pause, &place, now()).iter().all(|f| f.rule != "stops-halfway"));
     }
 
     #[test]

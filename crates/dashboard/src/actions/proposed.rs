@@ -16,10 +16,10 @@ use super::related::Related;
 use super::risk::{Risk, risk};
 use super::sent::{read, server, shown, text_at};
 use super::topology::{self, TopologyPlace};
-use super::{Action, ActionError, Executor, Outlook, Preview, Request, owners, preflight, rules};
-use crate::operations::Finding;
+use super::{Action, ActionError, Executor, Outlook, Preview, Request, budgets, owners, preflight, rules};
 use crate::operations::diff::{DiffLine, diff};
 use crate::operations::guard::{DryRun, Looked, Proposed, Refusal};
+use crate::operations::{Finding, HeldBudget};
 use capi_rules::etcd::report::Report as Etcd;
 use capi_types::key::{ObjectKey, ObjectRef};
 use capi_types::names::VERSION;
@@ -70,6 +70,7 @@ impl Proposed for ProposedAction<'_> {
         let mut related = self.related(object, &lists).await;
         let meant = preflight::amounts_to(&request.action, &change, &request.target.gvk.kind);
         related.etcd = self.look_at_etcd(&meant, &related).await;
+        related.budgets = self.look_at_budgets(&meant, &related).await;
         let object = &related.object;
         let mut findings = rules::findings(&executor.connection, &request.target.gvk, object, &change).await;
         findings.extend(preflight::findings(&meant, &related, executor.guard.clock.now()));
@@ -264,6 +265,16 @@ impl<'a> ProposedAction<'a> {
             return Some(Err(format!("members are asked only where the server offers {VERSION}")));
         }
         Some(reader.look(&cluster).await.map(|facts| Etcd::of(&facts, None)))
+    }
+
+    /// The disruption budgets, where the action has Nodes drained.
+    async fn look_at_budgets(
+        &self,
+        meant: &Action,
+        related: &Related,
+    ) -> Option<Result<Vec<HeldBudget>, String>> {
+        let reader = self.executor.budgets().filter(|_| budgets::drains(meant, related))?;
+        Some(reader.held(&cluster_of(&related.object)?).await)
     }
 
     /// The objects of the Cluster that `object` belongs to, or why they are not known.

@@ -3,6 +3,7 @@
 
 use serde_json::Value;
 
+use crate::operations::HeldBudget;
 use capi_rules::etcd::report::Report;
 use capi_types::key::group_of;
 use capi_types::names::{CONTROL_PLANE_GROUP, label};
@@ -23,6 +24,8 @@ pub struct Related {
     pub health_checks: Option<Vec<Value>>,
     /// The etcd, or why it could not be asked. `None`: the action does not concern it.
     pub etcd: Option<Result<Report, String>>,
+    /// The disruption budgets that let no pod go, or why they could not be read. `None`: no Node is drained, or nothing reads them.
+    pub budgets: Option<Result<Vec<HeldBudget>, String>>,
 }
 
 impl Related {

@@ -1,7 +1,8 @@
 //! Writing what a person asked for, whatever it is: what is looked at before, what speaks against it, the journal; and the ways from
-//! screens and commands to the etcd, the locks and the kubeadm configuration of clusters. Must not know the terminal, nor which
+//! screens and commands to the etcd, the locks, the disruption budgets and the kubeadm configuration of clusters. Must not know the terminal, nor which
 //! actions there are.
 
+mod budgets;
 pub mod change;
 mod configuration;
 mod confirmation;
@@ -18,6 +19,7 @@ mod objects;
 mod secrets;
 mod served;
 
+pub use budgets::{BudgetReader, HeldBudget, ServerBudgets};
 pub use configuration::{
     ChangeOrder, ChangePreview, ConfigurationReader, ConfigurationReading, PatchedObject, Underway,
 };

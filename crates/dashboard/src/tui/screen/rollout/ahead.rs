@@ -24,9 +24,9 @@ pub(super) struct AheadCourse<'a> {
     at: Timestamp,
 }
 
-/// `None`: it was not run ahead, or something changed since that has not been read.
+/// `None`: it was not run ahead, or the Cluster is paused: what its machines do meanwhile nobody sees.
 pub(super) fn course(sources: Sources<'_>) -> Option<AheadCourse<'_>> {
-    let cluster = sources.row(sources.rollout.cluster)?;
+    let cluster = sources.row(sources.rollout.cluster).filter(|cluster| !cluster.paused)?;
     let forecast = sources.plans.ahead(cluster).filter(|forecast| forecast.duration.usual_s > 0)?;
     Some(AheadCourse { forecast, at: parse_rfc3339(sources.plans.at()?)? })
 }
@@ -70,8 +70,7 @@ impl AheadCourse<'_> {
                 made -= 1;
                 return false;
             }
-            let is_gone = verb == Verb::Delete && is_going(sources, event);
-            !is_gone && event.at_s + LATE_S >= since_s
+            !is_over(sources, event) && event.at_s + LATE_S >= since_s
         };
         let ahead: Vec<&Event> = self.forecast.events.iter().filter(is_ahead).collect();
         let (open, certain) = apart(&ahead, sources);
@@ -237,11 +236,28 @@ fn made_since(sources: Sources<'_>, at: Timestamp) -> usize {
     machines.filter(|machine| i64::from(machine.created_s) >= at.timestamp()).count()
 }
 
-/// The Machine of an event goes, or is gone. One that the simulation made has no row yet.
-fn is_going(sources: Sources<'_>, event: &Event) -> bool {
+/// What the event is about is done: its Machine is gone, or goes already. One that the simulation made has no row yet.
+fn is_over(sources: Sources<'_>, event: &Event) -> bool {
+    let name = match &event.does {
+        // A member is called like its Node, which most providers call like the Machine.
+        Occurrence::Action(StepAction::RemoveEtcdMember { name, .. }) => name.as_str(),
+        _ => subject(event),
+    };
+    if name.is_empty() {
+        return false;
+    }
+    let is_it = |id| {
+        let node = sources.row(id).and_then(|row| row.machine()?.node.as_deref());
+        sources.name(id) == name || node == Some(name)
+    };
     let mut machines = sources.rollout.owners.iter().flat_map(|owner| &owner.machines);
-    let found = machines.find(|machine| sources.name(machine.id) == subject(event));
-    found.map_or(!event.is_simulated, |machine| matches!(machine.phase, MachinePhase::Deleting { .. }))
+    match machines.find(|machine| is_it(machine.id)) {
+        Some(machine) => {
+            let is_deletion = Verb::of(event) == Verb::Delete;
+            is_deletion && matches!(machine.phase, MachinePhase::Deleting { .. })
+        }
+        None => !event.is_simulated,
+    }
 }
 
 /// The control plane or MachineDeployment that an actor belongs to.

@@ -44,6 +44,11 @@ impl<'a> Coming<'a> {
 /// The next things that happen, in order.
 pub(super) fn next(sources: Sources<'_>) -> Vec<String> {
     let mut all = Vec::new();
+    if sources.row(sources.rollout.cluster).is_some_and(|cluster| cluster.paused) {
+        let is_left = sources.rollout.owners.iter().any(|owner| owner.old().next().is_some());
+        all.extend(is_left.then(|| "nothing, until the Cluster is resumed".to_owned()));
+        return all;
+    }
     let rolling = sources.rollout.owners.iter().filter(|owner| owner.stage == OwnerStage::Rolling);
     for owner in rolling {
         all.extend(of_owner(sources, owner));

@@ -82,6 +82,10 @@ fn later(a: Arrival, b: Arrival) -> Arrival {
 
 fn acting(sources: Sources<'_>) -> Vec<Acting> {
     let mut all: Vec<Acting> = Vec::new();
+    // Nobody looks at what its machines do.
+    if sources.row(sources.rollout.cluster).is_some_and(|cluster| cluster.paused) {
+        return all;
+    }
     for owner in sources.rollout.owners.iter().filter(|owner| owner.stage.is_under_way()) {
         all.extend(owner.moving().map(|machine| {
             let slow = sources.fleet.judgement(machine.id).and_then(|judgement| judgement.slow);
