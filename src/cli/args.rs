@@ -4,6 +4,7 @@
 #[cfg(feature = "worlds")]
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::builder::BoolishValueParser;
 use clap::{Args, Parser, Subcommand};
@@ -22,7 +23,7 @@ pub use super::screen_args::{ColorArg, ScreenArgs};
 #[cfg(feature = "worlds")]
 use super::simulated_ssh::SimulatedSshArgs;
 use super::store_args::StoreArgs;
-use capstan_commands::arguments::Moment;
+use capstan_commands::arguments::{Moment, duration};
 use capstan_commands::change::args::ChangeCommand;
 use capstan_commands::describe::DescribeArgs;
 #[cfg(feature = "etcd")]
@@ -107,6 +108,11 @@ pub struct LogArgs {
 pub enum Command {
     /// The dashboard: over the kubeconfig's server, as without a command, or over files
     Dashboard(DashboardArgs),
+    /// Write down what the watches of a server bring, to be replayed by `dashboard --replay FILE`
+    ///
+    /// Until ctrl-c. The file (0600) grows line by line, so that one whose writer was killed can be replayed up to there. Objects of the
+    /// kinds that the dashboard follows are in it in full, and Events about them; Secrets are not read.
+    Record(RecordArgs),
     /// Dashboard over a small living fleet, all in memory: nothing to install, nothing kept
     #[cfg(feature = "worlds")]
     Demo(DemoArgs),
@@ -230,6 +236,24 @@ pub struct DashboardArgs {
     /// that stands in them, which may be long before
     #[arg(long, value_name = "WHEN", requires = "files")]
     pub now: Option<Moment>,
+
+    /// Replay a file of `capstan record`: every screen as it was, from where everything was listed; -f knows such a file, too. `x`
+    /// plays, `,` and `.` step, `<` and `>` jump, `{` and `}` go to where a cluster turned. Nothing can be changed
+    #[arg(long, value_name = "FILE", conflicts_with = "files")]
+    pub replay: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct RecordArgs {
+    /// The new file
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// End when the file is so large
+    #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub max_size: u64,
+    /// End after so long: 30m, 8h
+    #[arg(long = "for", value_name = "DURATION", value_parser = duration)]
+    pub duration: Option<Duration>,
 }
 
 #[cfg(feature = "worlds")]

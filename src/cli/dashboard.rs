@@ -2,20 +2,24 @@
 //! where the connection came from.
 
 use std::collections::BTreeMap;
-use std::io::IsTerminal as _;
-use std::path::Path;
+use std::io::{IsTerminal as _, Read as _};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use futures::future::BoxFuture;
 use tokio::sync::mpsc;
 
+use capstan_base::private_file::open_regular;
 use capstan_base::rng::Rng;
-use capstan_base::time::{Clock, rfc3339};
-use capstan_dashboard::fleet::watch::{self, Recording, Scope};
+use capstan_base::time::{Clock, parse_past, rfc3339};
+use capstan_dashboard::fleet::watch::{self, Recording, Scope, Tape};
 use capstan_dashboard::fleet::{Delta, SourceId};
-use capstan_dashboard::tui::{self, Contexts, Exit, LoginNews, Opened, Options, Session, SourceHandle, Tier};
+use capstan_dashboard::tui::history::name_of;
+use capstan_dashboard::tui::{
+    self, Contexts, Exit, LoginNews, Opened, Options, Replay, Session, SourceHandle, Tier, Wallboard,
+};
 use capstan_engine::client::connect::{contexts, prepare};
 use capstan_engine::client::{
     ConnectError, ConnectOptions, Connection, ContextSetting, PluginNews, PluginTerminal, Rank,
@@ -27,12 +31,12 @@ use capstan_commands::documents::documents;
 use capstan_commands::exit_code::WrongUsage;
 
 /// What is behind a dashboard.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Behind {
     /// Servers of a kubeconfig: others may be looked at.
     Kubeconfig,
-    /// A server in this process whose objects are kept.
-    Store,
+    /// A server in this process whose objects are kept, in that place.
+    Store(String),
     /// A server in this process that ends with it: nothing that is learnt is kept.
     Memory,
 }
@@ -50,7 +54,14 @@ pub async fn show_kubeconfig(connect: &ConnectArgs, screen: &ScreenArgs) -> anyh
     let (clock, rng) = (Clock::system(), Rng::from_entropy());
     let options = super::options(connect)?;
     let prepared = prepare(&options).await;
-    let servers = Servers { options, scope: scope(connect), clock, rng };
+    let servers = Servers {
+        options,
+        scope: scope(connect),
+        clock,
+        rng,
+        place: None,
+        keeps_history: !screen.no_history,
+    };
     match prepared {
         Ok(connection) => servers.show(&connection, screen, Behind::Kubeconfig).await,
         // Only at a terminal is there somebody who can choose another context.
@@ -78,8 +89,9 @@ pub async fn show(
     rng: &Rng,
     behind: Behind,
 ) -> anyhow::Result<Exit> {
-    let servers =
-        Servers { options: super::options(connect)?, scope: scope(connect), clock, rng: rng.clone() };
+    let place = if let Behind::Store(place) = &behind { Some(place.clone()) } else { None };
+    let (options, keeps_history) = (super::options(connect)?, !screen.no_history);
+    let servers = Servers { options, scope: scope(connect), clock, rng: rng.clone(), place, keeps_history };
     servers.show(connection, screen, behind).await
 }
 
@@ -106,6 +118,10 @@ struct Servers {
     scope: Scope,
     clock: Clock,
     rng: Rng,
+    /// Where the objects of a server in this process are kept.
+    place: Option<String>,
+    /// What happened is kept for the next run.
+    keeps_history: bool,
 }
 
 impl Servers {
@@ -123,7 +139,7 @@ impl Servers {
                 options.logins = Some(shown(&self.options.terminal));
                 options.contexts = Some(Arc::new(self));
             }
-            Behind::Store => {}
+            Behind::Store(_) => {}
             Behind::Memory => options.state_dir = None,
         }
         Ok(tui::run(options, vec![deltas], BTreeMap::from([(source, handle)])).await?)
@@ -149,13 +165,8 @@ impl Servers {
             mark: None,
             scope: namespace.map_or_else(|| "all namespaces".to_owned(), |ns| format!("namespace {ns}")),
             read_only,
+            history: None,
         }
-    }
-
-    /// What is set for the context narrows what is looked at, unless the arguments say what is.
-    fn scope_of(&self, connection: &Connection) -> Scope {
-        let of_setting = connection.setting.namespace.clone().filter(|_| !self.options.all_namespaces);
-        Scope { namespace: self.scope.namespace.clone().or(of_setting) }
     }
 
     fn watch(&self, connection: &Connection, id: SourceId) -> anyhow::Result<Opened> {
@@ -164,9 +175,12 @@ impl Servers {
             Some(user) => format!("{} as {user}", connection.context),
             None => connection.context.clone(),
         };
-        let scope = self.scope_of(connection);
+        let scope = scope_of(&self.scope, self.options.all_namespaces, connection);
         let mark = mark(&connection.setting);
-        let session = Session { mark, ..Self::session(&title, &scope, connection.read_only) };
+        let is_kept = self.keeps_history && connection.setting.history;
+        let place = self.place.as_deref().unwrap_or(&connection.server);
+        let history = is_kept.then(|| name_of(&title, place, scope.namespace.as_deref()));
+        let session = Session { mark, history, ..Self::session(&title, &scope, connection.read_only) };
         let rng = self.rng.stream(&format!("fleet {}", id.0));
         let (deltas, source) = watch::spawn(connection, id, scope, self.clock.clone(), rng);
         let executor = super::executor(connection.clone(), self.clock.clone())?;
@@ -195,6 +209,9 @@ impl Contexts for Servers {
 /// # Errors
 /// What cannot be read or understood; no usable terminal, or a theme or keymap that cannot be used.
 pub async fn browse(args: &DashboardArgs, screen: &ScreenArgs) -> anyhow::Result<Exit> {
+    if let Some(path) = recording(args)? {
+        return replay(&path, screen).await;
+    }
     let files = &args.files;
     if files.iter().any(|file| file == Path::new("-")) {
         bail!(WrongUsage(
@@ -221,14 +238,46 @@ pub async fn browse(args: &DashboardArgs, screen: &ScreenArgs) -> anyhow::Result
     // Room for the one batch that there is: it is read when the screen runs.
     let (send, deltas) = mpsc::channel(1);
     send.send(batch).await?;
-    let session = Session { title, mark: None, scope: format!("{word} {}", rfc3339(at)), read_only: true };
+    let scope = format!("{word} {}", rfc3339(at));
+    let session = Session { title, scope, read_only: true, ..Session::default() };
     let handle = SourceHandle { recording: Some(recording), ..SourceHandle::default() };
     let options = options(session, screen, Clock::fixed(at));
     Ok(tui::run(options, vec![deltas], BTreeMap::from([(id, handle)])).await?)
 }
 
+/// The file of `capstan record` that is named, or is the one file.
+fn recording(args: &DashboardArgs) -> anyhow::Result<Option<PathBuf>> {
+    if args.replay.is_some() {
+        return Ok(args.replay.clone());
+    }
+    let [path] = args.files.as_slice() else { return Ok(None) };
+    let Ok(Some((mut file, _))) = open_regular(path) else { return Ok(None) };
+    // As much as tells a recording from other JSON.
+    let mut first = [0; 64];
+    let read = file.read(&mut first).with_context(|| format!("cannot read {}", path.display()))?;
+    let is_one = Tape::is_begun_by(&String::from_utf8_lossy(&first[..read]));
+    Ok(is_one.then(|| path.clone()))
+}
+
+/// Plays a recording. Nothing is asked, nothing can be changed.
+async fn replay(path: &Path, screen: &ScreenArgs) -> anyhow::Result<Exit> {
+    let name = capstan_base::text::sanitize_line(&path.display().to_string());
+    let Some((file, _)) = open_regular(path)? else { bail!("{name} is not there") };
+    let tape = Arc::new(Tape::read(file, &name).map_err(anyhow::Error::msg)?);
+    let title = if tape.source.is_empty() { name } else { tape.source.clone() };
+    let notice = tape.trouble.clone().map(|why| ("The recording ends early".to_owned(), why));
+    let replay = Replay::new(tape, Clock::system());
+    let session = Session { title, scope: "replay".to_owned(), read_only: true, ..Session::default() };
+    let options = Options { notice, ..options(session, screen, replay.clock()) };
+    let options = Options { replay: Some(replay), state_dir: None, ..options };
+    Ok(tui::run(options, Vec::new(), BTreeMap::from([(SourceId(0), SourceHandle::default())])).await?)
+}
+
 fn options(session: Session, screen: &ScreenArgs, clock: Clock) -> Options {
+    let now = clock.now();
+    let shift = screen.shift.as_deref().and_then(|typed| parse_past(typed, now)).unwrap_or(now);
     Options {
+        wallboard: screen.wallboard.then_some(Wallboard { shift }),
         session,
         theme: screen.theme.clone().unwrap_or_else(|| "default".to_owned()),
         keymap: screen.keymap.clone().unwrap_or_else(|| "default".to_owned()),
@@ -246,6 +295,7 @@ fn options(session: Session, screen: &ScreenArgs, clock: Clock) -> Options {
         logins: None,
         kubeconfig: None,
         notice: None,
+        replay: None,
     }
 }
 
@@ -258,6 +308,17 @@ fn mark(setting: &ContextSetting) -> Option<(String, tui::theme::Scope)> {
         None => tui::theme::Scope::HeaderContext,
     };
     Some((capstan_base::text::sanitize_line(setting.word()?), scope))
+}
+
+/// What is set for the context narrows what is looked at, unless the arguments say what is.
+fn scope_of(scope: &Scope, all_namespaces: bool, connection: &Connection) -> Scope {
+    let of_setting = connection.setting.namespace.clone().filter(|_| !all_namespaces);
+    Scope { namespace: scope.namespace.clone().or(of_setting) }
+}
+
+/// What is looked at through a connection, as the arguments and the settings of its context say.
+pub(super) fn looked_at(connect: &ConnectArgs, connection: &Connection) -> Scope {
+    scope_of(&scope(connect), connect.all_namespaces, connection)
 }
 
 /// Every namespace unless one is named: a fleet is looked at as a whole.

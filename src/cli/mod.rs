@@ -24,6 +24,7 @@ mod log;
 pub mod memory;
 pub mod paths;
 mod person;
+mod record;
 #[cfg(feature = "worlds")]
 pub mod rehearse;
 mod screen_args;
@@ -91,7 +92,9 @@ use log::Terminal;
 pub fn main() -> std::process::ExitCode {
     let words: Vec<OsString> = std::env::args_os().collect();
     let matches = matches(&words).unwrap_or_else(|error| error.exit());
-    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    let mut cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    // Whoever passes a wallboard must not be able to do anything from there.
+    cli.connect.read_only |= cli.screen.wallboard;
     let code = end(&cli).unwrap_or_else(|error| output::fail(&error, ExitCode::Failure));
     // In debug builds alone: a row that is missing must not turn an answer into a panic.
     if cfg!(debug_assertions) {
@@ -142,12 +145,13 @@ async fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
     let _log = log::start(&cli.log, terminal(cli.command.as_ref()))?;
     let Some(command) = &cli.command else { return show(cli).await };
     match command {
-        Command::Dashboard(args) if args.files.is_empty() => return show(cli).await,
+        Command::Dashboard(args) if args.files.is_empty() && args.replay.is_none() => return show(cli).await,
         Command::Dashboard(args) => return Ok(after(dashboard::browse(args, &cli.screen).await?)),
         #[cfg(feature = "worlds")]
         Command::Demo(args) => return Ok(after(server::demo(cli, args).await?)),
         #[cfg(feature = "worlds")]
         Command::Standalone(args) => return standalone(cli, args).await,
+        Command::Record(args) => return record::record(&cli.connect, args).await,
         Command::Engine(EngineArgs { command: Some(EngineCommand::Status(args)), .. }) => {
             engine_status(&OneShot::open(cli).await?, cli, args).await?;
         }
@@ -221,7 +225,7 @@ fn terminal(command: Option<&Command>) -> Terminal {
         #[cfg(feature = "worlds")]
         Some(Command::Standalone(_) | Command::Extension(_)) => Terminal::Free,
         Some(Command::Engine(args)) if args.command.is_some() => Terminal::Taken,
-        Some(Command::Engine(_) | Command::Metrics(_)) => Terminal::Free,
+        Some(Command::Engine(_) | Command::Metrics(_) | Command::Record(_)) => Terminal::Free,
         Some(
             Command::Get(_)
             | Command::Describe(_)

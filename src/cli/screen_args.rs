@@ -2,6 +2,8 @@
 
 use clap::{Args, ValueEnum};
 
+use capstan_base::time::{Timestamp, parse_past};
+
 /// How the dashboard looks and is steered.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Screen")]
@@ -23,6 +25,17 @@ pub struct ScreenArgs {
     /// CAPSTAN_VERDICT_BEFORE and CAPSTAN_WHY say which and why
     #[arg(long, global = true, value_name = "COMMAND")]
     pub on_turn: Option<String>,
+    /// Keep nothing of what happened for the next run (`t`, `:since`); `history = false` in contexts.toml does the same for
+    /// a context
+    #[arg(long, global = true)]
+    pub no_history: bool,
+    /// A picture for a wall: the time, what is not well and what rolls page by page, what changed since the shift began. Nothing
+    /// can be changed, as with --read-only
+    #[arg(long, global = true)]
+    pub wallboard: bool,
+    /// When the shift began, for --wallboard: 09:00 (UTC), 8h ago, or a moment; without it now
+    #[arg(long, global = true, value_name = "TIME", requires = "wallboard", value_parser = past)]
+    pub shift: Option<String>,
     /// Colours to use
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub color: ColorArg,
@@ -37,6 +50,15 @@ pub enum ColorArg {
     #[value(name = "256")]
     Indexed,
     Truecolor,
+}
+
+/// A moment of the past, as [`parse_past`] reads it.
+fn past(text: &str) -> Result<String, String> {
+    // Only the form is looked at here: which moment it is depends on the clock.
+    match parse_past(text, Timestamp::MAX_UTC) {
+        Some(_) => Ok(text.to_owned()),
+        None => Err("expected 09:00 (UTC), 8h, or a moment such as 2026-11-20T10:00:00Z".to_owned()),
+    }
 }
 
 /// A finite number above 0.

@@ -182,7 +182,7 @@ pub async fn standalone(cli: &Cli, args: &StandaloneArgs) -> anyhow::Result<Exit
         stopped().await?
     } else {
         let connection = stack.connection("standalone", cli.connect.read_only);
-        dashboard::show(&connection, &cli.connect, &cli.screen, clock, &rng, dashboard::Behind::Store).await?
+        dashboard::show(&connection, &cli.connect, &cli.screen, clock, &rng, behind(&place)).await?
     };
     stack.stop().await;
     if let Some(log) = audit {
@@ -190,6 +190,14 @@ pub async fn standalone(cli: &Cli, args: &StandaloneArgs) -> anyhow::Result<Exit
         log.finish();
     }
     Ok(exit)
+}
+
+/// A store in memory ends with the process, and so does what is learnt of it.
+fn behind(place: &StoreLocation) -> dashboard::Behind {
+    match place {
+        StoreLocation::Memory => dashboard::Behind::Memory,
+        place => dashboard::Behind::Store(format!("{place:?}")),
+    }
 }
 
 async fn has_no_clusters(store: &dyn Store) -> anyhow::Result<bool> {

@@ -96,6 +96,7 @@ mod proxies;
 mod reconfigure;
 mod refusals;
 mod remediation;
+mod replay;
 mod rights;
 mod rollout;
 mod rollout_life;

@@ -67,6 +67,8 @@ fn child() {
             logins: None,
             kubeconfig: None,
             notice: None,
+            replay: None,
+            wallboard: None,
         };
         capstan_dashboard::tui::run(options, vec![deltas], BTreeMap::new()).await
     });
@@ -180,6 +182,12 @@ impl Pty {
     pub fn press(&mut self, keys: &str) {
         self.keys.write_all(keys.as_bytes()).expect("the terminal takes keys");
         self.keys.flush().expect("the terminal takes keys");
+    }
+
+    /// Ends it at once, as `kill -9` does.
+    pub fn kill(&mut self) {
+        self.signal(libc::SIGKILL);
+        self.end();
     }
 
     fn signal(&self, number: i32) {

@@ -182,6 +182,19 @@ pub fn parse_moment(text: &str, now: Timestamp) -> Option<Timestamp> {
     }
 }
 
+/// A moment before `now` as a person types it: RFC 3339, `2h` ago, or `09:00` (UTC) of this day or the day before.
+pub fn parse_past(text: &str, now: Timestamp) -> Option<Timestamp> {
+    let at = if let Some(ago) = parse_duration(text) {
+        now.checked_sub_signed(chrono::Duration::from_std(ago).ok()?)?
+    } else if let Ok(time) = chrono::NaiveTime::parse_from_str(text, "%H:%M") {
+        let today = now.date_naive().and_time(time).and_utc();
+        if today <= now { today } else { today - chrono::Duration::days(1) }
+    } else {
+        parse_rfc3339(text)?
+    };
+    (at <= now).then_some(at)
+}
+
 /// Age of something created at `then`, seen at `now`, as kubectl prints it.
 pub fn age(then: Timestamp, now: Timestamp) -> String {
     human_duration((now - then).num_seconds())
@@ -190,6 +203,24 @@ pub fn age(then: Timestamp, now: Timestamp) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_moment_of_the_past_is_ago_of_the_day_or_whole() {
+        let now = parse_rfc3339("2026-11-20T10:00:00Z").unwrap();
+        for (text, expected) in [
+            ("2h", Some("2026-11-20T08:00:00Z")),
+            ("3d", Some("2026-11-17T10:00:00Z")),
+            ("09:00", Some("2026-11-20T09:00:00Z")),
+            ("22:30", Some("2026-11-19T22:30:00Z")),
+            ("2026-11-19T07:00:00Z", Some("2026-11-19T07:00:00Z")),
+            ("2026-11-21T07:00:00Z", None),
+            ("25:00", None),
+            ("yesterday", None),
+            ("", None),
+        ] {
+            assert_eq!(parse_past(text, now).map(rfc3339).as_deref(), expected, "{text}");
+        }
+    }
 
     #[test]
     fn human_duration_matches_kubectl() {

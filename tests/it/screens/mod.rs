@@ -4,8 +4,10 @@
 mod changing;
 mod lists;
 mod plans;
+mod since;
 mod telling;
 mod typing;
+mod wallboard;
 
 use capstan_dashboard::actions::Order;
 use capstan_dashboard::fleet::watch::ObjectNews;

@@ -6,7 +6,8 @@ use toml::Spanned;
 
 use super::marks::Mark;
 use super::row::{Kind, Uid, moment};
-use super::timeline::{Flip, Happened, PastEntry, TimelineEntry};
+use super::timeline::{Flip, Happened, Kept, PastEntry, TimelineEntry};
+use super::turned::{RunMark, RunPart, Turned};
 use super::usual::{PoolTimes, UsualTime};
 use crate::fleet::Verdict;
 use capi_types::condition::Status;
@@ -72,7 +73,41 @@ struct UsualEntry {
     seconds: Vec<u32>,
 }
 
-/// One line of the file of what happened.
+/// One line of the history: what happened to an object, which cluster turned, when a dashboard ran.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum HistoryLine {
+    Happened(PastLine),
+    Turned(TurnedLine),
+    Run(RunLine),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TurnedLine {
+    at: u32,
+    cluster: String,
+    namespace: String,
+    name: String,
+    from: Option<Verdict>,
+    to: Option<Verdict>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RunLine {
+    at: u32,
+    is: RunWord,
+}
+
+#[derive(Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum RunWord {
+    Began,
+    Looked,
+    Ended,
+}
+
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PastLine {
@@ -196,25 +231,52 @@ pub fn usual_times_text(kept: &KeptTimes) -> String {
     )
 }
 
-/// What happened, as far as a file has it: JSON, one line each, oldest first.
-///
-/// # Errors
-/// File, line and what was expected.
-pub fn read_past(source: &Source) -> Result<Vec<PastEntry>, FileError> {
-    let of_line = |(at, text): (usize, &str)| {
-        let failed = |message: String| FileError {
-            file: source.file.clone(),
-            line: at + 1,
-            message,
-            is_missing: false,
-        };
-        let line: PastLine = serde_json::from_str(text).map_err(|error| {
-            // The parser counts the lines of one line.
-            failed(error.to_string().split(" at line ").next().unwrap_or_default().to_owned())
-        })?;
-        past_entry(line).map_err(failed)
-    };
-    source.text.lines().enumerate().filter(|(_, line)| !line.is_empty()).map(of_line).collect()
+/// The history in a file: JSON, one line each, oldest first; up to the first line that is damaged or cut, and what is wrong
+/// with that.
+pub fn read_history(source: &Source) -> (Vec<Kept>, Option<FileError>) {
+    let mut all = Vec::new();
+    for (at, text) in source.text.split_inclusive('\n').enumerate() {
+        match kept_line(text) {
+            Ok(Some(kept)) => all.push(kept),
+            Ok(None) => {}
+            Err(message) => {
+                let file = source.file.clone();
+                return (all, Some(FileError { file, line: at + 1, message, is_missing: false }));
+            }
+        }
+    }
+    (all, None)
+}
+
+/// What is wrong with a line of JSON, without the place: the parser counts the lines of one line.
+pub(in crate::fleet) fn what_is_wrong(error: &serde_json::Error) -> String {
+    error.to_string().split(" at line ").next().unwrap_or_default().to_owned()
+}
+
+/// `None`: an empty line.
+fn kept_line(text: &str) -> Result<Option<Kept>, String> {
+    let Some(text) = text.strip_suffix('\n') else { return Err("the line is cut".to_owned()) };
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let line: HistoryLine = serde_json::from_str(text).map_err(|error| what_is_wrong(&error))?;
+    Ok(Some(match line {
+        HistoryLine::Happened(line) => Kept::Happened(past_entry(line)?),
+        HistoryLine::Turned(line) => {
+            let text = |text: &str| sanitize_line(text).into();
+            let (cluster, namespace, name) =
+                (Uid::parse(&line.cluster), text(&line.namespace), text(&line.name));
+            Kept::Turned(Turned { at_s: line.at, cluster, namespace, name, from: line.from, to: line.to })
+        }
+        HistoryLine::Run(RunLine { at, is }) => {
+            let is = match is {
+                RunWord::Began => RunPart::Began,
+                RunWord::Looked => RunPart::Looked,
+                RunWord::Ended => RunPart::Ended,
+            };
+            Kept::Run(RunMark { at_s: at, is })
+        }
+    }))
 }
 
 fn past_entry(line: PastLine) -> Result<PastEntry, String> {
@@ -242,18 +304,39 @@ fn past_entry(line: PastLine) -> Result<PastEntry, String> {
     Ok(PastEntry { cluster: Uid::parse(&line.cluster), entry })
 }
 
-/// The same as a file.
-pub fn past_text(past: &[PastEntry]) -> String {
-    let line = |PastEntry { cluster, entry }: &PastEntry| PastLine {
-        at: entry.at_s,
-        cluster: cluster.to_string(),
-        uid: entry.uid.to_string(),
-        kind: kind_word(entry.kind).to_owned(),
-        name: entry.name.to_string(),
-        happened: past_happened(&entry.happened),
-    };
+/// The same as lines.
+pub fn history_text(all: &[Kept]) -> String {
     // Text and numbers can always be written.
-    past.iter().map(|entry| serde_json::to_string(&line(entry)).unwrap_or_default() + "\n").collect()
+    all.iter().map(|kept| serde_json::to_string(&history_line(kept)).unwrap_or_default() + "\n").collect()
+}
+
+fn history_line(kept: &Kept) -> HistoryLine {
+    match kept {
+        Kept::Happened(PastEntry { cluster, entry }) => HistoryLine::Happened(PastLine {
+            at: entry.at_s,
+            cluster: cluster.to_string(),
+            uid: entry.uid.to_string(),
+            kind: kind_word(entry.kind).to_owned(),
+            name: entry.name.to_string(),
+            happened: past_happened(&entry.happened),
+        }),
+        Kept::Turned(turn) => HistoryLine::Turned(TurnedLine {
+            at: turn.at_s,
+            cluster: turn.cluster.to_string(),
+            namespace: turn.namespace.to_string(),
+            name: turn.name.to_string(),
+            from: turn.from,
+            to: turn.to,
+        }),
+        Kept::Run(mark) => {
+            let is = match mark.is {
+                RunPart::Began => RunWord::Began,
+                RunPart::Looked => RunWord::Looked,
+                RunPart::Ended => RunWord::Ended,
+            };
+            HistoryLine::Run(RunLine { at: mark.at_s, is })
+        }
+    }
 }
 
 fn past_happened(happened: &Happened) -> PastHappened {
@@ -346,7 +429,7 @@ mod tests {
             Happened::Paused(true),
         ];
         let (cluster, uid) = (mark(None).uid, Uid::parse("x"));
-        let past: Vec<PastEntry> = (1..)
+        let mut past: Vec<Kept> = (1..)
             .zip(all)
             .zip(Kind::ALL.into_iter().cycle())
             .map(|((at_s, happened), kind)| TimelineEntry {
@@ -356,11 +439,18 @@ mod tests {
                 name: "a \"b\"".into(),
                 happened,
             })
-            .map(|entry| PastEntry { cluster, entry })
+            .map(|entry| Kept::Happened(PastEntry { cluster, entry }))
             .collect();
-        let text = past_text(&past);
+        let turn = |from, to| {
+            let (namespace, name) = ("prod".into(), "edge-7".into());
+            Kept::Turned(Turned { at_s: 9, cluster, namespace, name, from, to })
+        };
+        past.extend([turn(None, Some(Verdict::Ok)), turn(Some(Verdict::Blocked), None)]);
+        let run = |is| Kept::Run(RunMark { at_s: 10, is });
+        past.extend([RunPart::Began, RunPart::Looked, RunPart::Ended].map(run));
+        let text = history_text(&past);
         assert_eq!(text.lines().count(), past.len());
-        assert_eq!(read_past(&Source::new("FILE", text.clone())), Ok(past));
+        assert_eq!(read_history(&Source::new("FILE", text.clone())), (past.clone(), None));
         for (from, to, expected) in [
             ("\"at\":3", "\"at\":\"x\"", "FILE:3: invalid type: string \"x\", expected u32"),
             ("\"machineSet\"", "\"pod\"", "FILE:4: `kind` must be one of"),
@@ -368,8 +458,16 @@ mod tests {
             ("\"gone\"", "\"eaten\"", "FILE:3: unknown variant `eaten`, expected one of"),
         ] {
             let broken = Source::new("FILE", text.replacen(from, to, 1));
-            let found = read_past(&broken).expect_err(to).to_string();
-            assert!(found.starts_with(expected), "{found}");
+            let (read, trouble) = read_history(&broken);
+            let trouble = trouble.expect(to);
+            assert!(trouble.to_string().starts_with(expected), "{trouble}");
+            assert_eq!(read, past[..trouble.line - 1], "up to there");
+        }
+        // A process that is killed leaves half a line.
+        for end in [text.len() - 1, text.len() - 20] {
+            let (read, trouble) = read_history(&Source::new("FILE", &text[..end]));
+            assert_eq!(read, past[..past.len() - 1]);
+            assert!(trouble.is_some_and(|trouble| trouble.to_string().ends_with("the line is cut")));
         }
     }
 

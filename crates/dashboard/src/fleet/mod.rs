@@ -23,6 +23,7 @@ mod listed;
 mod marks;
 mod mention;
 mod names;
+mod news;
 mod order;
 mod pending;
 mod plain_words;
@@ -33,6 +34,7 @@ mod shown;
 mod texts;
 mod timeline;
 mod tree;
+mod turned;
 mod usual;
 mod verdict;
 pub mod watch;
@@ -58,11 +60,12 @@ pub use line::{Line, Tag};
 pub use listed::Listed;
 pub use marks::Mark;
 pub use names::Names;
+pub use news::{News, NewsChanges};
 pub use order::{By, Candidates, Floor, Query, Sort};
 pub use provider::{PROVIDER_KIND, PROVIDERS_GROUP, cluster_api_of};
 pub use rollout::{
-    Arrival, FinishedRollout, MachinePhase, OwnerRollout, OwnerStage, RollingMachine, Rollout, UpTimes,
-    short_name,
+    Arrival, FinishedRollout, MachinePhase, MachinesThen, OwnerRollout, OwnerStage, RollingMachine, Rollout,
+    UpTimes, short_name,
 };
 pub use row::{
     ClusterFacts, Condition, ConditionText, Counters, DeletionFacts, Facts, GroupKind, HEALTH_CHECK, Host,
@@ -70,8 +73,9 @@ pub use row::{
     Uid, VersionCount, moment,
 };
 pub use texts::Texts;
-pub use timeline::{Flip, Happened, PastEntry, TimelineEntry};
+pub use timeline::{Flip, Happened, Kept, PastEntry, TimelineEntry};
 pub use tree::{Alike, Group, Item, ItemKey, Node, Part, Relative, SiblingOrder, Tree, TreeOptions};
+pub use turned::{Faults, RunMark, RunPart, Turned};
 pub use usual::{PoolTimes, Step, UsualTime};
 pub use verdict::Verdict;
 
@@ -80,6 +84,7 @@ use index::Index;
 use kept::KeptTimes;
 use marks::Marks;
 use timeline::Timeline;
+use turned::Turns;
 
 /// What was seen last of a source is believed for so long without contact, seconds.
 const LOST_S: u32 = 30;
@@ -91,6 +96,7 @@ pub struct Fleet {
     feeds: BTreeMap<FeedKey, Feed>,
     sources: BTreeMap<SourceId, SourceInfo>,
     timeline: Timeline,
+    turns: Turns,
     revision: u64,
     marks: Marks,
     /// Usual times of an earlier run, of sources that were not opened in this one.
@@ -133,6 +139,21 @@ pub struct Changes {
 }
 
 impl Changes {
+    /// Everything that is there may be another thing than before.
+    pub fn of_everything(fleet: &Fleet) -> Self {
+        let clusters = fleet.clusters().to_vec();
+        Self {
+            lines: clusters.clone(),
+            clusters,
+            overview: true,
+            cluster_rows: true,
+            members: true,
+            verdicts: true,
+            rows: fleet.len(),
+            is_replaced: true,
+        }
+    }
+
     pub fn is_empty(&self) -> bool {
         !self.overview && self.rows == 0 && !self.is_replaced
     }
@@ -146,6 +167,11 @@ impl Fleet {
     /// An empty fleet that explains reasons in these words.
     pub fn explained_by(explanations: Explanations) -> Self {
         Self { explanations: Some(explanations), ..Self::default() }
+    }
+
+    /// An empty fleet in place of this one: it explains in the same words, and no picture of it is taken for one of this.
+    pub fn anew(&self) -> Self {
+        Self { explanations: self.explanations.clone(), revision: self.revision + 1, ..Self::default() }
     }
 
     pub(in crate::fleet) fn explanations(&self) -> &Explanations {
@@ -167,11 +193,15 @@ impl Fleet {
         let no_longer = still_well.into_iter().filter(|(machine, _)| !self.is_well(*machine));
         touched.lines.extend(no_longer.map(|(_, cluster)| cluster));
         touched.overview |= self.settle_contact();
+        let was_live = self.index.is_live;
         // After the judging: what came with the last of the first lists is not news.
         self.index.is_live =
             !self.feeds.is_empty() && self.feeds.values().all(|f| f.listed || f.is_refused());
         if touched.verdicts || touched.overview {
             touched.overview |= self.settle_marks();
+        }
+        if touched.verdicts || touched.overview || !was_live {
+            self.note_turns();
         }
         let changes = Changes {
             clusters: touched.clusters.into_iter().filter(|id| self.row(*id).is_some()).collect(),
@@ -311,6 +341,7 @@ impl Fleet {
         let is_due = self.marks.until_s().is_some_and(|until_s| until_s <= self.now_s());
         if is_due || overview || !touched.is_empty() {
             overview |= self.settle_marks();
+            self.note_turns();
         }
         let (rows, verdicts) = (touched.len(), !touched.is_empty());
         let lines = touched.clone();

@@ -11,6 +11,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::Fleet;
 use super::index::{ClusterKey, cluster_key};
 use super::row::{Condition, Kind, Row, RowId, Uid, moment};
+use super::turned::{RunMark, Turned};
 use capi_types::condition::Status;
 use capstan_base::time::Timestamp;
 
@@ -22,8 +23,10 @@ const CLUSTER_MAX: usize = 2_000;
 const ENTRIES_AFTER_CUT: usize = ENTRIES_MAX / 4 * 3;
 /// Entries that one reading gives.
 const READ_MAX: usize = 1_000;
-/// Entries that the next run is given, newest.
-const KEPT_MAX: usize = 5_000;
+/// Entries that wait for being kept; of more the oldest are not.
+const UNSAVED_MAX: usize = 5_000;
+/// Two dashboards see the same thing within so many seconds.
+const SAME_S: u32 = 5;
 
 /// A condition that changed its status; of `Deleting` also its reason, which names the step.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,6 +103,25 @@ pub struct PastEntry {
     pub entry: TimelineEntry,
 }
 
+/// What is kept of one run for the next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kept {
+    Happened(PastEntry),
+    Turned(Turned),
+    Run(RunMark),
+}
+
+impl Kept {
+    /// Seconds since the epoch.
+    pub fn at_s(&self) -> u32 {
+        match self {
+            Self::Happened(past) => past.entry.at_s,
+            Self::Turned(turn) => turn.at_s,
+            Self::Run(mark) => mark.at_s,
+        }
+    }
+}
+
 #[derive(Default)]
 pub(super) struct Timeline {
     of: FxHashMap<ClusterKey, VecDeque<TimelineEntry>>,
@@ -108,8 +130,11 @@ pub(super) struct Timeline {
     noted: u64,
     /// Of an earlier run, by the uid of the Cluster, until that is seen: another one may have its name meanwhile.
     earlier: FxHashMap<Uid, Vec<TimelineEntry>>,
-    /// Something happened since the next run was given anything.
-    is_changed: bool,
+    /// The uids of the Clusters that were seen.
+    uids: FxHashMap<ClusterKey, Uid>,
+    /// Not given to the next run yet; empty where nothing is kept.
+    unsaved: VecDeque<(ClusterKey, TimelineEntry)>,
+    is_kept: bool,
 }
 
 impl Timeline {
@@ -167,6 +192,7 @@ impl Timeline {
 
     /// A Cluster is seen for the first time: what was seen of it in an earlier run is its past.
     pub(super) fn welcome(&mut self, cluster: &Row) {
+        self.uids.insert(cluster_key(cluster), cluster.uid);
         let Some(past) = self.earlier.remove(&cluster.uid) else { return };
         let entries = self.of.entry(cluster_key(cluster)).or_default();
         self.len += past.len();
@@ -182,14 +208,20 @@ impl Timeline {
     }
 
     fn push(&mut self, row: &Row, at_s: u32, happened: Happened) {
-        self.is_changed = true;
         self.noted += 1;
-        let entries = self.of.entry(cluster_key(row)).or_default();
+        let (key, entry) = (cluster_key(row), TimelineEntry::of(row, at_s, happened));
+        if self.is_kept {
+            if self.unsaved.len() == UNSAVED_MAX {
+                self.unsaved.pop_front();
+            }
+            self.unsaved.push_back((key.clone(), entry.clone()));
+        }
+        let entries = self.of.entry(key).or_default();
         if entries.len() == CLUSTER_MAX {
             entries.pop_front();
             self.len -= 1;
         }
-        entries.push_back(TimelineEntry::of(row, at_s, happened));
+        entries.push_back(entry);
         self.len += 1;
         if self.len > ENTRIES_MAX {
             self.cut();
@@ -208,6 +240,27 @@ impl Timeline {
         self.len = self.of.values().map(VecDeque::len).sum();
     }
 
+    /// `seen`: when each thing was seen last; what two dashboards saw is taken once.
+    fn take_past(&mut self, past: PastEntry, seen: &mut FxHashMap<(Uid, String), u32>) {
+        let what = (past.entry.uid, format!("{:?}", past.entry.happened));
+        let before = seen.insert(what, past.entry.at_s);
+        if before.is_none_or(|at_s| past.entry.at_s > at_s.saturating_add(SAME_S)) {
+            self.earlier.entry(past.cluster).or_default().push(past.entry);
+        }
+    }
+
+    fn take_unsaved(&mut self) -> Vec<PastEntry> {
+        let (mut ready, mut waiting) = (Vec::new(), VecDeque::new());
+        for (key, entry) in self.unsaved.drain(..) {
+            match self.uids.get(&key) {
+                Some(cluster) => ready.push(PastEntry { cluster: *cluster, entry }),
+                None => waiting.push_back((key, entry)),
+            }
+        }
+        self.unsaved = waiting;
+        ready
+    }
+
     fn of_cluster(&self, row: &Row) -> impl DoubleEndedIterator<Item = &TimelineEntry> {
         self.of.get(&cluster_key(row)).into_iter().flatten()
     }
@@ -218,31 +271,38 @@ fn flip(now: &Condition, from: Option<Status>) -> Flip {
 }
 
 impl Fleet {
-    /// Takes in what was seen in an earlier run, before anything else is known.
-    pub fn set_past(&mut self, past: Vec<PastEntry>) {
-        for PastEntry { cluster, entry } in past {
-            self.timeline.earlier.entry(cluster).or_default().push(entry);
+    /// Takes in what was kept of earlier runs, before anything else is known, and keeps for the next one what happens from
+    /// now on.
+    pub fn keep_history(&mut self, kept: Vec<Kept>) {
+        (self.timeline.is_kept, self.turns.is_kept) = (true, true);
+        let mut last_s = 0;
+        let mut seen = FxHashMap::default();
+        for one in kept {
+            let at_s = one.at_s();
+            match one {
+                Kept::Happened(past) => self.timeline.take_past(past, &mut seen),
+                Kept::Turned(turn) => self.turns.take_turn(turn),
+                Kept::Run(mark) => self.turns.take_mark(mark, last_s),
+            }
+            last_s = last_s.max(at_s);
         }
+        self.turns.end_span(last_s);
     }
 
-    /// What the next run is to know, where something happened since this was asked last; Clusters that were not seen in
-    /// this run included.
-    pub fn unsaved_past(&mut self) -> Option<Vec<PastEntry>> {
-        if !std::mem::take(&mut self.timeline.is_changed) {
-            return None;
-        }
-        let seen = self
-            .clusters()
-            .iter()
-            .filter_map(|id| self.row(*id))
-            .flat_map(|cluster| self.timeline.of_cluster(cluster).map(move |entry| (cluster.uid, entry)));
-        let unseen = self.timeline.earlier.iter();
-        let unseen = unseen.flat_map(|(uid, entries)| entries.iter().map(|entry| (*uid, entry)));
-        let mut all: Vec<(Uid, &TimelineEntry)> = seen.chain(unseen).collect();
-        all.sort_by_key(|(_, entry)| entry.at_s);
-        let surplus = all.len().saturating_sub(KEPT_MAX);
-        let kept = all.into_iter().skip(surplus);
-        Some(kept.map(|(cluster, entry)| PastEntry { cluster, entry: entry.clone() }).collect())
+    /// What happened since this was asked last, the oldest first, where it is kept. Of a Cluster that was not seen yet it
+    /// waits.
+    pub fn unsaved_history(&mut self) -> Vec<Kept> {
+        let mut all: Vec<Kept> = self.timeline.take_unsaved().into_iter().map(Kept::Happened).collect();
+        all.extend(self.turns.unsaved_turns.drain(..).map(Kept::Turned));
+        all.extend(self.turns.unsaved_marks.drain(..).map(Kept::Run));
+        all.sort_by_key(Kept::at_s);
+        all
+    }
+
+    /// Something waits for being kept.
+    pub fn has_unsaved_history(&self) -> bool {
+        let has_marks = !self.turns.unsaved_turns.is_empty() || !self.turns.unsaved_marks.is_empty();
+        has_marks || self.timeline.unsaved.iter().any(|(key, _)| self.timeline.uids.contains_key(key))
     }
 
     /// What was seen to happen in the cluster that an object belongs to, in the order in which it was seen.

@@ -4,7 +4,7 @@
 
 use super::command;
 use super::model::Model;
-use super::screen::{Screen, foot};
+use super::screen::{Screen, foot, header};
 use crate::fleet::Verdict;
 
 /// A key and what it does, in a word.
@@ -73,6 +73,7 @@ fn here(model: &Model) -> Lines {
         Screen::Fleet(_) => [("tree", "tree"), ("faults", "faults")],
         Screen::Tree(_) => [("objects", "objects"), ("plan", "plan")],
         Screen::Details(_) => [("owner", "owner"), ("copy", "copy")],
+        Screen::Since(_) => [("details", "details"), ("plan", "plan")],
         Screen::Rollout(_)
         | Screen::Rollouts(_)
         | Screen::Objects(_)
@@ -127,6 +128,7 @@ fn about_no_object(screen: &Screen) -> Option<Lines> {
         | Screen::Details(_)
         | Screen::Rollout(_)
         | Screen::Rollouts(_)
+        | Screen::Since(_)
         | Screen::Etcd(_)
         | Screen::Simulation(_) => None,
     }
@@ -138,11 +140,13 @@ fn of_screen(model: &Model) -> Lines {
         Screen::Fleet(list) => {
             let opens = if list.opens_trees() { ("tree", "tree") } else { ("details", "details") };
             let notices = (!foot::warnings(&model.fleet).is_empty()).then_some(("notices", "notices"));
-            notices.into_iter().chain([opens]).collect()
+            let news = header::news(model.screen(), &model.fleet).map(|_| ("since", "what changed"));
+            notices.into_iter().chain([opens]).chain(news).collect()
         }
         Screen::Tree(_) => vec![("details", "details"), ("toggle", "fold")],
         Screen::Rollout(_) | Screen::Etcd(_) => vec![("details", "details")],
         Screen::Rollouts(_) => vec![("rollout", "rollout")],
+        Screen::Since(_) => vec![("tree", "tree"), ("timeline", "timeline")],
         Screen::Simulation(_) => vec![("prompt what-if", "what if"), ("other-forecast", "other")],
         Screen::Details(_) if model.screen().filter().is_empty() => {
             vec![("next-tab", "next tab"), ("follow", "related")]

@@ -2,7 +2,8 @@
 //! are, and when they are written: marks at once, folds at the end, the others now and then and at the end. Must not know
 //! what is in them.
 //!
-//! A file with an error is reported and left as it is; nothing is kept in its place until it is repaired or removed.
+//! A file with an error is reported and left as it is; nothing is kept in its place until it is repaired or removed. Only
+//! the history is read up to the error, and goes on.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,12 +12,14 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::folds::{self, AllFolds};
+use super::history;
 use crate::fleet::{Fleet, kept};
 use capstan_base::private_file;
 use capstan_base::toml_file::{FileError, Source};
 
-/// Usual times and what happened are written so often, seconds.
+/// Usual times are written so often, seconds; what happened is added to its file so often.
 const WRITTEN_EVERY_S: u32 = 600;
+const ADDED_EVERY_S: u32 = 30;
 
 /// Which files may be written, and what waits for that.
 #[derive(Clone, Default)]
@@ -24,7 +27,7 @@ pub struct Keeping {
     folder: Option<PathBuf>,
     marks: Option<PathBuf>,
     usual_times: Option<PathBuf>,
-    past: Option<PathBuf>,
+    history: Option<PathBuf>,
     folds_file: Option<PathBuf>,
     /// What was opened and closed in the trees of clusters.
     pub folds: AllFolds,
@@ -32,6 +35,8 @@ pub struct Keeping {
     folds_read: AllFolds,
     /// When something was written last that is written now and then, seconds since the epoch.
     written_s: u32,
+    /// When something was added to the history last.
+    added_s: u32,
     waiting: Waiting,
 }
 
@@ -42,13 +47,21 @@ pub struct Waiting(Arc<Files>);
 #[derive(Debug, Default)]
 struct Files {
     texts: Mutex<BTreeMap<PathBuf, String>>,
+    /// Of the history, to be added to its end; and when that was collected, seconds since the epoch.
+    lines: Mutex<BTreeMap<PathBuf, (String, u32)>>,
     /// One writer at a time.
     writing: Mutex<()>,
 }
 
 impl Keeping {
-    /// Reads what an earlier run left in `folder`, with a sentence for each file that cannot be used.
-    pub fn open(folder: Option<&Path>, fleet: &mut Fleet) -> (Self, Vec<String>) {
+    /// Reads what an earlier run left in `folder`, with a sentence for each file that cannot be used. `history`: the name of
+    /// the server's, where it is kept.
+    pub fn open(
+        folder: Option<&Path>,
+        history: Option<&str>,
+        fleet: &mut Fleet,
+        now_s: u32,
+    ) -> (Self, Vec<String>) {
         let Some(folder) = folder else { return (Self::default(), Vec::new()) };
         let mut troubles = Vec::new();
         let mut usable = |name: &str, read: &mut dyn FnMut(&Path) -> Result<(), String>| {
@@ -66,15 +79,14 @@ impl Keeping {
         let usual_times = usable("usual-times.toml", &mut |path| {
             read(path, |source| kept::read_usual_times(source).map(|times| fleet.set_usual_times(times)))
         });
-        let past = usable("history.jsonl", &mut |path| {
-            read(path, |source| kept::read_past(source).map(|past| fleet.set_past(past)))
-        });
         let mut folds = AllFolds::default();
         let folds_file = usable("folds.json", &mut |path| folds::load(path).map(|known| folds = known));
+        let history = history.map(|name| history::path_of(folder, name));
+        let history = history.filter(|path| open_history(path, fleet, now_s, &mut troubles));
         let folder = Some(folder.to_owned());
         let folds_read = folds.clone();
         (
-            Self { folder, marks, usual_times, past, folds_file, folds, folds_read, ..Self::default() },
+            Self { folder, marks, usual_times, history, folds_file, folds, folds_read, ..Self::default() },
             troubles,
         )
     }
@@ -106,6 +118,7 @@ impl Keeping {
             self.waiting.put(path, kept::marks_text(&marks));
             is_any = true;
         }
+        is_any |= self.collect_history(fleet, is_last);
         if !is_last && fleet.now_s() < self.written_s.saturating_add(WRITTEN_EVERY_S) {
             return is_any;
         }
@@ -117,13 +130,28 @@ impl Keeping {
             self.waiting.put(path, kept::usual_times_text(&times));
             is_any = true;
         }
-        if let Some(path) = &self.past
-            && let Some(past) = fleet.unsaved_past()
-        {
-            self.waiting.put(path, kept::past_text(&past));
-            is_any = true;
-        }
         is_any
+    }
+
+    fn collect_history(&mut self, fleet: &mut Fleet, is_last: bool) -> bool {
+        let Some(path) = &self.history else { return false };
+        if !is_last && fleet.now_s() < self.added_s.saturating_add(ADDED_EVERY_S) {
+            return false;
+        }
+        let all = fleet.unsaved_history();
+        if all.is_empty() {
+            return false;
+        }
+        // Counted from the attempt: a disk that refuses is not asked at each change.
+        self.added_s = fleet.now_s();
+        self.waiting.add(path, &kept::history_text(&all), self.added_s);
+        true
+    }
+
+    /// When what happened is to be added to its file, seconds since the epoch; `None`: nothing waits for that.
+    pub fn due_s(&self, fleet: &Fleet) -> Option<u32> {
+        let waits = self.history.is_some() && fleet.has_unsaved_history();
+        waits.then(|| self.added_s.saturating_add(ADDED_EVERY_S))
     }
 
     pub fn waiting(&self) -> Waiting {
@@ -136,6 +164,13 @@ impl Waiting {
         self.0.texts.lock().insert(path.to_owned(), text);
     }
 
+    fn add(&self, path: &Path, lines: &str, now_s: u32) {
+        let mut all = self.0.lines.lock();
+        let waiting = all.entry(path.to_owned()).or_default();
+        waiting.0.push_str(lines);
+        waiting.1 = now_s;
+    }
+
     /// Writes what waits. May take as long as the disk does.
     ///
     /// # Errors
@@ -145,12 +180,28 @@ impl Waiting {
         let _one = self.0.writing.lock();
         // Given free before the disk is touched: the screen may put a new text meanwhile.
         let texts = std::mem::take(&mut *self.0.texts.lock());
+        let lines = std::mem::take(&mut *self.0.lines.lock());
         for (path, text) in texts {
             let written =
                 private_file::make_folder_of(&path).and_then(|()| private_file::write(&path, &text));
             written.map_err(|error| error.to_string())?;
         }
-        Ok(())
+        lines.iter().try_for_each(|(path, (lines, now_s))| history::append(path, lines, *now_s))
+    }
+}
+
+/// Takes the history in. Answers whether the file can be added to.
+fn open_history(path: &Path, fleet: &mut Fleet, now_s: u32, troubles: &mut Vec<String>) -> bool {
+    match history::open(path, now_s) {
+        Ok((kept, trouble)) => {
+            fleet.keep_history(kept);
+            troubles.extend(trouble);
+            true
+        }
+        Err(trouble) => {
+            troubles.push(trouble);
+            false
+        }
     }
 }
 
@@ -186,7 +237,7 @@ mod tests {
     fn files_are_private_and_read_again() {
         let folder = tempfile::tempdir().expect("a folder");
         let folder = folder.path().join("deep");
-        let (keeping, troubles) = Keeping::open(Some(&folder), &mut Fleet::new());
+        let (keeping, troubles) = Keeping::open(Some(&folder), None, &mut Fleet::new(), 9);
         assert!(troubles.is_empty(), "{troubles:?}");
         let path = folder.join("usual-times.toml");
         keeping
@@ -195,7 +246,7 @@ mod tests {
         keeping.waiting.write().expect("written");
         let mode = std::fs::metadata(&path).expect("the file").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
-        let (_, troubles) = Keeping::open(Some(&folder), &mut Fleet::new());
+        let (_, troubles) = Keeping::open(Some(&folder), None, &mut Fleet::new(), 9);
         assert!(troubles.is_empty(), "{troubles:?}");
     }
 
@@ -207,12 +258,11 @@ mod tests {
             ("usual-times.toml", "\u{0}"),
             ("marks.toml", "mark = []\nmark = []"),
             ("folds.json", "[]"),
-            ("history.jsonl", "{}"),
         ] {
             let path = folder.path().join(name);
             std::fs::write(&path, text).expect("a file");
             let mut fleet = Fleet::new();
-            let (mut keeping, troubles) = Keeping::open(Some(folder.path()), &mut fleet);
+            let (mut keeping, troubles) = Keeping::open(Some(folder.path()), None, &mut fleet, 9);
             let [trouble] = &troubles[..] else { panic!("{troubles:?}") };
             assert!(trouble.contains(&format!("{name}:")), "{trouble}");
             assert!(!keeping.collect(&mut fleet, true));
@@ -231,7 +281,7 @@ mod tests {
     #[test]
     fn folds_that_changed_are_written() {
         let folder = tempfile::tempdir().expect("a folder");
-        let open = || Keeping::open(Some(folder.path()), &mut Fleet::new()).0;
+        let open = || Keeping::open(Some(folder.path()), None, &mut Fleet::new(), 9).0;
         assert_eq!(open().save_folds(), Ok(()));
         assert!(!folder.path().join("folds.json").exists(), "nothing to write");
         assert_eq!(Keeping { folds: folded(7), ..open() }.save_folds(), Ok(()));
@@ -241,7 +291,7 @@ mod tests {
     #[test]
     fn without_a_folder_nothing_is_kept() {
         let mut fleet = Fleet::new();
-        let (mut keeping, troubles) = Keeping::open(None, &mut fleet);
+        let (mut keeping, troubles) = Keeping::open(None, None, &mut fleet, 9);
         assert!(troubles.is_empty() && !keeping.collect(&mut fleet, true));
     }
 }

@@ -11,6 +11,7 @@ pub mod effect;
 mod event_loop;
 pub mod folds;
 pub mod hints;
+pub mod history;
 pub mod keeping;
 pub mod keymap;
 mod launching;
@@ -24,6 +25,8 @@ pub mod plans;
 pub mod plugin;
 pub mod reads;
 pub mod reference;
+pub mod replay;
+mod replaying;
 pub mod report;
 pub mod rights;
 pub mod runner;
@@ -49,7 +52,9 @@ pub use contexts::{Contexts, Opened};
 pub use event_loop::Exit;
 pub use model::Session;
 pub use msg::LoginNews;
+pub use replay::Replay;
 pub use runner::SourceHandle;
+pub use screen::wallboard::Wallboard;
 pub use terminal::TerminalError;
 pub use theme::Tier;
 
@@ -81,6 +86,10 @@ pub struct Options {
     pub logins: Option<mpsc::Receiver<LoginNews>>,
     /// The kubeconfig that was named, for programs that are run on an object.
     pub kubeconfig: Option<PathBuf>,
+    /// A recording in place of a server; its clock is `clock`.
+    pub replay: Option<Replay>,
+    /// A wallboard in place of the screens.
+    pub wallboard: Option<Wallboard>,
     /// Shown at first: why there is no server, for example.
     pub notice: Option<(String, String)>,
 }
@@ -117,6 +126,10 @@ pub async fn run(
     model.preferences.hook = options.hook.map(|command| Hook { command, turns: Turns::default() });
     model.contexts = options.contexts.as_ref().map(|contexts| contexts.names()).unwrap_or_default();
     model.kubeconfig = options.kubeconfig;
+    model.wallboard = options.wallboard;
+    if let Some(replay) = options.replay {
+        model.begin_replay(replay);
+    }
     if let Some((title, text)) = options.notice {
         model.notice(title, text);
     }

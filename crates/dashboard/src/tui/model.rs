@@ -17,19 +17,27 @@ use super::overlay::preview::PreviewBox;
 use super::plans::Plans;
 use super::plugin::Plugins;
 use super::reads::Reads;
+use super::replay::Replay;
 use super::rights::Rights;
 use super::screen::fleet::FleetScreen;
 pub use super::screen::header::Session;
+use super::screen::wallboard::Wallboard;
 use super::screen::{Context, Screen};
 use super::theme::{Theme, Tier};
 use super::turns::{self, Turns};
 use crate::actions::Order;
-use crate::fleet::{Changes, Explanations, Fleet, Item, Names, RowId, SourceId};
+use crate::fleet::{Changes, Explanations, Fleet, Item, Names, RowId, RunPart, SourceId};
 use capstan_base::time::Timestamp;
 use capstan_base::toml_file::FileError;
 
 /// Rows keep their places for so long after a key or a click, seconds.
 const HELD_S: i64 = 3;
+
+/// Whoever was not at the keys for so long was away, seconds.
+const AWAY_S: i64 = 3_600;
+
+/// That somebody is at the keys is noted for the next run so often, where it is not noted at the end: seconds.
+const NOTED_EVERY_S: i64 = 600;
 
 /// Of what a program says that logs somebody in, the last lines are shown.
 const LOGIN_LINES_MAX: usize = 20;
@@ -132,6 +140,8 @@ pub struct Typing {
     pub history: Vec<String>,
     /// When somebody was at the keys last.
     pub touched_at: Option<Timestamp>,
+    /// When that was noted for the next run last.
+    noted_at: Option<Timestamp>,
 }
 
 /// A program that logs somebody in, as long as it runs.
@@ -165,6 +175,10 @@ pub struct Model {
     pub kubeconfig: Option<PathBuf>,
     /// The text of an object that a person has not done with.
     pub draft: Option<OpenDraft>,
+    /// A recording that is shown in place of a server.
+    pub replay: Option<Replay>,
+    /// What is shown in place of the screens.
+    pub wallboard: Option<Wallboard>,
     /// Of the last preview that was asked for.
     ticket: u64,
 }
@@ -189,6 +203,8 @@ impl Model {
             keeping: Keeping::default(),
             kubeconfig: None,
             draft: None,
+            replay: None,
+            wallboard: None,
             ticket: 0,
         }
     }
@@ -214,7 +230,9 @@ impl Model {
 
     /// Takes in what an earlier run left in a folder, and leaves there what this one learns.
     pub fn keep_in(&mut self, folder: Option<&Path>) {
-        let (keeping, troubles) = Keeping::open(folder, &mut self.fleet);
+        let now_s = u32::try_from(self.now.timestamp()).unwrap_or(0);
+        let history = self.session.history.as_deref();
+        let (keeping, troubles) = Keeping::open(folder, history, &mut self.fleet, now_s);
         self.keeping = keeping;
         if !troubles.is_empty() {
             self.notice("A file could not be used", troubles.join("\n\n"));
@@ -223,6 +241,10 @@ impl Model {
 
     /// Writes what this run learnt and did not write yet, at its end.
     pub fn keep_last(&mut self) {
+        if let Some(touched_at) = self.typing.touched_at {
+            self.fleet.mark_run(RunPart::Looked, touched_at);
+        }
+        self.fleet.mark_run(RunPart::Ended, self.now);
         self.keeping.collect(&mut self.fleet, true);
         // The person leaves, and does not need to read that something could not be kept.
         let written = [self.keeping.waiting().write(), self.keeping.save_folds()];
@@ -248,6 +270,19 @@ impl Model {
         self.needs_frame = true;
     }
 
+    /// Somebody is at the keys. After a while without anybody, what happened since they were there is news.
+    pub fn touch(&mut self) {
+        let before = self.typing.touched_at.replace(self.now);
+        if let Some(before) = before.filter(|before| (self.now - *before).num_seconds() >= AWAY_S) {
+            self.fleet.looked_last(u32::try_from(before.timestamp()).unwrap_or(0));
+        }
+        let is_noted = |at: Timestamp| (self.now - at).num_seconds() < NOTED_EVERY_S;
+        if !self.typing.noted_at.is_some_and(is_noted) {
+            self.typing.noted_at = Some(self.now);
+            self.fleet.mark_run(RunPart::Looked, self.now);
+        }
+    }
+
     /// What is to be written to the state folder now.
     pub fn keep(&mut self) -> Option<Effect> {
         self.keeping.collect(&mut self.fleet, false).then(|| Effect::Keep(self.keeping.waiting()))
@@ -265,6 +300,7 @@ impl Model {
 
     /// Brings the open screen's order, tree and cursor up to the fleet. Cheap when nothing changed.
     pub fn refresh(&mut self) {
+        self.read_recorded();
         self.on_screen(|screen, context| screen.refresh(context));
     }
 
@@ -336,12 +372,17 @@ impl Model {
     /// Seconds until something changes by itself: a verdict that is due, or rows that wait for a person; `None`: nothing
     /// does.
     pub fn wakes_in_s(&self) -> Option<i64> {
+        if let Some(replay) = &self.replay {
+            // Its time stands still but while it plays, whatever would be due.
+            return replay.is_playing().then_some(1);
+        }
         let from_now = |at_s: u32| i64::from(at_s) - self.now.timestamp();
         let rows_s = self.held_s().filter(|_| self.screen().is_waiting(self.fleet.now_s()));
         // While somebody is at the keys no row moves, so that waking earlier would show nothing
         // new.
         let kept_s = self.screen().kept_until_s().map(from_now).map(|s| s.max(self.held_s().unwrap_or(0)));
-        [self.fleet.next_due_s().map(from_now), rows_s, kept_s].into_iter().flatten().min()
+        let history_s = self.keeping.due_s(&self.fleet).map(from_now);
+        [self.fleet.next_due_s().map(from_now), rows_s, kept_s, history_s].into_iter().flatten().min()
     }
 
     pub fn mode(&self) -> Mode {
@@ -357,6 +398,7 @@ impl Model {
             Screen::Details(_) => Mode::Details,
             Screen::Rollout(_) => Mode::Rollout,
             Screen::Rollouts(_) => Mode::Rollouts,
+            Screen::Since(_) => Mode::Fleet,
             Screen::Etcd(_) => Mode::Etcd,
             Screen::Locks(_) => Mode::Leases,
             Screen::Migration(_) => Mode::LeaderMigration,

@@ -23,6 +23,7 @@ use crate::fleet::SourceId;
 use capi_types::key::ObjectKey;
 
 pub fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
+    model.play();
     let mut effects = changed(model, msg);
     // After every message: any of them may change what is kept and what has to be read.
     effects.extend(model.keep());
@@ -34,7 +35,7 @@ fn changed(model: &mut Model, msg: Msg) -> Vec<Effect> {
     // What a person does and what was asked for is drawn in any case, news of the fleet where they are seen.
     model.needs_frame |= !matches!(msg, Msg::Fleet(_) | Msg::Tick);
     if matches!(msg, Msg::Key(_) | Msg::Mouse(_)) {
-        model.typing.touched_at = Some(model.now);
+        model.touch();
     }
     match msg {
         Msg::Key(event) if event.kind == KeyEventKind::Release => Vec::new(),
@@ -131,6 +132,13 @@ fn on_press(model: &mut Model, event: KeyEvent) -> Vec<Effect> {
         }
         Lookup::Run(line) => {
             model.typing.pending.clear();
+            // What keys would do otherwise is not on the screen.
+            if model.wallboard.is_some()
+                && model.overlays.is_empty()
+                && !["leave", "quit"].contains(&line.as_str())
+            {
+                return Vec::new();
+            }
             // Whoever takes a toast away with escape does not mean to leave the screen.
             let only_closes_toast = had_toast && line == "back" && model.overlays.is_empty();
             if only_closes_toast { Vec::new() } else { run_line(model, &line) }

@@ -14,6 +14,7 @@ use super::paint::{Paint, put, put_ends};
 use super::screen::header::{self, Header};
 use super::screen::pane::{self, Pane};
 use super::theme::Scope;
+use super::widget::scrubber::{self, Scrubber};
 
 /// What a drawn frame says besides its cells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,18 +41,29 @@ pub fn view(model: &Model, area: Rect, buffer: &mut Buffer) -> Drawn {
         screens: &model.screens,
         namespace: model.preferences.namespace.as_deref(),
         wide: model.preferences.wide,
+        is_replay: model.replay.is_some(),
     };
+    if let Some(wallboard) = &model.wallboard {
+        wallboard.view(shown, &model.known.plans, &paint, area, buffer);
+        let cursor = overlays(model, &paint, area, buffer);
+        return Drawn { cursor, next_change_s: paint.next_change_s() };
+    }
     header::view(shown, &paint, &parts, buffer);
     let parts = model.screen().arrange(parts);
     model.screen().view(&model.fleet, &model.known.plans, &paint, &parts, buffer);
     beside(model, &paint, &parts, buffer);
     footer(model, &paint, parts.footer, buffer);
+    let cursor = overlays(model, &paint, area, buffer);
+    Drawn { cursor, next_change_s: paint.next_change_s() }
+}
+
+fn overlays(model: &Model, paint: &Paint<'_>, area: Rect, buffer: &mut Buffer) -> Option<Position> {
     let mut cursor = None;
     for overlay in &model.overlays {
         // The last dialog has the keys, so its cursor counts.
-        cursor = overlay.view(&model.look.keymap, &paint, area, buffer);
+        cursor = overlay.view(&model.look.keymap, paint, area, buffer);
     }
-    Drawn { cursor, next_change_s: paint.next_change_s() }
+    cursor
 }
 
 /// The pane that follows the cursor: beside a list, or in a higher foot.
@@ -120,6 +132,13 @@ fn footer(model: &Model, paint: &Paint<'_>, area: Rect, buffer: &mut Buffer) {
         put(buffer, area.x, area.y, &Line::from(spans), area.width);
         return;
     }
+    if let Some(replay) = &model.replay {
+        let (first_ms, last_ms) = replay.span_ms();
+        let plays = replay.is_playing().then(|| replay.speed());
+        let shown = Scrubber { at_ms: replay.at_ms(), first_ms, last_ms, turns: replay.turns(), plays };
+        scrubber::view(shown, &replay_keys(model), paint, area, buffer);
+        return;
+    }
     let (here, always) = hints(model);
     let mut last = Vec::new();
     always.iter().for_each(|h| hint(&mut last, &h.keys, h.word, paint, area.width));
@@ -127,6 +146,22 @@ fn footer(model: &Model, paint: &Paint<'_>, area: Rect, buffer: &mut Buffer) {
     let room = area.width.saturating_sub(u16::try_from(last.width()).unwrap_or(u16::MAX).saturating_add(2));
     here.iter().for_each(|h| hint(&mut spans, &h.keys, h.word, paint, room));
     put_ends(buffer, area, &Line::from(spans), &last);
+}
+
+/// The keys of a replay, the most useful first.
+fn replay_keys(model: &Model) -> Vec<(String, &'static str)> {
+    let key =
+        |line: &str| model.look.keymap.keys_for(model.mode(), line).into_iter().next().unwrap_or_default();
+    let both = |back: &str, on: &str| format!("{} {}", key(back), key(on)).trim().to_owned();
+    let all = [
+        (key("play"), "play"),
+        (both("previous-turn", "next-turn"), "turn"),
+        (both("previous-change", "next-change"), "step"),
+        (both("backward", "forward"), "jump"),
+        (key("faster"), "speed"),
+        (key("help"), "help"),
+    ];
+    all.into_iter().filter(|(keys, _)| !keys.is_empty()).collect()
 }
 
 /// Adds a hint as long as it fits whole.

@@ -1,4 +1,4 @@
-//! What a person wants of single contexts of their kubeconfigs: a rank and a word, read-only, a namespace. Owns the file
+//! What a person wants of single contexts of their kubeconfigs: a rank and a word, read-only, a namespace, no history. Owns the file
 //! `contexts.toml` and which of its entries holds for a context; must not know how anything is shown.
 
 use std::path::Path;
@@ -30,7 +30,7 @@ impl Rank {
 }
 
 /// What holds for a context.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ContextSetting {
     /// The context's name; `*` stands for any characters, also for none.
@@ -43,6 +43,19 @@ pub struct ContextSetting {
     pub read_only: bool,
     /// As `--namespace`, where neither that nor `--all-namespaces` is given.
     pub namespace: Option<String>,
+    /// What the dashboard sees happen there is kept for its next run.
+    #[serde(default = "yes")]
+    pub history: bool,
+}
+
+impl Default for ContextSetting {
+    fn default() -> Self {
+        Self { name: String::new(), rank: None, word: None, read_only: false, namespace: None, history: true }
+    }
+}
+
+fn yes() -> bool {
+    true
 }
 
 impl ContextSetting {
@@ -107,7 +120,8 @@ mod tests {
     fn the_first_entry_that_fits_holds() {
         let settings = read(
             "[[context]]\nname = 'prod-eu'\nrank = 'production'\nword = 'EU'\nnamespace = 'fleet'\n\
-             [[context]]\nname = 'prod-*'\nrank = 'production'\nread-only = true\n",
+             [[context]]\nname = 'prod-*'\nrank = 'production'\nread-only = true\n\
+             history = false\n",
         )
         .expect("settings");
         let europe = settings.of("prod-eu");
@@ -115,6 +129,7 @@ mod tests {
         assert_eq!(europe.namespace.as_deref(), Some("fleet"));
         let asia = settings.of("prod-asia");
         assert_eq!((asia.word(), asia.read_only), (Some("production"), true));
+        assert!(europe.history && !asia.history);
         assert_eq!(settings.of("kind-prod-eu"), ContextSetting::default());
     }
 

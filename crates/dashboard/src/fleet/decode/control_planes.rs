@@ -22,6 +22,11 @@ impl ControlPlaneKinds {
         Self(clusters.filter_map(|cluster| named(&cluster["spec"]["controlPlaneRef"])).collect())
     }
 
+    /// Their groups and kinds.
+    pub fn into_names(self) -> impl Iterator<Item = (String, String)> {
+        self.0.into_iter()
+    }
+
     /// A decoder of one kind, which takes a named one for a control plane.
     pub fn decoder(&self, source: SourceId, gvk: Gvk, interner: Arc<Interner>) -> Decoder {
         if self.0.contains(&(gvk.group.clone(), gvk.kind.clone())) {

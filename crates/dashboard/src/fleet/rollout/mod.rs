@@ -4,6 +4,7 @@
 
 mod finished;
 mod machine;
+mod over_time;
 mod owner;
 mod times;
 
@@ -14,6 +15,7 @@ use super::{FeedState, Fleet};
 
 pub use finished::FinishedRollout;
 pub use machine::{MachinePhase, RollingMachine};
+pub use over_time::MachinesThen;
 pub use owner::{OwnerRollout, OwnerStage};
 pub use times::{Arrival, UpTimes};
 

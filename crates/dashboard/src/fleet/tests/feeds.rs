@@ -349,29 +349,44 @@ fn older_conditions_are_told_by_where_they_are_and_how_they_look() {
 
 #[test]
 fn what_happened_is_known_to_the_next_run_of_the_same_cluster_only() {
-    let (mut fleet, changed) =
-        (fleet_of(&small_cluster("a")), machine("a", ("MachineSet", "a-md-1"), "a-md-1-0"));
-    let turned = changed.condition("Ready", "False", "NotReady", "down").0;
+    let mut fleet = Fleet::new();
+    fleet.keep_history(Vec::new());
+    fleet.advance(now());
+    fleet.apply(small_cluster("a").iter().map(|object| Delta::Upsert(row_of(object))).collect());
+    let turned =
+        machine("a", ("MachineSet", "a-md-1"), "a-md-1-0").condition("Ready", "False", "NotReady", "down").0;
     fleet.apply(vec![Delta::Upsert(row_of(&turned))]);
-    let past = fleet.unsaved_past().expect("something happened");
-    assert!(past.iter().all(|past| past.cluster == fleet.row(fleet.clusters()[0]).expect("there").uid));
-    assert_eq!(fleet.unsaved_past(), None, "nothing happened since");
+    let past = fleet.unsaved_history();
+    let uid = fleet.row(fleet.clusters()[0]).expect("there").uid;
+    let is_of_it = |kept: &Kept| matches!(kept, Kept::Happened(past) if past.cluster == uid);
+    assert!(!past.is_empty() && past.iter().all(is_of_it), "{past:?}");
+    assert!(fleet.unsaved_history().is_empty() && !fleet.has_unsaved_history(), "nothing happened since");
     let flips = |fleet: &Fleet| {
         let entries = fleet.timeline(fleet.clusters()[0]);
         entries.iter().filter(|e| matches!(&e.happened, Happened::Flip(flip) if flip.from.is_some())).count()
     };
+    // Two dashboards saw it, one of them a second later.
+    let mut both = past.clone();
+    both.extend(past.iter().cloned().map(|kept| match kept {
+        Kept::Happened(mut past) => {
+            past.entry.at_s += 1;
+            Kept::Happened(past)
+        }
+        other => other,
+    }));
     let mut next = Fleet::new();
-    next.set_past(past.clone());
+    next.keep_history(both);
     next.apply(small_cluster("a").iter().map(|object| Delta::Upsert(row_of(object))).collect());
     assert_eq!((flips(&fleet), flips(&next)), (1, 1));
-    // Made anew under its name, and a run that did not see the cluster at all.
+    assert!(next.unsaved_history().is_empty(), "it is kept already");
+    // Made anew under its name.
     let mut other = Fleet::new();
-    other.set_past(past.clone());
+    other.keep_history(past);
     let mut objects = small_cluster("a");
     objects[0]["metadata"]["uid"] = json!("another");
     other.apply(objects.iter().map(|object| Delta::Upsert(row_of(object))).collect());
     assert_eq!(flips(&other), 0);
-    other.apply(vec![Delta::Upsert(row_of(&turned))]);
-    let kept = other.unsaved_past().expect("something happened");
-    assert!(past.iter().all(|entry| kept.contains(entry)), "{kept:?}");
+    let mut nobody = fleet_of(&small_cluster("a"));
+    nobody.apply(vec![Delta::Upsert(row_of(&turned))]);
+    assert!(nobody.unsaved_history().is_empty(), "nothing is kept");
 }

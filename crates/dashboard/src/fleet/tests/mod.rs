@@ -9,8 +9,10 @@ mod feeds;
 mod health_checks;
 mod in_place;
 mod marks;
+mod over_time;
 mod picture;
 mod samples;
+mod turned;
 mod verdicts;
 
 use std::fmt::Write as _;

@@ -29,6 +29,23 @@ pub(super) fn refused_or_lost(error: &kube::Error, server: &str) -> FeedState {
     }
 }
 
+/// The state that a failure of a list or a watch puts a feed in.
+pub(super) fn state_of(trouble: &Trouble, server: &str) -> FeedState {
+    match trouble {
+        Trouble::Request(error) => refused_or_lost(error, server),
+        Trouble::Outage(Outage { is_silent: true, error, .. }) => {
+            FeedState::Silent { error: error.as_ref().into() }
+        }
+        Trouble::Outage(Outage { error, .. }) => FeedState::Lost { error: error.as_ref().into() },
+        Trouble::Silent => {
+            FeedState::Lost { error: format!("{server} has gone silent: check the network").into() }
+        }
+        Trouble::Closed => FeedState::Lost {
+            error: format!("{server} ends every watch at once: check proxies in between").into(),
+        },
+    }
+}
+
 /// Turns the steps of one collection into batches.
 pub(super) struct Feed {
     context: Arc<Context>,
@@ -106,23 +123,6 @@ impl Feed {
         }
         Some(())
     }
-
-    fn trouble(&self, trouble: &Trouble) -> FeedState {
-        match trouble {
-            Trouble::Request(error) => refused_or_lost(error, &self.context.server),
-            Trouble::Outage(Outage { is_silent: true, error, .. }) => {
-                FeedState::Silent { error: error.as_ref().into() }
-            }
-            Trouble::Outage(Outage { error, .. }) => FeedState::Lost { error: error.as_ref().into() },
-            Trouble::Silent => FeedState::Lost {
-                error: format!("{} has gone silent: check the network", self.context.server).into(),
-            },
-            Trouble::Closed => FeedState::Lost {
-                error: format!("{} ends every watch at once: check proxies in between", self.context.server)
-                    .into(),
-            },
-        }
-    }
 }
 
 impl Listener<Slim> for Feed {
@@ -142,7 +142,7 @@ impl Listener<Slim> for Feed {
             Step::Live => vec![self.context.feed(&self.key, FeedState::Live)],
             Step::Changes(events) => self.changes(events),
             Step::Failed(trouble) => {
-                let state = self.trouble(&trouble);
+                let state = state_of(&trouble, &self.context.server);
                 let is_refused = matches!(state, FeedState::NoAccess { .. } | FeedState::NotServed { .. });
                 if is_refused {
                     after = AfterStep::RetryAfter(ASK_AGAIN);

@@ -11,9 +11,12 @@ mod follow;
 mod history;
 mod listing;
 mod page;
+mod played;
 mod providers;
 mod recording;
 mod rest;
+mod tape;
+mod taping;
 #[cfg(test)]
 mod tests;
 mod writers;
@@ -28,8 +31,11 @@ use tokio::task::JoinSet;
 use tokio_util::task::AbortOnDropHandle;
 
 pub use follow::{EventLine, ObjectNews, redact};
+pub use played::Tape;
 pub use recording::Recording;
 pub use rest::nap_while_watches_rest;
+pub use tape::TapeLine;
+pub use taping::{Taping, tape};
 pub use writers::FieldManager;
 
 use super::decode::Decoder;
@@ -105,6 +111,20 @@ pub fn spawn(
     rng: Rng,
 ) -> (mpsc::Receiver<Vec<Delta>>, Source) {
     let (batches, receiver) = mpsc::channel(BATCHES_MAX);
+    let (context, guard) = context(connection, id, scope, clock, rng);
+    let name = capstan_base::text::sanitize_line(&connection.context);
+    let feeds = AbortOnDropHandle::new(tokio::spawn(supervise(context.clone(), name, batches)));
+    (receiver, Source { id, context, _feeds: feeds, _guard: guard })
+}
+
+/// What the tasks of a source share, and the task that asks a silent server whether it still answers.
+fn context(
+    connection: &Connection,
+    id: SourceId,
+    scope: Scope,
+    clock: Clock,
+    rng: Rng,
+) -> (Arc<Context>, AbortOnDropHandle<()>) {
     let (outage, outages) = watch::channel(None);
     let guard = pulse::guard(
         connection.pulse.clone(),
@@ -114,9 +134,7 @@ pub fn spawn(
         outage,
     );
     let context = Arc::new(Context::new(connection, id, scope, clock, rng, outages));
-    let name = capstan_base::text::sanitize_line(&connection.context);
-    let feeds = AbortOnDropHandle::new(tokio::spawn(supervise(context.clone(), name, batches)));
-    (receiver, Source { id, context, _feeds: feeds, _guard: AbortOnDropHandle::new(tokio::spawn(guard)) })
+    (context, AbortOnDropHandle::new(tokio::spawn(guard)))
 }
 
 impl Source {

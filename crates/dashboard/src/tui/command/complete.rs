@@ -143,6 +143,8 @@ fn candidates(model: &Model, kind: Kind) -> Vec<String> {
         Kind::Text
         | Kind::AnyKind
         | Kind::TimeAndReason
+        | Kind::PastTime
+        | Kind::PastSpan
         | Kind::File
         | Kind::Object
         | Kind::Pod

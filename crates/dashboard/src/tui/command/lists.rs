@@ -120,6 +120,7 @@ pub fn sort_next(model: &mut Model) -> Outcome {
         Screen::Details(_)
         | Screen::Rollout(_)
         | Screen::Rollouts(_)
+        | Screen::Since(_)
         | Screen::Etcd(_)
         | Screen::Locks(_)
         | Screen::Migration(_)

@@ -8,6 +8,7 @@ mod cluster;
 mod complete;
 mod condition;
 mod configuration;
+mod entry;
 mod find;
 mod groups;
 mod help;
@@ -16,6 +17,7 @@ mod logs;
 mod navigate;
 mod outside;
 mod parse;
+mod past;
 mod quiet;
 mod refusal;
 mod table;
@@ -81,6 +83,10 @@ pub enum Kind {
     AnyKind,
     /// How long, and why.
     TimeAndReason,
+    /// A moment before now.
+    PastTime,
+    /// One or two of them.
+    PastSpan,
     /// The argument of an action, by its name in help.
     OfAction(&'static str),
     Theme,
@@ -113,6 +119,8 @@ impl Kind {
             Self::Listed => "KIND",
             Self::AnyKind => "KIND [NAMESPACE|/WORDS]",
             Self::TimeAndReason => "TIME REASON",
+            Self::PastTime => "TIME",
+            Self::PastSpan => "TIME [TIME]",
             Self::OfAction(name) => name,
             Self::Theme => "THEME",
             Self::Keymap => "KEYMAP",
@@ -180,6 +188,8 @@ pub enum ScreenKind {
     /// Screens with several pages.
     Pages,
     Simulation,
+    /// Any screen, while a recording is shown.
+    Replay,
 }
 
 impl ScreenKind {
@@ -195,6 +205,7 @@ impl ScreenKind {
             Self::Change => "only in a configuration; :change opens one",
             Self::Pages => "only in details and configurations; :details opens them",
             Self::Simulation => "only in a simulation; :simulate opens one",
+            Self::Replay => "only in a recording; capstan dashboard --replay FILE shows one",
         }
     }
 }

@@ -19,7 +19,11 @@ pub fn named(name: &str) -> Option<&'static Command> {
 
 /// Why it would do nothing, as half a sentence; `None` when nothing speaks against it.
 pub fn refusal(model: &Model, command: &Command) -> Option<String> {
-    let is_here = command.on == ScreenKind::Any || kinds(model.screen()).contains(&command.on);
+    let is_here = match command.on {
+        ScreenKind::Any => true,
+        ScreenKind::Replay => model.replay.is_some(),
+        on => kinds(model.screen()).contains(&on),
+    };
     match command.run {
         _ if !is_here => Some(command.on.words().to_owned()),
         Run::Screen(_) => None,
@@ -39,6 +43,7 @@ fn kinds(screen: &Screen) -> &'static [ScreenKind] {
         Screen::Objects(_) => &[ScreenKind::Fleet],
         Screen::Rollout(_)
         | Screen::Rollouts(_)
+        | Screen::Since(_)
         | Screen::Etcd(_)
         | Screen::Locks(_)
         | Screen::Migration(_)

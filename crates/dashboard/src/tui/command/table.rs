@@ -2,47 +2,28 @@
 
 use std::sync::LazyLock;
 
+use super::entry::{ModelChange, also, command, only, takes};
 use super::{
-    Argument, Command, Kind, Outcome, Run, Scope, ScreenKind, act, choose, condition, configuration, find,
-    groups, lists, logs, navigate as go, outside, quiet,
+    Argument, Command, Kind, Run, Scope, ScreenKind, act, choose, condition, configuration, find, groups,
+    lists, logs, navigate as go, outside, past, quiet,
 };
 use crate::actions::{ACTIONS, ActionInfo};
 use crate::fleet::Listed;
 use crate::tui::cursor::Motion;
-use crate::tui::model::Model;
 use crate::tui::screen::details::Tab;
 use crate::tui::screen::tree::Fold;
 
-type Change = fn(&mut Model, &str) -> Outcome;
-
-const fn command(name: &'static str, scope: Scope, change: Change, help: &'static str) -> Command {
-    let (argument, on) = (Argument::None, ScreenKind::Any);
-    Command { name, aliases: &[], help, argument, scope, on, run: Run::Screen(change) }
-}
-
 /// One that opens a preview of what the screen would have done.
-const fn order(name: &'static str, preview: Change, help: &'static str) -> Command {
+const fn order(name: &'static str, preview: ModelChange, help: &'static str) -> Command {
     Command { run: Run::Order(preview), ..command(name, Scope::View, preview, help) }
 }
 
-const fn only(on: ScreenKind, command: Command) -> Command {
-    Command { on, ..command }
-}
-
-const fn also(command: Command, aliases: &'static [&'static str]) -> Command {
-    Command { aliases, ..command }
-}
-
-const fn takes(command: Command, argument: Argument) -> Command {
-    Command { argument, ..command }
-}
-
-const fn motion(name: &'static str, change: Change, help: &'static str) -> Command {
+const fn motion(name: &'static str, change: ModelChange, help: &'static str) -> Command {
     command(name, Scope::Motion, change, help)
 }
 
 /// A list over the fleet, perhaps narrowed at once.
-const fn list(listed: Listed, open: Change, help: &'static str) -> Command {
+const fn list(listed: Listed, open: ModelChange, help: &'static str) -> Command {
     let command = command(listed.command(), Scope::Go, open, help);
     also(takes(command, Argument::Optional(Kind::Filter)), listed.aliases())
 }
@@ -66,7 +47,7 @@ fn action(info: &'static ActionInfo) -> Command {
 /// Every command, in the order of help.
 pub static TABLE: LazyLock<Vec<Command>> = LazyLock::new(|| {
     let actions = ACTIONS.iter().map(|info| action(info));
-    SCREENS.iter().copied().chain(actions).chain(PROGRAM.iter().copied()).collect()
+    SCREENS.iter().chain(past::COMMANDS).copied().chain(actions).chain(PROGRAM.iter().copied()).collect()
 });
 
 /// Commands before those that act on an object.
@@ -128,11 +109,14 @@ const SCREENS: &[Command] = &[
         |m, _| go::details(m, Tab::Timeline),
         "What happened to the selected object; in a cluster, to all of it.",
     ),
-    command(
-        "changes",
-        Scope::Go,
-        |m, _| go::details(m, Tab::Changes),
-        "Which fields of the selected object change while one looks.",
+    takes(
+        command(
+            "changes",
+            Scope::Go,
+            past::changes,
+            "Fields of the selected object that change; since TIME, what differs.",
+        ),
+        Argument::Optional(Kind::PastSpan),
     ),
     command(
         "rollout",

@@ -25,6 +25,7 @@ impl Screen {
             Self::Details(_)
             | Self::Rollout(_)
             | Self::Rollouts(_)
+            | Self::Since(_)
             | Self::Objects(_)
             | Self::Etcd(_)
             | Self::Locks(_)
@@ -42,6 +43,7 @@ impl Screen {
             Self::Details(_)
             | Self::Rollout(_)
             | Self::Rollouts(_)
+            | Self::Since(_)
             | Self::Objects(_)
             | Self::Etcd(_)
             | Self::Locks(_)
@@ -55,7 +57,7 @@ impl Screen {
     /// It is about all clusters, not about one.
     pub fn is_of_all_clusters(&self) -> bool {
         match self {
-            Self::Fleet(_) | Self::Rollouts(_) | Self::Objects(_) => true,
+            Self::Fleet(_) | Self::Rollouts(_) | Self::Since(_) | Self::Objects(_) => true,
             Self::Tree(_)
             | Self::Details(_)
             | Self::Rollout(_)
@@ -75,6 +77,7 @@ impl Screen {
             Self::Fleet(s) => list(s.filter(), fleet::FILTER_HINT),
             Self::Tree(s) => list(s.filter(), tree::FILTER_HINT),
             Self::Rollouts(s) => list(s.filter(), ""),
+            Self::Since(s) => list(s.filter(), ""),
             Self::Logs(s) => list(s.filter(), logs::FILTER_HINT),
             Self::Objects(s) => list(s.filter(), ""),
             Self::Details(s) => {
@@ -99,6 +102,7 @@ impl Screen {
             Self::Fleet(s) => s.set_filter(text),
             Self::Tree(s) => s.set_filter(text),
             Self::Rollouts(s) => s.set_filter(text),
+            Self::Since(s) => s.set_filter(text),
             Self::Logs(s) => s.set_filter(text),
             Self::Objects(s) => s.set_filter(text),
             Self::Details(s) => s.set_search(text),
@@ -125,6 +129,7 @@ impl Screen {
             | Self::Tree(_)
             | Self::Rollout(_)
             | Self::Rollouts(_)
+            | Self::Since(_)
             | Self::Objects(_)
             | Self::Etcd(_)
             | Self::Locks(_)
@@ -143,6 +148,7 @@ impl Screen {
             | Self::Details(_)
             | Self::Rollout(_)
             | Self::Rollouts(_)
+            | Self::Since(_)
             | Self::Objects(_)
             | Self::Etcd(_)
             | Self::Locks(_)
@@ -161,6 +167,7 @@ impl Screen {
             | Self::Details(_)
             | Self::Rollout(_)
             | Self::Rollouts(_)
+            | Self::Since(_)
             | Self::Objects(_)
             | Self::Etcd(_)
             | Self::Locks(_)
@@ -187,6 +194,7 @@ impl Screen {
             | Self::Tree(_)
             | Self::Rollout(_)
             | Self::Rollouts(_)
+            | Self::Since(_)
             | Self::Etcd(_)
             | Self::Locks(_)
             | Self::Logs(_)

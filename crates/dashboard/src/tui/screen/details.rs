@@ -6,11 +6,11 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
 use super::details_text::{self, Full, Links};
-use super::moments::Moments;
+use super::moments::{Between, Moments};
 use super::related::{Related, Way, related};
 use super::search::Search;
 use super::{Context, foot, plan_text, timeline_text, why};
-use crate::fleet::watch::ObjectNews;
+use crate::fleet::watch::{ObjectNews, Tape};
 use crate::fleet::{Fleet, Item, ItemKey, Part, RowId, SourceId, Target, Uid};
 use crate::tui::cursor::{Motion, Scroll};
 use crate::tui::layout::{Layout, layout};
@@ -61,6 +61,8 @@ pub struct DetailsScreen {
     search: Search,
     full: Full,
     moments: Moments,
+    /// The moment of a recording that it shows, milliseconds since the epoch.
+    recorded_ms: Option<i64>,
     explains: Option<Explains>,
     /// Which related object is chosen, and whether it is still to be brought on the screen.
     link: Option<usize>,
@@ -99,6 +101,7 @@ impl DetailsScreen {
             search: Search::default(),
             full: Full::default(),
             moments: Moments::default(),
+            recorded_ms: None,
             explains: None,
             link: None,
             is_link_sought: false,
@@ -187,6 +190,26 @@ impl DetailsScreen {
             self.moments.take(object, now);
         }
         self.full.take(news);
+    }
+
+    /// Shows what differs between two moments on its tab, or every change again.
+    pub fn compare(&mut self, span: Option<Between>) {
+        self.moments.compare(span);
+    }
+
+    /// Shows the object as a recording has it at a moment, with all that changed until then.
+    pub fn show_recorded(&mut self, tape: &Tape, at_ms: i64) {
+        if self.recorded_ms.replace(at_ms) == Some(at_ms) {
+            return;
+        }
+        self.full = Full::default();
+        tape.subjects(&self.target, at_ms).iter().for_each(|news| self.full.take(news));
+        self.moments.begin_again();
+        for (at, object) in tape.states(&self.target, at_ms) {
+            if let Some(object) = object {
+                self.moments.take(&object, at);
+            }
+        }
     }
 
     /// The YAML while its tab is open, for the clipboard.
@@ -324,9 +347,17 @@ impl DetailsScreen {
             Tab::Events => details_text::events(fleet, self.row(), &self.target, &self.full, paint, width),
             Tab::Plan => plan_text::plan(fleet, self.item, plans, paint, width),
             Tab::Timeline => timeline_text::timeline(fleet, self.item, paint, width),
-            Tab::Changes => self.moments.lines(paint, width),
+            Tab::Changes => self.changes(fleet, paint, width),
         };
         Page { lines, chosen: None }
+    }
+
+    fn changes(&self, fleet: &Fleet, paint: &Paint<'_>, width: usize) -> Vec<Line<'static>> {
+        let mut lines = self.moments.lines(paint, width);
+        if let Some(span) = self.moments.unread() {
+            lines.extend(timeline_text::kept(fleet, self.row(), span, paint));
+        }
+        lines
     }
 
     fn overview(&self, fleet: &Fleet, paint: &Paint<'_>, width: usize) -> Page {

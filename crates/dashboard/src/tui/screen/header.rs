@@ -4,11 +4,14 @@ use ratatui::buffer::Buffer;
 use ratatui::text::{Line, Span};
 
 use super::Screen;
+use super::fleet::FleetScreen;
+use super::rollout::minute_of_day;
 use crate::fleet::Verdict;
 use crate::fleet::{FeedState, Fleet};
 use crate::tui::layout::Layout;
 use crate::tui::paint::{Paint, put_ends, verdict_scope};
 use crate::tui::theme::Scope;
+use crate::tui::widget::sparkline;
 use capstan_base::time::Timestamp;
 
 /// What the program is connected to, for the header.
@@ -22,6 +25,8 @@ pub struct Session {
     pub scope: String,
     /// No action is offered. Enforced in the client as well.
     pub read_only: bool,
+    /// The name under which the history of this server is kept; `None`: it is not.
+    pub history: Option<String>,
 }
 
 /// What the two lines show.
@@ -34,10 +39,19 @@ pub struct Header<'a> {
     pub wide: bool,
     /// Lists over the fleet show only this one.
     pub namespace: Option<&'a str>,
+    /// It is shown as it was.
+    pub is_replay: bool,
 }
 
 /// Cells from which on the program's name stands beside a mark.
 const NAMED_ROOM: usize = 32;
+/// Cells from which on the past has room; how much of it, in how many parts, and after how much of it, seconds.
+const SPARKLINE_ROOM: usize = 100;
+const PAST_S: u32 = 6 * 3_600;
+const PARTS: u32 = 24;
+const WATCHED_MIN_S: u32 = 3_600;
+/// Cells from which on it is said what is new.
+const NEWS_ROOM: usize = 60;
 
 pub fn view(header: Header<'_>, paint: &Paint<'_>, layout: &Layout, buffer: &mut Buffer) {
     let room = usize::from(layout.header.width);
@@ -45,9 +59,45 @@ pub fn view(header: Header<'_>, paint: &Paint<'_>, layout: &Layout, buffer: &mut
     let left_room = room.saturating_sub(right.width() + 3);
     let left = identity(header, paint, left_room);
     put_ends(buffer, layout.header, &left, &right);
-    let state = Line::from(view_state(header, paint));
+    let mut state = Line::from(view_state(header, paint));
+    if header.screens.last().is_some_and(is_of_clusters) && room >= SPARKLINE_ROOM {
+        state.spans.splice(0..0, sparkline(header, paint));
+    }
+    if let Some(screen) = header.screens.last().filter(|_| room >= NEWS_ROOM)
+        && let Some((turned, since_s)) = news(screen, header.fleet)
+    {
+        let words = format!("{turned} turned since {}  ", minute_of_day(since_s, paint.now));
+        state.spans.insert(0, paint.span(Scope::Match, words));
+    }
     let crumbs = crumbs(header, paint, room.saturating_sub(state.width() + 3));
     put_ends(buffer, layout.crumbs, &crumbs, &state);
+}
+
+fn is_of_clusters(screen: &Screen) -> bool {
+    screen.as_fleet().is_some_and(FleetScreen::opens_trees)
+}
+
+/// How many clusters were at fault over the last hours, and the most of them; nothing before an hour was watched.
+fn sparkline(header: Header<'_>, paint: &Paint<'_>) -> Vec<Span<'static>> {
+    if header.fleet.watched_for_s() < WATCHED_MIN_S {
+        return Vec::new();
+    }
+    let parts = header.fleet.faults_over(PAST_S, PARTS, header.namespace);
+    // A cell is a quarter of an hour by the clock, so that nothing moves in between.
+    let part_s = i64::from(PAST_S / PARTS);
+    paint.changes_in(part_s - paint.now.timestamp().rem_euclid(part_s));
+    let most = sparkline::most(&parts).unwrap_or(0);
+    let mut spans = vec![paint.span(Scope::Muted, format!("faults {}h ", PAST_S / 3_600))];
+    spans.extend(sparkline::cells(&parts, paint));
+    spans.push(paint.span(Scope::Muted, format!(" most {most}  ")));
+    spans
+}
+
+/// How many clusters turned since somebody looked last, and when that was; only over the list of all of them.
+pub fn news(screen: &Screen, fleet: &Fleet) -> Option<(usize, u32)> {
+    let since_s = fleet.looked_s().filter(|_| is_of_clusters(screen))?;
+    let turned = fleet.turned_since(since_s).len();
+    (turned > 0).then_some((turned, since_s))
 }
 
 /// Where there is little room, the program's name says less than the mark, and the mark more than the title's end.
@@ -75,7 +125,7 @@ fn identity(header: Header<'_>, paint: &Paint<'_>, room: usize) -> Line<'static>
 }
 
 /// Counts by verdict, read-only, and the state of the connection.
-fn standing(header: Header<'_>, paint: &Paint<'_>, room: usize) -> Line<'static> {
+pub fn standing(header: Header<'_>, paint: &Paint<'_>, room: usize) -> Line<'static> {
     let (fleet, session) = (header.fleet, header.session);
     let mut spans = Vec::new();
     let counts = fleet.cluster_counts(header.namespace);
@@ -105,13 +155,13 @@ fn standing(header: Header<'_>, paint: &Paint<'_>, room: usize) -> Line<'static>
         spans.push(paint.span(Scope::ReadOnly, "read-only"));
         spans.push(Span::raw("  "));
     }
-    spans.push(connection(fleet, paint));
+    spans.push(connection(fleet, header.is_replay, paint));
     spans.push(Span::raw(" "));
     Line::from(spans)
 }
 
 /// The worst of all feeds in a word; with the age of the data when it is not current.
-fn connection(fleet: &Fleet, paint: &Paint<'_>) -> Span<'static> {
+fn connection(fleet: &Fleet, is_replay: bool, paint: &Paint<'_>) -> Span<'static> {
     let mut lost: Option<Timestamp> = None;
     let mut silent: Option<Timestamp> = None;
     let mut readable = 0;
@@ -142,6 +192,7 @@ fn connection(fleet: &Fleet, paint: &Paint<'_>) -> Span<'static> {
         Some(since) => paint.span(Scope::Stale, format!("not connected for {}", paint.age(since))),
         None if starting => paint.span(Scope::Muted, "loading"),
         None if recorded => paint.span(Scope::Muted, "recorded"),
+        None if readable > 0 && is_replay => paint.span(Scope::Muted, "recorded"),
         None if readable > 0 => paint.span(Scope::Live, "live"),
         None if refused > 0 => paint.span(Scope::Stale, "no access"),
         None => paint.span(Scope::Stale, "no Cluster API here"),
@@ -150,7 +201,8 @@ fn connection(fleet: &Fleet, paint: &Paint<'_>) -> Span<'static> {
 
 /// The path to the open screen.
 fn crumbs(header: Header<'_>, paint: &Paint<'_>, room: usize) -> Line<'static> {
-    let mut names: Vec<String> = header.screens.iter().map(|screen| name_of(screen, header.fleet)).collect();
+    let mut names: Vec<String> =
+        header.screens.iter().map(|screen| name_of(screen, header.fleet, paint.now)).collect();
     let separator = format!(" {} ", paint.glyphs().crumb);
     while names.len() > 1 && names.join(&separator).chars().count() + 1 > room {
         // The nearest screens say more about where one is.
@@ -166,13 +218,14 @@ fn crumbs(header: Header<'_>, paint: &Paint<'_>, room: usize) -> Line<'static> {
     ])
 }
 
-fn name_of(screen: &Screen, fleet: &Fleet) -> String {
+fn name_of(screen: &Screen, fleet: &Fleet, now: Timestamp) -> String {
     match screen {
         Screen::Fleet(list) => list.title(),
         Screen::Tree(tree) => tree.title(fleet),
         Screen::Details(details) => format!("{} {}", details.target.kind, details.target.name),
         Screen::Rollout(rollout) => rollout.title(),
         Screen::Rollouts(rollouts) => rollouts.title(),
+        Screen::Since(since) => since.title(now),
         Screen::Objects(objects) => objects.title(),
         Screen::Etcd(etcd) => etcd.title(),
         Screen::Locks(locks) => locks.title(),
@@ -229,6 +282,7 @@ fn view_state(header: Header<'_>, paint: &Paint<'_>) -> Vec<Span<'static>> {
         }
         Screen::Rollout(_)
         | Screen::Rollouts(_)
+        | Screen::Since(_)
         | Screen::Objects(_)
         | Screen::Etcd(_)
         | Screen::Locks(_)

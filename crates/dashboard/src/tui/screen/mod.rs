@@ -31,10 +31,12 @@ pub mod rollouts;
 mod row_cells;
 pub mod search;
 pub mod simulation;
+pub mod since;
 pub mod spec_text;
 pub mod timeline_text;
 pub mod tree;
 pub mod tree_line;
+pub mod wallboard;
 pub mod why;
 
 use std::sync::Arc;
@@ -79,6 +81,7 @@ pub enum Screen {
     Details(Box<details::DetailsScreen>),
     Rollout(Box<rollout::RolloutScreen>),
     Rollouts(rollouts::RolloutsScreen),
+    Since(Box<since::SinceScreen>),
     Objects(Box<objects::ObjectsScreen>),
     Etcd(Box<etcd::EtcdScreen>),
     Locks(Box<locks::LocksScreen>),
@@ -96,6 +99,7 @@ impl Screen {
             Self::Details(s) => s.refresh(context),
             Self::Rollout(s) => s.refresh(context),
             Self::Rollouts(s) => s.refresh(context),
+            Self::Since(s) => s.refresh(context),
             Self::Objects(s) => s.refresh(context),
             Self::Etcd(s) => s.refresh(),
             Self::Locks(_) | Self::Migration(_) => {}
@@ -109,7 +113,7 @@ impl Screen {
     pub fn wants(&self, fleet: &Fleet, plans: &Plans) -> Vec<Want> {
         let plans_of = |cluster: Option<PlannedCluster>| cluster.and_then(|cluster| plans.want(cluster));
         match self {
-            Self::Fleet(_) | Self::Rollouts(_) => Vec::new(),
+            Self::Fleet(_) | Self::Rollouts(_) | Self::Since(_) => Vec::new(),
             Self::Tree(s) => plans_of(s.planned(fleet)).into_iter().collect(),
             Self::Details(s) => s.wants(fleet, plans),
             Self::Rollout(s) => plans_of(s.planned(fleet)).into_iter().collect(),
@@ -135,7 +139,7 @@ impl Screen {
             Self::Change(s) => s.take(of, reading, now),
             Self::Simulation(s) => s.take(of, reading),
             // What they show of plans is the model's.
-            Self::Fleet(_) | Self::Tree(_) | Self::Rollout(_) | Self::Rollouts(_) => {}
+            Self::Fleet(_) | Self::Tree(_) | Self::Rollout(_) | Self::Rollouts(_) | Self::Since(_) => {}
         }
     }
 
@@ -145,6 +149,7 @@ impl Screen {
             Self::Tree(s) => s.note(fleet, changes),
             Self::Rollout(s) => s.note(fleet, changes),
             Self::Rollouts(s) => s.note(changes),
+            Self::Since(s) => s.note(changes),
             Self::Details(_)
             | Self::Objects(_)
             | Self::Etcd(_)
@@ -164,6 +169,7 @@ impl Screen {
             Self::Details(_)
             | Self::Rollout(_)
             | Self::Rollouts(_)
+            | Self::Since(_)
             | Self::Objects(_)
             | Self::Etcd(_)
             | Self::Locks(_)
@@ -182,6 +188,7 @@ impl Screen {
             | Self::Details(_)
             | Self::Rollout(_)
             | Self::Rollouts(_)
+            | Self::Since(_)
             | Self::Objects(_)
             | Self::Etcd(_)
             | Self::Locks(_)
@@ -218,6 +225,7 @@ impl Screen {
             Self::Details(s) => s.step(context, motion),
             Self::Rollout(s) => s.step(context, motion),
             Self::Rollouts(s) => s.step(context, motion),
+            Self::Since(s) => s.step(context, motion),
             Self::Objects(s) => s.step(context, motion),
             Self::Etcd(s) => s.step(context, motion),
             Self::Locks(s) => s.step(context, motion),
@@ -236,6 +244,7 @@ impl Screen {
             Self::Details(s) => s.selected(fleet),
             Self::Rollout(s) => s.selected(fleet),
             Self::Rollouts(s) => s.selected(fleet),
+            Self::Since(s) => s.selected(),
             Self::Etcd(s) => s.selected(fleet),
             Self::Objects(_) | Self::Locks(_) | Self::Migration(_) => None,
             Self::Logs(s) => s.selected(fleet),
@@ -251,6 +260,7 @@ impl Screen {
             Self::Tree(s) => s.choose(),
             Self::Rollout(s) => s.choose(),
             Self::Rollouts(s) => s.choose(),
+            Self::Since(s) => s.choose(),
             Self::Objects(s) => s.choose(),
             Self::Details(_)
             | Self::Etcd(_)
@@ -273,6 +283,7 @@ impl Screen {
             | Self::Details(_)
             | Self::Rollout(_)
             | Self::Rollouts(_)
+            | Self::Since(_)
             | Self::Objects(_)
             | Self::Etcd(_)
             | Self::Change(_)
@@ -291,6 +302,7 @@ impl Screen {
             Self::Fleet(s) => s.click(context, line),
             Self::Tree(s) => s.click(context, line),
             Self::Rollouts(s) => s.click(context, line),
+            Self::Since(s) => s.click(context, line),
             Self::Objects(s) => s.click(context, line),
             Self::Etcd(s) => s.click(line),
             Self::Migration(s) => s.click(context, line),
@@ -317,6 +329,7 @@ impl Screen {
             Self::Details(s) => s.view(fleet, plans, paint, layout, buffer),
             Self::Rollout(s) => s.view(fleet, plans, paint, layout, buffer),
             Self::Rollouts(s) => s.view(fleet, paint, layout, buffer),
+            Self::Since(s) => s.view(fleet, paint, layout, buffer),
             Self::Objects(s) => s.view(fleet, paint, layout, buffer),
             Self::Etcd(s) => s.view(fleet, paint, layout, buffer),
             Self::Locks(s) => s.view(fleet, paint, layout, buffer),

@@ -1,5 +1,6 @@
 //! What changed in an object while it was looked at, field by field: the differences between each moment at which it was
-//! read and the next, newest first. Owns how many are kept. Must not know how the object is read.
+//! read and the next, newest first, or those between two moments. Owns how many are kept. Must not know how the object is
+//! read.
 
 use std::collections::VecDeque;
 
@@ -28,10 +29,22 @@ pub struct Moments {
     last: Option<Value>,
     since: Option<Timestamp>,
     changes: VecDeque<Change>,
+    /// The differences between these are shown, not each moment's.
+    span: Option<Between>,
+}
+
+/// Two moments, seconds since the epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Between {
+    pub from_s: u32,
+    /// `None`: now.
+    pub until_s: Option<u32>,
 }
 
 struct Change {
     at_s: u32,
+    /// As the object was before it.
+    before: Value,
     fields: Vec<FieldDifference>,
 }
 
@@ -53,14 +66,58 @@ impl Moments {
             // The latest stand first.
             self.changes.pop_back();
         }
-        self.changes.push_front(Change { at_s: u32::try_from(now.timestamp()).unwrap_or(0), fields });
+        self.changes.push_front(Change { at_s: seconds(now), before: last, fields });
+    }
+
+    /// Forgets what was read; what is compared stays.
+    pub fn begin_again(&mut self) {
+        *self = Self { span: self.span, ..Self::default() };
+    }
+
+    /// Shows the differences between two moments from now on, or each change again.
+    pub fn compare(&mut self, span: Option<Between>) {
+        self.span = span;
+    }
+
+    /// The span that is compared, where a part of it is from before the object was read here: that part.
+    pub fn unread(&self) -> Option<(u32, u32)> {
+        let (span, read_s) = (self.span?, seconds(self.since?));
+        let until_s = span.until_s.unwrap_or(u32::MAX).min(read_s);
+        (span.from_s < until_s).then_some((span.from_s, until_s))
+    }
+
+    /// As the object was at a moment, or when it was read first.
+    fn at(&self, at_s: u32) -> Option<&Value> {
+        let next = self.changes.iter().rev().find(|change| change.at_s > at_s);
+        next.map(|change| &change.before).or(self.last.as_ref())
+    }
+
+    fn between(&self, span: Between, paint: &Paint<'_>, width: usize) -> Vec<Line<'static>> {
+        let time = |at_s: u32| time_of_day(at_s, paint.now);
+        let until = span.until_s.map_or_else(|| "NOW".to_owned(), time);
+        let heading = format!("FIELDS THAT DIFFER BETWEEN {} AND {until}, TIMES ARE UTC", time(span.from_s));
+        let mut lines = vec![Line::from(paint.span(Scope::Column, heading))];
+        let (from, until) = (self.at(span.from_s), self.at(span.until_s.unwrap_or(u32::MAX)));
+        let mut fields = match (from, until) {
+            (Some(from), Some(until)) => differences(from, until, &[]),
+            _ => Vec::new(),
+        };
+        fields.retain(|field| field.path != COUNTED);
+        if fields.is_empty() {
+            lines.push(Line::from(paint.span(Scope::Muted, "none, as far as it was read here")));
+        }
+        lines.extend(fields.iter().map(|field| Line::from(field_spans(field, paint, width))));
+        lines
     }
 
     /// As lines, newest first.
     pub fn lines(&self, paint: &Paint<'_>, width: usize) -> Vec<Line<'static>> {
         let muted = |text: String| Line::from(paint.span(Scope::Muted, text));
         let Some(since) = self.since else { return vec![muted("reading the object".to_owned())] };
-        let since = time_of_day(u32::try_from(since.timestamp()).unwrap_or(0), paint.now);
+        if let Some(span) = self.span {
+            return self.between(span, paint, width);
+        }
+        let since = time_of_day(seconds(since), paint.now);
         let heading = format!("FIELDS THAT CHANGED SINCE {since}, TIMES ARE UTC");
         let mut lines = vec![Line::from(paint.span(Scope::Column, heading))];
         if self.changes.is_empty() {
@@ -69,6 +126,10 @@ impl Moments {
         lines.extend(self.changes.iter().flat_map(|change| change.lines(paint, width)));
         lines
     }
+}
+
+fn seconds(at: Timestamp) -> u32 {
+    u32::try_from(at.timestamp()).unwrap_or(0)
 }
 
 impl Change {
@@ -183,6 +244,36 @@ mod tests {
         ];
         assert_eq!(fields, expected);
         assert!(lines[1].starts_with("10:00:09") && lines[2].starts_with("   "), "{lines:?}");
+    }
+
+    #[test]
+    fn two_moments_are_compared_as_a_whole() {
+        let mut moments = Moments::default();
+        for (second, replicas, ready) in
+            [(0, 1, "True"), (10, 2, "False"), (20, 3, "Unknown"), (30, 3, "True")]
+        {
+            moments.take(&machine("1", replicas, ready), at(second));
+        }
+        let at_s = |second: i64| seconds(at(second));
+        for (from, until, expected) in [
+            (5, None, vec!["status.replicas  3 (was 1)"]),
+            (
+                15,
+                Some(25),
+                vec!["status.conditions[Ready].status  Unknown (was False)", "status.replicas  3 (was 2)"],
+            ),
+            (35, None, vec!["none, as far as it was read here"]),
+        ] {
+            moments.compare(Some(Between { from_s: at_s(from), until_s: until.map(at_s) }));
+            let lines = shown(&moments, at(40));
+            assert!(lines[0].starts_with("FIELDS THAT DIFFER BETWEEN 10:00:"), "{lines:?}");
+            assert_eq!(lines[1..], expected);
+            assert_eq!(moments.unread(), None);
+        }
+        moments.compare(Some(Between { from_s: at_s(-60), until_s: None }));
+        assert_eq!(moments.unread(), Some((at_s(-60), at_s(0))), "before it was read");
+        moments.compare(None);
+        assert!(shown(&moments, at(40))[0].starts_with("FIELDS THAT CHANGED SINCE"));
     }
 
     #[test]

@@ -4,9 +4,10 @@
 use ratatui::text::Line;
 
 use super::rollout::{happened, time_of_day};
-use crate::fleet::{Fleet, Item, Kind, Row, RowId, TimelineEntry};
+use crate::fleet::{Fleet, Happened, Item, Kind, Row, RowId, TimelineEntry};
 use crate::tui::paint::Paint;
 use crate::tui::theme::Scope;
+use capi_types::condition::Status;
 
 /// Entries in a column.
 const LATEST_MAX: usize = 30;
@@ -31,6 +32,67 @@ pub fn latest(fleet: &Fleet, id: RowId, paint: &Paint<'_>, width: usize) -> Vec<
     let mut lines = vec![Line::from(paint.span(Scope::Column, "TIMELINE (UTC)"))];
     lines.extend(fleet.latest(id, LATEST_MAX).iter().map(|entry| line(entry, row, paint, width)));
     lines
+}
+
+/// What an object was seen to change, or says itself that it did, between two moments: each thing once, from what it was then to what it
+/// was at the end.
+pub fn kept(
+    fleet: &Fleet,
+    row: Option<RowId>,
+    (from_s, until_s): (u32, u32),
+    paint: &Paint<'_>,
+) -> Vec<Line<'static>> {
+    let mut lines = vec![
+        Line::default(),
+        Line::from(paint.span(Scope::Column, "BEFORE IT WAS READ HERE, AS FAR AS IT WAS SEEN")),
+    ];
+    let known = row.map(|id| (id, fleet.timeline(id))).into_iter();
+    let mut entries: Vec<TimelineEntry> = known
+        .flat_map(|(id, entries)| {
+            let uid = fleet.row(id).map(|row| row.uid);
+            entries.into_iter().filter(move |entry| Some(entry.uid) == uid)
+        })
+        .filter(|entry| entry.at_s > from_s && entry.at_s <= until_s)
+        .collect();
+    entries.reverse();
+    let net = net(&entries);
+    if net.is_empty() {
+        lines.push(Line::from(paint.span(Scope::Muted, "nothing")));
+    }
+    lines.extend(net.into_iter().map(|(what, from, to)| {
+        Line::from(vec![
+            paint.span(Scope::Strong, format!("{what}  ")),
+            paint.span(Scope::Text, to),
+            paint.span(Scope::Muted, format!(" (was {from})")),
+        ])
+    }));
+    lines
+}
+
+/// What changed, from what and to what; what was changed back is left out. Of what was not seen before it is not known.
+fn net(entries: &[TimelineEntry]) -> Vec<(String, String, String)> {
+    let mut all: Vec<(String, String, String)> = Vec::new();
+    for entry in entries {
+        let (what, from, to) = match &entry.happened {
+            Happened::Version { from, to } => ("version".to_owned(), from.to_string(), to.to_string()),
+            Happened::Replicas { from, to } => ("replicas".to_owned(), from.to_string(), to.to_string()),
+            Happened::Paused(is_paused) => {
+                ("paused".to_owned(), (!is_paused).to_string(), is_paused.to_string())
+            }
+            Happened::Flip(flip) => {
+                let word = |status: Option<Status>| status.map_or("not seen", Status::as_str).to_owned();
+                let to = flip.to.map_or("not reported", Status::as_str).to_owned();
+                (flip.type_.to_string(), word(flip.from), to)
+            }
+            Happened::Made | Happened::Deleted | Happened::Gone => continue,
+        };
+        match all.iter_mut().find(|(known, ..)| *known == what) {
+            Some((.., last)) => *last = to,
+            None => all.push((what, from, to)),
+        }
+    }
+    all.retain(|(_, from, to)| from != to);
+    all
 }
 
 /// When, whose unless it is the object's own, and what.

@@ -31,6 +31,8 @@ pub struct Glyphs {
     /// One cell of a bar: done, and left to do.
     pub bar_done: &'static str,
     pub bar_left: &'static str,
+    /// From nothing to much, in one cell; `None`: a number stands there.
+    pub levels: Option<[&'static str; 4]>,
     pub border: border::Set<'static>,
 }
 
@@ -56,6 +58,7 @@ pub const UNICODE: Glyphs = Glyphs {
     rule: "─",
     bar_done: "▰",
     bar_left: "▱",
+    levels: Some(["⣀", "⣤", "⣶", "⣿"]),
     border: border::ROUNDED,
 };
 
@@ -81,6 +84,7 @@ pub const ASCII: Glyphs = Glyphs {
     rule: "-",
     bar_done: "#",
     bar_left: ".",
+    levels: None,
     border: border::Set {
         top_left: "+",
         top_right: "+",
@@ -103,7 +107,7 @@ mod tests {
         let verdicts = [g.ok, g.progressing, g.degraded, g.blocked, g.unknown, g.active, g.none, g.footnote];
         let marks = [g.ascending, g.descending, g.separator, g.crumb, g.ellipsis, g.bar_done, g.bar_left];
         let folds = [g.fold_open, g.fold_closed, g.leaf].map(str::trim_end);
-        verdicts.into_iter().chain(marks).chain(folds).collect()
+        verdicts.into_iter().chain(marks).chain(folds).chain(g.levels.into_iter().flatten()).collect()
     }
 
     #[test]

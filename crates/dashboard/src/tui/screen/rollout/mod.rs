@@ -3,6 +3,7 @@
 //! was when the cluster is gone.
 
 mod ahead;
+mod chart;
 mod hold;
 mod next;
 mod outlook;
@@ -19,7 +20,7 @@ pub use hold::Hold;
 pub use outlook::{Acting, RolloutOutlook, outlook};
 pub(super) use page::{acting_words, bar, scheduled_words, took_words, versions};
 pub(in crate::tui) use words::happened;
-pub(super) use words::{arrival as arrival_words, time_of_day};
+pub(super) use words::{arrival as arrival_words, minute_of_day, time_of_day};
 
 use self::page::{LineKey, PageInput, PageLine, log_line, page};
 use super::{Context, foot};

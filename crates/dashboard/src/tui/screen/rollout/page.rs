@@ -3,6 +3,7 @@
 
 use ratatui::text::{Line, Span};
 
+use super::chart;
 use super::hold::Hold;
 use super::outlook::{Acting, RolloutOutlook};
 use super::sources::Sources;
@@ -51,6 +52,7 @@ pub(super) struct LineKey {
 enum Section {
     Head,
     Owner,
+    Chart,
     Now,
     Next,
     Held,
@@ -107,6 +109,10 @@ pub(super) fn page(
     // Made before the log, which has the room that they leave, and shown below it.
     page.assumed();
     let assumed = page.lines.split_off(before);
+    let left = height.saturating_sub(before + assumed.len());
+    let chart = chart::lines(input.fleet, input.rollout, paint, (width, left));
+    chart.into_iter().for_each(|line| page.push(Section::Chart, None, line.spans));
+    let before = page.lines.len();
     if !input.has_log_pane && !input.log.is_empty() {
         page.blank();
         page.log(height.saturating_sub(before + assumed.len() + 2).max(LOG_MIN));

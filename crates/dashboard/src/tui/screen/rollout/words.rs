@@ -90,7 +90,7 @@ pub(in crate::tui::screen) fn time_of_day(at_s: u32, now: Timestamp) -> String {
 }
 
 /// Without seconds.
-pub(super) fn minute_of_day(at_s: u32, now: Timestamp) -> String {
+pub(in crate::tui::screen) fn minute_of_day(at_s: u32, now: Timestamp) -> String {
     let Some(at) = moment(at_s) else { return "?".to_owned() };
     let form = if at.date_naive() == now.date_naive() { "%H:%M" } else { "%m-%d %H:%M" };
     at.format(form).to_string()

@@ -5,6 +5,7 @@ use ratatui::text::{Line, Span};
 
 use crate::tui::paint::Paint;
 use crate::tui::theme::Scope;
+use crate::tui::widget::columns_chart::{self, Column, MARGIN};
 use capi_forecast::simulate::{Counts, Forecast, Pool, seconds};
 
 /// Charts at most, and lines of each.
@@ -12,8 +13,6 @@ const CHARTS_MAX: usize = 3;
 const HEIGHT_MAX: usize = 4;
 /// Lines that stay for the steps.
 const STEPS_MIN: usize = 4;
-/// In front of each line: the number at its height.
-const MARGIN: usize = 5;
 
 /// As many charts as have room, and the slider at the moment of `step`.
 pub(super) fn lines(
@@ -97,45 +96,12 @@ fn chart(
     scale: &Scale,
     paint: &Paint<'_>,
 ) -> Vec<Line<'static>> {
-    let most = pool.machines_max.max(1);
-    let columns: Vec<Counts> =
-        (0..scale.cells).map(|cell| counts_at(forecast, pool, scale.second_at(cell))).collect();
-    let line = |row: usize| {
-        // A cell stands for what reaches above its lower edge.
-        let below = most * (height - 1 - row);
-        let reaches = |count: usize| count * height > below;
-        let number = if row == 0 { most } else { 0 };
-        let lead = if row == 0 || row + 1 == height { format!("{number:>3}  ") } else { " ".repeat(MARGIN) };
-        let mut spans = vec![paint.span(Scope::Muted, lead)];
-        for run in columns.chunk_by(|a, b| kind(*a, reaches) == kind(*b, reaches)) {
-            spans.push(cells(kind(run[0], reaches), run.len(), paint));
-        }
-        Line::from(spans)
+    let column = |cell: usize| {
+        let Counts { available, machines, .. } = counts_at(forecast, pool, scale.second_at(cell));
+        Column { well: available, all: machines }
     };
-    (0..height).map(line).collect()
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Cell {
-    Available,
-    Other,
-    Empty,
-}
-
-fn kind(counts: Counts, reaches: impl Fn(usize) -> bool) -> Cell {
-    match (reaches(counts.available), reaches(counts.machines)) {
-        (true, _) => Cell::Available,
-        (false, true) => Cell::Other,
-        (false, false) => Cell::Empty,
-    }
-}
-
-fn cells(cell: Cell, count: usize, paint: &Paint<'_>) -> Span<'static> {
-    match cell {
-        Cell::Available => paint.span(Scope::Ok, paint.glyphs().bar_done.repeat(count)),
-        Cell::Other => paint.span(Scope::Progressing, paint.glyphs().bar_left.repeat(count)),
-        Cell::Empty => Span::raw(" ".repeat(count)),
-    }
+    let columns: Vec<Column> = (0..scale.cells).map(column).collect();
+    columns_chart::lines(&columns, (0, pool.machines_max), height, paint)
 }
 
 /// Where the chosen step is in time.

@@ -1,0 +1,104 @@
+//! `capstan record FILE`: what the watches of a server bring, into a new file that only its owner can read. Owns the file and
+//! its bounds; must not know what is recorded.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use anyhow::Context as _;
+use tokio::sync::mpsc;
+
+use super::args::{ConnectArgs, RecordArgs};
+use capstan_base::rng::Rng;
+use capstan_base::text::counted;
+use capstan_base::time::{Clock, human_duration};
+use capstan_commands::exit_code::ExitCode;
+use capstan_dashboard::fleet::watch::{TapeLine, tape};
+use capstan_engine::client::connect::prepare;
+
+/// Why a recording ended.
+enum Ended {
+    Stopped,
+    Full,
+    Over,
+}
+
+/// Records until a signal, the time or the size ends it.
+///
+/// # Errors
+/// No connection, or a file that is there already or cannot be written.
+pub async fn record(connect: &ConnectArgs, args: &RecordArgs) -> anyhow::Result<ExitCode> {
+    let options = super::options(connect)?;
+    let connection = prepare(&options).await?;
+    let clock = Clock::system();
+    let scope = super::dashboard::looked_at(connect, &connection);
+    let mut file = create(&args.file)?;
+    let (lines, _taping) = tape(&connection, scope, clock.clone(), Rng::from_entropy());
+    tracing::info!("recording {} into {}; ctrl-c ends it", connection.context, args.file.display());
+    let began = clock.now();
+    let (ended, written) = write(lines, &mut file, args)
+        .await
+        .with_context(|| format!("cannot write {}; what is in it can be replayed", args.file.display()))?;
+    let why = match ended {
+        Ended::Stopped => "stopped",
+        Ended::Full => "full",
+        Ended::Over => "over",
+    };
+    let end = TapeLine::End { at: clock.now().timestamp_millis(), why: why.to_owned() };
+    file.write_all(end.text().as_bytes())?;
+    let passed = human_duration((clock.now() - began).num_seconds());
+    let full = if why == "full" { ", as much as --max-size allows" } else { "" };
+    tracing::info!(
+        "recorded {passed}, {} in {} KiB{full}; `capstan dashboard --replay {}` shows it",
+        counted(written.lines, "line"),
+        written.bytes / 1024,
+        args.file.display()
+    );
+    Ok(ExitCode::Success)
+}
+
+fn create(path: &Path) -> anyhow::Result<File> {
+    let opened = OpenOptions::new().create_new(true).write(true).mode(0o600).open(path);
+    opened.with_context(|| format!("cannot make {}", path.display()))
+}
+
+#[derive(Default)]
+struct Recorded {
+    lines: usize,
+    bytes: u64,
+}
+
+/// Each batch is in the file before the next one is looked at: whoever kills this loses nothing that was there.
+async fn write(
+    mut lines: mpsc::Receiver<Vec<TapeLine>>,
+    file: &mut File,
+    args: &RecordArgs,
+) -> anyhow::Result<(Ended, Recorded)> {
+    let mut written = Recorded::default();
+    let mut stop = std::pin::pin!(super::engine::stopped());
+    let mut over = std::pin::pin!(async {
+        match args.duration {
+            Some(duration) => tokio::time::sleep(duration).await,
+            None => std::future::pending().await,
+        }
+    });
+    loop {
+        let batch = tokio::select! {
+            biased;
+            stopped = &mut stop => {
+                stopped?;
+                return Ok((Ended::Stopped, written));
+            }
+            () = &mut over => return Ok((Ended::Over, written)),
+            batch = lines.recv() => batch.unwrap_or_default(),
+        };
+        let text: String = batch.iter().map(TapeLine::text).collect();
+        if written.bytes + text.len() as u64 > args.max_size << 20 {
+            return Ok((Ended::Full, written));
+        }
+        file.write_all(text.as_bytes())?;
+        written.lines += batch.len();
+        written.bytes += text.len() as u64;
+    }
+}
