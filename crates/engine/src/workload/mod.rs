@@ -16,6 +16,7 @@ use capi_types::key::ObjectKey;
 use capstan_base::time::Timestamp;
 
 mod api_server;
+mod budgets;
 #[cfg(feature = "etcd")]
 pub mod etcd;
 mod forward;
@@ -28,6 +29,7 @@ mod token;
 #[cfg(not(feature = "etcd"))]
 mod without_etcd;
 
+pub use budgets::{HeldBudget, held_budgets};
 pub use nodes::NodeIdentity;
 pub use probe::{Dial, REQUEST_TIMEOUT, connect_to, kubeconfig_of};
 pub use router::Router;
