@@ -155,6 +155,33 @@ fn the_reason_is_there_at_any_width_from_sixty_on() {
 
 /// Columns came and went with the data: a restart took the names of Nodes away and brought another column. They may get
 /// wider for a longer name or a greater number, and stay so.
+/// The decisive word was on the first screen for none of nine such clusters among fifty.
+#[test]
+fn what_is_wrong_is_on_the_first_screen_of_fifty_clusters() {
+    let mut model = model(80, 24, fixture::troubled(50).deltas());
+    let screen = text(&mut model);
+    for trouble in &fixture::TROUBLES {
+        // A name that would leave the reason less than its room is cut in its middle.
+        let begins = &trouble.name[..trouble.name.len().min(12)];
+        let (first, rest) = screen.split_once(begins).unwrap_or_else(|| panic!("{begins}:\n{screen}"));
+        let is_at_fault = |line: &str| line.contains(['\u{2717}', '\u{2298}']);
+        assert!(first.lines().last().is_some_and(is_at_fault), "{begins}:\n{screen}");
+        // Its own line, and those that go on below it without a name.
+        let goes_on = |line: &&str| line.starts_with("      ");
+        let own: Vec<&str> = rest.lines().take(1).chain(rest.lines().skip(1).take_while(goes_on)).collect();
+        let words = own.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ");
+        assert!(
+            words.contains(trouble.decisive),
+            "{}: `{}` in `{words}`\n{screen}",
+            trouble.name,
+            trouble.decisive
+        );
+    }
+    for line in screen.lines().filter(|line| line.contains('\u{22ef}')) {
+        assert!(line.trim_end().chars().count() >= 79, "cut beside blank cells: {line}\n{screen}");
+    }
+}
+
 #[test]
 fn columns_stay_where_they_are_or_make_room_once() {
     for (width, typed) in [(80, ""), (120, ""), (200, "ctrl-w"), (80, "enter"), (200, "enter ctrl-w")] {

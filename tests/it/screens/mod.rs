@@ -564,6 +564,29 @@ fn hints_and_help_name_what_works_here() {
     assert!(screen.contains("(read-only: nothing can be") && !screen.contains("Move"), "{screen}");
 }
 
+/// A pause and a deletion were offered for what is being deleted already.
+#[test]
+fn nothing_is_hinted_that_has_no_effect_on_what_is_being_deleted() {
+    let mut model = model(WIDE, fixture::troubled(11).deltas());
+    keys(&mut model, "\":machines\" enter / \"^legacy-dc-md-0-7vj9c\" enter");
+    let of_verdict = |model: &mut Model, glyph: char| {
+        keys(model, "home");
+        for _ in 0..4 {
+            let screen = text(model);
+            let is_it = |line: &str| line.starts_with('\u{258c}') && line.contains(glyph);
+            if screen.lines().any(is_it) {
+                return screen.lines().last().expect("hints").to_owned();
+            }
+            keys(model, "down");
+        }
+        panic!("no row with {glyph}: {}", text(model))
+    };
+    let well = of_verdict(&mut model, '\u{2713}');
+    assert!(well.contains("delete"), "{well}");
+    let going = of_verdict(&mut model, '\u{2717}');
+    assert!(!going.contains("delete") && !going.contains("pause"), "{going}");
+}
+
 #[test]
 fn an_action_is_about_all_marked_rows() {
     let mut model = sample(PLAIN);

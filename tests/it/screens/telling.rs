@@ -65,7 +65,7 @@ fn a_command_is_told_of_every_cluster_that_turns() {
         ("CAPSTAN_VERDICT", "degraded"),
     ];
     assert_eq!(what, expected);
-    assert!(why == "CAPSTAN_WHY" && words.contains("the kubelet has stopped reporting"), "{words}");
+    assert!(why == "CAPSTAN_WHY" && words.contains("kubelet has stopped reporting"), "{words}");
     assert!(turned(&told(&mut model, Msg::Tick)).is_empty(), "once");
 }
 

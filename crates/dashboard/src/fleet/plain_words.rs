@@ -27,7 +27,10 @@ pub(super) fn plain_words(condition: &Condition, explanations: &Explanations) ->
     match (said, short) {
         _ if is_sentence(said) => match object_last(said) {
             Some((object, sentence)) => format!("{sentence}: {object}"),
-            None => said.to_owned(),
+            None => match name_last(said) {
+                Some((name, sentence)) => format!("{sentence}: {name}"),
+                None => said.to_owned(),
+            },
         },
         (code, _) if !code.is_empty() && !EMPTY_WORDS.contains(&code) => spelled_out(code),
         _ if NO_REASONS.contains(&condition.reason.as_ref()) => {
@@ -70,11 +73,28 @@ fn is_type(head: &str) -> bool {
 /// `Pod web/shop-1: cannot evict` as what it is about and what is said of it. Only of a kind with one name.
 fn object_last(text: &str) -> Option<(&str, &str)> {
     let (object, sentence) = text.split_once(": ")?;
-    let (kind, name) = object.split_once(' ')?;
+    is_object(object).then_some((object, sentence)).filter(|(_, sentence)| sentence.contains(' '))
+}
+
+/// `DevMachine a-1x7tq is being deleted` as `DevMachine is being deleted` and the name that stands behind its kind.
+fn name_last(text: &str) -> Option<(&str, String)> {
+    let (kind, rest) = text.split_once(' ')?;
+    let (name, sentence) = rest.split_once(' ')?;
+    // A word that is no name has no number and no dash: `Control plane is not initialized`.
+    let is_generated = name.contains(|c: char| c.is_ascii_digit() || c == '-');
+    let says =
+        ["is ", "are ", "has ", "does ", "was ", "cannot "].iter().any(|verb| sentence.starts_with(verb));
+    let is_it = is_generated && says && is_object(&text[..kind.len() + 1 + name.len()]);
+    is_it.then(|| (name, format!("{kind} {sentence}")))
+}
+
+/// A kind and a name.
+fn is_object(text: &str) -> bool {
+    let Some((kind, name)) = text.split_once(' ') else { return false };
     let is_kind =
         kind.starts_with(|c: char| c.is_ascii_uppercase()) && kind.chars().all(char::is_alphanumeric);
     let is_name = name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "-./".contains(c));
-    (is_kind && is_name && !name.is_empty() && sentence.contains(' ')).then_some((object, sentence))
+    is_kind && is_name && !name.is_empty()
 }
 
 /// `WaitingForStartupTimeout` as words: `waiting for startup timeout`. Capitals that stand together stay: `VM`, `API`.
@@ -105,6 +125,24 @@ mod tests {
     use capi_types::condition::Status;
 
     #[test]
+    fn the_name_stands_behind_what_is_said_of_it() {
+        for (text, expected) in [
+            ("DevMachine a-1x7tq is being deleted", Some("DevMachine is being deleted: a-1x7tq")),
+            (
+                "Node a-1 has been deleted while the Machine still exists",
+                Some("Node has been deleted while the Machine still exists: a-1"),
+            ),
+            ("Control plane is not initialized", None),
+            ("DevMachineTemplate does not exist", None),
+            ("Waiting for a-1 is over", None),
+            ("Pod a-1", None),
+        ] {
+            let said = name_last(text).map(|(name, sentence)| format!("{sentence}: {name}"));
+            assert_eq!(said.as_deref(), expected, "{text}");
+        }
+    }
+
+    #[test]
     fn types_in_front_are_left_out() {
         for (message, expected) in [
             ("Node.Ready: Kubelet stopped posting node status.", "Kubelet stopped posting node status."),
@@ -129,7 +167,7 @@ mod tests {
                 "NodeHealthy",
                 "NodeHealthyUnknown",
                 "* Node.Ready: Condition is Unknown",
-                "the kubelet has stopped reporting",
+                "kubelet has stopped reporting",
             ),
             ("InfrastructureReady", "NotReady", "* VMProvisioned: QuotaExceeded", "quota exceeded"),
             ("InfrastructureReady", "NotReady", "", "infrastructure is being made"),

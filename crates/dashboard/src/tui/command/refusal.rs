@@ -51,12 +51,15 @@ fn kinds(screen: &Screen) -> &'static [ScreenKind] {
     }
 }
 
-/// The same, and what the server said of this user's rights: for what is hinted and what is grey. A key still opens the
+/// The same, what has no effect on an object that goes, and what the server said of this user's rights: for what is hinted and what is grey. A key still opens the
 /// preview, which asks about the one object: a right may be given for single names.
 pub fn discouraged(model: &Model, command: &Command) -> Option<String> {
     refusal(model, command).or_else(|| {
         let Run::Action(info) = command.run else { return None };
         let row = model.fleet.row(model.selected_row()?)?;
+        if row.is_deleting() {
+            return Some("it is being deleted".to_owned());
+        }
         model.known.rights.refusal(row, info.access_verb)
     })
 }

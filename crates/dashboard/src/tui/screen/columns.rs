@@ -237,9 +237,19 @@ impl Columns {
         let roomy = width >= ROOMY_FROM;
         vec![
             column(Id::Name, "NAME", Self::name_width(width, self.share_of_names(width), 60, 16)),
-            right(Id::Have("CP"), "CP", 5),
-            right(Id::Have("W"), if roomy { "WORKERS" } else { "WORK" }, if roomy { 9 } else { 7 }),
+            right(Id::Have("CP"), "CP", if roomy { 5 } else { self.of_two_numbers(2) }),
+            right(
+                Id::Have("W"),
+                if roomy { "WORKERS" } else { "WORK" },
+                if roomy { 9 } else { self.of_two_numbers(4) },
+            ),
         ]
+    }
+
+    /// `3/3`, below a heading of so many cells: where there is little room, the reason has what these leave.
+    fn of_two_numbers(&self, heading: u16) -> u16 {
+        let digits = u16::try_from(self.digits()).unwrap_or(u16::MAX);
+        digits.saturating_mul(2).saturating_add(1).clamp(heading, 7)
     }
 
     fn of_objects(&self, listed: Listed, width: u16) -> Vec<table::Column<Id>> {
@@ -464,9 +474,9 @@ mod tests {
 
     #[test]
     fn without_rows_columns_depend_on_list_and_width() {
-        assert_eq!(picture(List::Over(Listed::Clusters), false, 40), "name20 cp5 work7");
-        assert_eq!(picture(List::Over(Listed::Clusters), false, 60), "name15 cp5 work7 why23");
-        assert_eq!(picture(List::Over(Listed::Clusters), false, 80), "name20 cp5 work7 since5 why31");
+        assert_eq!(picture(List::Over(Listed::Clusters), false, 40), "name20 cp3 work4");
+        assert_eq!(picture(List::Over(Listed::Clusters), false, 60), "name15 cp3 work4 why28");
+        assert_eq!(picture(List::Over(Listed::Clusters), false, 80), "name20 cp3 work4 since5 why36");
         assert_eq!(
             picture(List::Over(Listed::Clusters), false, 120),
             "name30 cp5 workers9 version13 since5 why44"
@@ -488,11 +498,11 @@ mod tests {
                 .join(" ")
         };
         columns.fit(Needs { name_cells: 4, ..Needs::default() });
-        assert_eq!(picture(&columns, 80), "name8 cp5 work7 since5 why43");
+        assert_eq!(picture(&columns, 80), "name8 cp3 work4 since5 why48");
         assert_eq!(picture(&columns, 120), "name8 cp5 workers9 since5 why81");
         columns.fit(Needs { name_cells: 31, versions: true, ..Needs::default() });
         columns.fit(Needs { name_cells: 5, ..Needs::default() });
-        assert_eq!(picture(&columns, 80), "name23 cp5 work7 since5 why28");
+        assert_eq!(picture(&columns, 80), "name23 cp3 work4 since5 why33");
         assert_eq!(picture(&columns, 120), "name31 cp5 workers9 version13 since5 why43");
     }
 
