@@ -17,13 +17,13 @@ use super::follow::presentable;
 use super::listing::{self, AfterStep, Listener, Step};
 use super::tape::{FeedLine, FeedWord, TapeLine, VERSION};
 use super::{
-    ASK_AGAIN, BATCHES_MAX, CORE_KINDS, Context, NAMED_KINDS_MAX, Scope, WANTED_MAX, may_be_control_plane,
+    ASK_AGAIN, BATCHES_MAX, Context, JUDGED_KINDS, NAMED_KINDS_MAX, Scope, WANTED_MAX, may_be_control_plane,
     providers,
 };
 use crate::fleet::decode::ControlPlaneKinds;
-use crate::fleet::{Delta, FeedKey, FeedState, HEALTH_CHECK, SourceId};
+use crate::fleet::{Delta, FeedKey, FeedState, SourceId};
 use capi_types::key::{Gvk, group_of};
-use capi_types::names::{CONTROL_PLANE_GROUP, CORE_GROUP};
+use capi_types::names::CONTROL_PLANE_GROUP;
 use capstan_base::rng::Rng;
 use capstan_base::time::Clock;
 use capstan_engine::client::Connection;
@@ -66,7 +66,8 @@ async fn supervise(context: Arc<Context>, source: String, lines: mpsc::Sender<Ve
     feeds.spawn(say_cluster_api(context.clone(), lines.clone()));
     let mut start = |group: &str, kind: &str, control_plane: bool| {
         let key = context.key(group, kind);
-        let has_room = running.len() < CORE_KINDS.len() + 3 + NAMED_KINDS_MAX;
+        // Events come beside them.
+        let has_room = running.len() <= JUDGED_KINDS.len() + NAMED_KINDS_MAX;
         if has_room && running.insert(key.clone()) {
             let (wanted, lines) = (wanted.clone(), lines.clone());
             let tape =
@@ -74,11 +75,9 @@ async fn supervise(context: Arc<Context>, source: String, lines: mpsc::Sender<Ve
             feeds.spawn(tape.run());
         }
     };
-    for kind in CORE_KINDS {
-        start(CORE_GROUP, kind, false);
+    for (group, kind) in JUDGED_KINDS {
+        start(group, kind, group == CONTROL_PLANE_GROUP);
     }
-    start(CORE_GROUP, HEALTH_CHECK, false);
-    start(CONTROL_PLANE_GROUP, "KubeadmControlPlane", true);
     start("", "Event", false);
     while let Some((group, kind)) = wants.recv().await {
         if may_be_control_plane(&group) {
