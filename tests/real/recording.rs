@@ -47,7 +47,7 @@ fn a_recording_that_is_killed_is_replayed_up_to_there() {
             let of_kind = |line: &&str| line.contains(&format!("\"kind\":\"{kind}\""));
             text.lines().filter(of_kind).any(|line| line.contains("\"state\":\"live\""))
         };
-        if KINDS.iter().all(|kind| is_live(&kind)) {
+        if KINDS.iter().all(is_live) {
             break text;
         }
         assert!(Instant::now() < end, "{text}");

@@ -125,7 +125,7 @@ fn an_object_is_compared_with_how_it_was() {
     };
     told(&mut model, read(&object));
     model.now += Duration::seconds(9);
-    let mut other = object.clone();
+    let mut other = object;
     other["spec"]["paused"] = true.into();
     told(&mut model, read(&other));
     golden::screen("changes-between-80x24", &text(&mut model));

@@ -60,7 +60,7 @@ impl NewsChanges {
                 self.version = Some((first, to.clone()));
             }
             Happened::Replicas { from, to } if is_owner => {
-                self.scale(short_name(&entry.name, cluster), *from, *to)
+                self.scale(short_name(&entry.name, cluster), *from, *to);
             }
             Happened::Paused(is_paused) if is_owner => self.paused = Some(*is_paused),
             _ => {}

@@ -213,7 +213,7 @@ fn view_board(
     }
     let more = board.entries.len().saturating_sub(shown);
     if more > 0 && shown > 0 {
-        let line = Line::from(paint.span(Scope::Muted, format!(" and {} more ", more)));
+        let line = Line::from(paint.span(Scope::Muted, format!(" and {more} more ")));
         let x = area.right().saturating_sub(u16::try_from(line.width()).unwrap_or(0));
         put(buffer, x, area.bottom() - 1, &line, area.width);
     }
