@@ -51,7 +51,8 @@ fn a_recording_that_is_killed_is_replayed_up_to_there() {
             break text;
         }
         assert!(Instant::now() < end, "{text}");
-        std::thread::yield_now();
+        // Read again when more has been written.
+        std::thread::park_timeout(Duration::from_millis(20));
     };
     recording.kill().expect("killed");
     recording.wait().expect("gone");

@@ -506,12 +506,15 @@ fn escape_and_a_key_in_one_packet_are_two_keys() {
     assert!(screen.contains("/policy"), "the letters are a filter's:\n{screen}");
 
     // In a dialog escape closes it, and the key behind it is the screen's.
-    let mut model = sample(PLAIN);
-    keys(&mut model, "? alt-w");
-    assert!(model.overlays.is_empty());
-    let mut by_two = sample(PLAIN);
-    keys(&mut by_two, "? esc w");
-    assert_eq!(text(&mut model), text(&mut by_two));
+    for (one, two) in
+        [("? alt-w", "? esc w"), ("? alt-enter", "? esc enter"), ("? ctrl-alt-w", "? esc ctrl-w")]
+    {
+        let (mut model, mut by_two) = (sample(PLAIN), sample(PLAIN));
+        keys(&mut model, one);
+        assert!(model.overlays.is_empty(), "{one}");
+        keys(&mut by_two, two);
+        assert_eq!(text(&mut model), text(&mut by_two), "{one}");
+    }
 
     // A binding of its own keeps the key whole.
     let folder = tempfile::tempdir().expect("a folder");

@@ -104,15 +104,17 @@ fn on_key(model: &mut Model, event: KeyEvent) -> Vec<Effect> {
     effects
 }
 
-/// The character of an alt-character that is bound to nothing. Terminals send alt as ESC in front, so escape and a key that come
-/// together, over a slow link or from quick hands, look the same.
+/// The key of an alt-key that is bound to nothing. Terminals send alt as ESC in front, so escape and a key that come together, over
+/// a slow link or from quick hands, look the same; ctrl-c behind escape as well. Arrows and their like have sequences of their own
+/// for alt, and alt-backspace takes a word away wherever people type.
 fn behind_escape(model: &Model, event: KeyEvent) -> Option<KeyEvent> {
-    let is_alt_character = matches!(event.code, KeyCode::Char(_)) && event.modifiers == KeyModifiers::ALT;
+    let is_of_one_byte = matches!(event.code, KeyCode::Char(_) | KeyCode::Enter | KeyCode::Tab);
     let is_bound = || {
         let keys = [model.typing.pending.as_slice(), &[KeyPress::from(event)]].concat();
         model.look.keymap.lookup(model.mode(), &keys) != Lookup::Unbound
     };
-    (is_alt_character && !is_bound()).then(|| KeyEvent::from(event.code))
+    let may_be_two = is_of_one_byte && event.modifiers.contains(KeyModifiers::ALT) && !is_bound();
+    may_be_two.then(|| KeyEvent::new(event.code, event.modifiers.difference(KeyModifiers::ALT)))
 }
 
 fn on_press(model: &mut Model, event: KeyEvent) -> Vec<Effect> {
