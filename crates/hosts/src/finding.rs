@@ -87,7 +87,7 @@ impl HostFinding {
         Self { remedy: remedy.into(), ..Self::new(Fitness::Unknown, format!("{what} cannot be read")) }
     }
 
-    pub(super) fn as_kubeadm(self, check: impl Into<String>) -> Self {
+    pub(super) fn of_kubeadm(self, check: impl Into<String>) -> Self {
         Self { kubeadm_check: Some(check.into()), ..self }
     }
 }

@@ -46,7 +46,7 @@ fn root(facts: &HostFacts) -> HostFinding {
             "the user is not root, and `sudo -n` asks for a password or is not there",
             "name root, or let the user run sudo without a password (NOPASSWD in sudoers)",
         )
-        .as_kubeadm("IsPrivilegedUser"),
+        .of_kubeadm("IsPrivilegedUser"),
     }
 }
 
@@ -79,7 +79,7 @@ fn kernel(facts: &HostFacts) -> HostFinding {
         HostFinding::passed(kernel)
     } else {
         let remedy = "install a kernel with long-term support: 5.4, 5.10, 5.15, or 6 and later";
-        HostFinding::unfit(kernel, remedy).as_kubeadm("SystemVerification")
+        HostFinding::unfit(kernel, remedy).of_kubeadm("SystemVerification")
     }
 }
 
@@ -92,10 +92,10 @@ fn cgroup(facts: &HostFacts, purpose: &Purpose) -> HostFinding {
         (Some(2), _) => HostFinding::passed("version 2"),
         (Some(_), Some(version)) if version.minor >= 35 => {
             let evidence = format!("version 1, which a kubelet of v{version} refuses");
-            HostFinding::unfit(evidence, REMEDY).as_kubeadm("SystemVerification")
+            HostFinding::unfit(evidence, REMEDY).of_kubeadm("SystemVerification")
         }
         (Some(_), _) => HostFinding::warned("version 1, which kubelets from v1.35 on refuse", REMEDY)
-            .as_kubeadm("SystemVerification"),
+            .of_kubeadm("SystemVerification"),
     }
 }
 
@@ -114,7 +114,7 @@ fn controllers(facts: &HostFacts) -> Vec<HostFinding> {
     let evidence = format!("{} missing", missing.join(", "));
     vec![
         HostFinding::unfit(evidence, "switch them on in the kernel's command line")
-            .as_kubeadm("SystemVerification"),
+            .of_kubeadm("SystemVerification"),
     ]
 }
 
@@ -125,7 +125,7 @@ fn cpus(facts: &HostFacts, purpose: &Purpose) -> Vec<HostFinding> {
         None => HostFinding::unknown("the number of CPUs", ""),
         Some(cpus) if cpus < least => {
             let evidence = format!("{cpus}, and {least} are the least for a control plane");
-            HostFinding::unfit(evidence, "give the machine more CPUs").as_kubeadm("NumCPU")
+            HostFinding::unfit(evidence, "give the machine more CPUs").of_kubeadm("NumCPU")
         }
         Some(cpus) => HostFinding::passed(cpus.to_string()),
     }]
@@ -138,7 +138,7 @@ fn memory(facts: &HostFacts, purpose: &Purpose) -> Vec<HostFinding> {
         None => HostFinding::unknown("the memory", ""),
         Some(mib) if purpose.role == NodeRole::ControlPlane && mib < LEAST_MIB => {
             let evidence = format!("{mib} MiB, and {LEAST_MIB} are the least for a control plane");
-            HostFinding::unfit(evidence, "give the machine more memory").as_kubeadm("Mem")
+            HostFinding::unfit(evidence, "give the machine more memory").of_kubeadm("Mem")
         }
         Some(mib) => HostFinding::passed(format!("{mib} MiB")),
     }]
@@ -164,7 +164,7 @@ fn swap(facts: &HostFacts) -> HostFinding {
         return HostFinding::passed("none");
     }
     let remedy = "`swapoff -a` and take it out of /etc/fstab, or configure the kubelet for it (failSwapOn, memorySwap)";
-    HostFinding::warned(format!("{} in use", facts.swaps.join(", ")), remedy).as_kubeadm("Swap")
+    HostFinding::warned(format!("{} in use", facts.swaps.join(", ")), remedy).of_kubeadm("Swap")
 }
 
 /// kubeadm dates certificates five minutes back (`CertificateBackdate`): a clock that is further behind finds them not yet valid.
@@ -193,13 +193,13 @@ fn hostname(facts: &HostFacts) -> HostFinding {
     if name.len() > 253 || !name.to_lowercase().split('.').all(is_label) {
         let remedy = "rename it with letters, digits, `-` and `.` alone: `hostnamectl set-hostname NAME`";
         return HostFinding::unfit(format!("`{name}` cannot be the name of a Node"), remedy)
-            .as_kubeadm("Hostname");
+            .of_kubeadm("Hostname");
     }
     match facts.name_addresses.as_deref() {
         Some([]) => {
             let remedy = "put it into DNS or /etc/hosts";
             HostFinding::warned(format!("{name} does not resolve on the machine itself"), remedy)
-                .as_kubeadm("Hostname")
+                .of_kubeadm("Hostname")
         }
         _ => HostFinding::passed(name),
     }
@@ -219,7 +219,7 @@ fn ports(facts: &HostFacts, purpose: &Purpose) -> Vec<HostFinding> {
     let found: Vec<HostFinding> = taken
         .map(|port| {
             let remedy = format!("find what listens there (`ss -ltnp sport = :{port}`) and stop it");
-            HostFinding::unfit(format!("{port} is in use"), remedy).as_kubeadm(format!("Port-{port}"))
+            HostFinding::unfit(format!("{port} is in use"), remedy).of_kubeadm(format!("Port-{port}"))
         })
         .collect();
     if found.is_empty() { vec![HostFinding::passed("those of Kubernetes are free")] } else { found }
@@ -241,7 +241,7 @@ fn files(facts: &HostFacts, purpose: &Purpose) -> Vec<HostFinding> {
     let of_file = |file: &&String| {
         let name = format!("FileAvailable-{}", file.replace('/', "-"));
         if is_in_the_way(file) {
-            HostFinding::unfit(format!("{file} is there"), remedy).as_kubeadm(name)
+            HostFinding::unfit(format!("{file} is there"), remedy).of_kubeadm(name)
         } else {
             HostFinding::warned(format!("{file} is there"), remedy)
         }
@@ -258,7 +258,7 @@ fn etcd_data(facts: &HostFacts, purpose: &Purpose) -> Vec<HostFinding> {
         Some(0) => HostFinding::passed("none"),
         Some(_) => {
             let remedy = "if nobody needs it any more: `kubeadm reset`, then empty /var/lib/etcd";
-            HostFinding::unfit("/var/lib/etcd is not empty", remedy).as_kubeadm("DirAvailable--var-lib-etcd")
+            HostFinding::unfit("/var/lib/etcd is not empty", remedy).of_kubeadm("DirAvailable--var-lib-etcd")
         }
     }]
 }
@@ -282,7 +282,7 @@ fn commands(facts: &HostFacts, purpose: &Purpose) -> Vec<HostFinding> {
         .map(|(name, package)| {
             let evidence = format!("{name} is not in PATH");
             HostFinding::unfit(evidence, format!("install {package}"))
-                .as_kubeadm(format!("FileExisting-{name}"))
+                .of_kubeadm(format!("FileExisting-{name}"))
         })
         .collect();
     if found.is_empty() { vec![HostFinding::passed("those that a kubelet calls are there")] } else { found }
@@ -300,7 +300,7 @@ fn runtime(facts: &HostFacts) -> HostFinding {
                 None => "no socket of containerd, CRI-O or cri-dockerd".to_owned(),
             };
             let remedy = "install and start containerd: `systemctl enable --now containerd`";
-            HostFinding::unfit(evidence, remedy).as_kubeadm("CRI")
+            HostFinding::unfit(evidence, remedy).of_kubeadm("CRI")
         }
         [socket] => HostFinding::passed(
             facts.runtime.as_ref().map_or_else(|| socket.clone(), |it| format!("{it} at {socket}")),
@@ -323,7 +323,7 @@ fn runtime_version(facts: &HostFacts) -> Vec<HostFinding> {
     let evidence = "containerd before 2.0 does not name its cgroup driver, which later kubelets ask it for";
     let remedy =
         "install containerd 2, or let `cgroupDriver` of the kubelet agree with containerd's SystemdCgroup";
-    vec![HostFinding::warned(evidence, remedy).as_kubeadm("ContainerRuntimeVersion")]
+    vec![HostFinding::warned(evidence, remedy).of_kubeadm("ContainerRuntimeVersion")]
 }
 
 /// kubeadm makes clusters of its own minor version and of the one before it (`MinimumControlPlaneVersion`).
@@ -334,7 +334,7 @@ fn kubeadm(facts: &HostFacts, purpose: &Purpose) -> HostFinding {
     let Some(wanted) = &purpose.version else { return HostFinding::passed(format!("v{kubeadm}")) };
     let evidence = format!("v{kubeadm} for v{wanted}");
     if wanted.minor > kubeadm.minor {
-        HostFinding::warned(evidence, install(purpose)).as_kubeadm("KubernetesVersion")
+        HostFinding::warned(evidence, install(purpose)).of_kubeadm("KubernetesVersion")
     } else if wanted.minor + 1 < kubeadm.minor {
         HostFinding::unfit(format!("{evidence}: it is too new for it"), install(purpose))
     } else {
@@ -347,16 +347,16 @@ fn kubeadm(facts: &HostFacts, purpose: &Purpose) -> HostFinding {
 fn kubelet(facts: &HostFacts, purpose: &Purpose) -> HostFinding {
     let Some(kubelet) = &facts.kubelet else {
         return HostFinding::unfit("kubelet is not in PATH", install(purpose))
-            .as_kubeadm("SystemVerification");
+            .of_kubeadm("SystemVerification");
     };
     let (wanted, kubeadm) = (purpose.version_for(facts), facts.kubeadm.as_ref());
     if let Some(wanted) = wanted.filter(|wanted| kubelet.minor > wanted.minor) {
         let evidence = format!("v{kubelet} is newer than a control plane of v{wanted}");
-        return HostFinding::unfit(evidence, install(purpose)).as_kubeadm("KubeletVersion");
+        return HostFinding::unfit(evidence, install(purpose)).of_kubeadm("KubeletVersion");
     }
     if let Some(kubeadm) = kubeadm.filter(|kubeadm| kubelet.minor + 3 < kubeadm.minor) {
         let evidence = format!("v{kubelet} is too old for kubeadm v{kubeadm}");
-        return HostFinding::unfit(evidence, install(purpose)).as_kubeadm("KubeletVersion");
+        return HostFinding::unfit(evidence, install(purpose)).of_kubeadm("KubeletVersion");
     }
     HostFinding::passed(format!("v{kubelet}"))
 }
@@ -372,7 +372,7 @@ fn kubelet_unit(facts: &HostFacts) -> Vec<HostFinding> {
         }
         unit => {
             let evidence = format!("the unit of the kubelet is {}", unit.unwrap_or("not there"));
-            HostFinding::warned(evidence, "`systemctl enable kubelet`").as_kubeadm("Service-kubelet")
+            HostFinding::warned(evidence, "`systemctl enable kubelet`").of_kubeadm("Service-kubelet")
         }
     }]
 }
@@ -390,7 +390,7 @@ fn ip_forward(facts: &HostFacts) -> HostFinding {
             "net.ipv4.ip_forward is 0",
             "`sysctl -w net.ipv4.ip_forward=1`, and the same line in /etc/sysctl.d",
         )
-        .as_kubeadm("FileContent--proc-sys-net-ipv4-ip_forward"),
+        .of_kubeadm("FileContent--proc-sys-net-ipv4-ip_forward"),
     }
 }
 
@@ -400,7 +400,7 @@ fn firewall(facts: &HostFacts) -> Vec<HostFinding> {
     }
     let remedy =
         "open 6443, 2379-2380 and 10250 to the other nodes: `firewall-cmd --permanent --add-port=…/tcp`";
-    vec![HostFinding::warned("firewalld is active", remedy).as_kubeadm("Firewalld")]
+    vec![HostFinding::warned("firewalld is active", remedy).of_kubeadm("Firewalld")]
 }
 
 #[cfg(test)]
