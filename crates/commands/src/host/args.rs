@@ -36,7 +36,7 @@ impl RoleArg {
 
 #[derive(Clone, Debug, Args)]
 pub struct HostCheckArgs {
-    /// Machines as ssh takes them: a name of its configuration, or [USER@]ADDRESS[:PORT]
+    /// Machines as ssh takes them: a name of its configuration, or USER@ADDRESS:PORT, user and port where they are needed
     #[arg(required = true, value_name = "HOST")]
     pub hosts: Vec<Destination>,
     /// What they are to become
