@@ -29,7 +29,7 @@ pub const TROUBLES: [Trouble; 11] = [
         decisive: "newer than its control plane",
         make: workers_above,
     },
-    Trouble { name: "media", decisive: "template does not exist", make: template_is_missing },
+    Trouble { name: "media", decisive: "DevMachineTemplate does not", make: template_is_missing },
     Trouble { name: "ledger", decisive: "kubelet has stopped reporting", make: kubelets_are_silent },
 ];
 
