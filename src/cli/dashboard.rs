@@ -252,7 +252,7 @@ fn recording(args: &DashboardArgs) -> anyhow::Result<Option<PathBuf>> {
     }
     let [path] = args.files.as_slice() else { return Ok(None) };
     let Ok(Some((mut file, _))) = open_regular(path) else { return Ok(None) };
-    // As much as tells a recording from other JSON.
+    // The first line of a recording differs from other JSON within so many bytes.
     let mut first = [0; 64];
     let read = file.read(&mut first).with_context(|| format!("cannot read {}", path.display()))?;
     let is_one = Tape::is_begun_by(&String::from_utf8_lossy(&first[..read]));

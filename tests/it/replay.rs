@@ -158,7 +158,7 @@ fn keys_go_through_the_recording_and_nothing_can_be_changed() {
     assert!(keys(&mut model, "\":at 10m\" enter").contains("10:10:00"), "before the end");
     assert!(keys(&mut model, ">").contains("10:11:00"), "a twentieth");
     assert!(keys(&mut model, "p").contains("read-only"));
-    assert!(keys(&mut model, "\":at noon\" enter").contains("`noon` is no time"));
+    assert!(keys(&mut model, "\":at noon\" enter").contains("`noon` is not a time"));
     // Ten times as fast, as it is at first.
     press(&mut model, "x").expect("keys");
     passing.0.fetch_add(6_000, Ordering::Relaxed);

@@ -25,21 +25,14 @@ say_if memory_kib "$(sed -n 's/^MemTotal: *\([0-9]*\) kB/\1/p' /proc/meminfo 2>/
 say_if disk_kib "$(df -Pk /var/lib 2>/dev/null | sed -n '2p' | tr -s ' ' | cut -d ' ' -f 2)"
 say_if disk_free_kib "$(df -Pk /var/lib 2>/dev/null | sed -n '2p' | tr -s ' ' | cut -d ' ' -f 4)"
 say_if init "$(first /proc/1/comm)"
-case $(stat -f -c %T /sys/fs/cgroup 2>/dev/null) in
-cgroup2fs | UNKNOWN\ \(0x63677270\))
+# The root of version 2 has this file; where both versions are mounted, version 1 has its own folders there.
+if [ -e /sys/fs/cgroup/cgroup.controllers ]; then
   say cgroup 2
-  for name in $($root cat /sys/fs/cgroup/cgroup.controllers 2>/dev/null); do say controller "$name"; done
-  ;;
-*)
-  if [ -e /sys/fs/cgroup/cgroup.controllers ]; then
-    say cgroup 2
-    for name in $(cat /sys/fs/cgroup/cgroup.controllers); do say controller "$name"; done
-  elif [ -r /proc/cgroups ]; then
-    say cgroup 1
-    awk '!/^#/ && $4 == 1 { print "controller=" $1 }' /proc/cgroups
-  fi
-  ;;
-esac
+  for name in $(cat /sys/fs/cgroup/cgroup.controllers); do say controller "$name"; done
+elif [ -r /proc/cgroups ]; then
+  say cgroup 1
+  awk '!/^#/ && $4 == 1 { print "controller=" $1 }' /proc/cgroups
+fi
 if [ -r /proc/swaps ]; then sed -n '2,$s/[[:space:]].*//p' /proc/swaps | while read -r swap; do say swap "$swap"; done; fi
 if [ -r /proc/net/tcp ]; then
   say ports_read yes

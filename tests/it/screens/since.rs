@@ -84,7 +84,7 @@ fn without_a_history_a_time_is_asked_for() {
     keys(&mut model, "T");
     assert!(text(&mut model).contains("it is not known when you looked last"));
     keys(&mut model, "\":since tomorrow\" enter");
-    assert!(text(&mut model).contains("`tomorrow` is no time"), "{}", text(&mut model));
+    assert!(text(&mut model).contains("`tomorrow` is not a time"), "{}", text(&mut model));
     keys(&mut model, "\":since 5m\" enter");
     let shown = text(&mut model);
     assert!(shown.contains("changed since 11:55"), "{shown}");

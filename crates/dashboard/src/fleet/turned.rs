@@ -56,7 +56,7 @@ struct Stood {
 /// How many clusters were at fault in a part of the past.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Faults {
-    /// Nobody watched.
+    /// No dashboard ran.
     Unknown,
     /// The most that were at fault at once.
     Most(usize),

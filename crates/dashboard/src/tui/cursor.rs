@@ -63,6 +63,14 @@ impl<K: Copy + PartialEq> Cursor<K> {
         self.show(len, page);
     }
 
+    /// To the item on this line of the page, where there is one.
+    pub fn click(&mut self, line: usize, len: usize, page: usize, key_at: impl Fn(usize) -> Option<K>) {
+        let at = self.offset + line;
+        if at < len {
+            self.go(at, len, page, key_at);
+        }
+    }
+
     /// Somebody does something with the selected item: the cursor stays on it from now on.
     pub fn choose(&mut self) {
         self.chosen = true;

@@ -147,7 +147,7 @@ fn the_check_that_allows_nothing_is_the_cause() {
     assert!(check_words.check.contains("triggerIf"), "{}", check_words.check);
     let machine_words = fleet.explanation(fleet.causes(cluster)[1].leaf).expect("words");
     assert!(machine_words.means.contains("allows no replacement"), "{}", machine_words.means);
-    // One that denies what nothing asks for is no fault.
+    // A check that allows nothing is not a fault while every Machine is well.
     let well = boots().condition("HealthCheckSucceeded", "True", "Healthy", "");
     fleet.apply(vec![Delta::Upsert(row_of(&well.set("/metadata/resourceVersion", json!("9")).0))]);
     fleet.advance(now() + chrono::Duration::seconds(60));

@@ -96,7 +96,7 @@ impl Tape {
     /// Reads a file, of this name.
     ///
     /// # Errors
-    /// It is no recording, in a sentence. One that is damaged or cut further on is read up to there, which is said in
+    /// The file is not a recording; the sentence says why. A recording that is damaged or cut further on is read up to there, which is said in
     /// [`Tape::trouble`].
     pub fn read(file: impl Read, name: &str) -> Result<Self, String> {
         let mut reader = Reader::default();

@@ -101,7 +101,7 @@ fn at(model: &mut Model, typed: &str) -> Outcome {
 /// A moment in the past as a person types it.
 fn moment(typed: &str, now: Timestamp) -> Result<Timestamp, String> {
     parse_past(typed, now).ok_or_else(|| {
-        format!("`{typed}` is no time; expected 2h, 09:00 (UTC) or a moment such as 2026-11-20T10:00:00Z")
+        format!("`{typed}` is not a time; expected 2h, 09:00 (UTC) or a moment such as 2026-11-20T10:00:00Z")
     })
 }
 

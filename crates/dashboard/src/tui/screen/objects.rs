@@ -193,12 +193,9 @@ impl ObjectsScreen {
     }
 
     pub fn click(&mut self, context: &Context<'_>, line: usize) {
-        let at = self.cursor.offset + line;
         let Self { cursor, shown, table, .. } = self;
-        if at < shown.len() {
-            let key_at = |at: usize| key(table.as_ref()?.rows.get(*shown.get(at)?)?);
-            cursor.go(at, shown.len(), page_of(context.area), key_at);
-        }
+        let key_at = |at: usize| key(table.as_ref()?.rows.get(*shown.get(at)?)?);
+        cursor.click(line, shown.len(), page_of(context.area), key_at);
     }
 
     /// The cursor stays on its row from now on.

@@ -107,10 +107,7 @@ impl RolloutsScreen {
 
     pub fn click(&mut self, context: &Context<'_>, line: usize) {
         let Self { cursor, all, shown, .. } = self;
-        let at = cursor.offset + line;
-        if at < shown.len() {
-            cursor.go(at, shown.len(), page(context.area), |at| Some(all[*shown.get(at)?].uid));
-        }
+        cursor.click(line, shown.len(), page(context.area), |at| Some(all[*shown.get(at)?].uid));
     }
 
     pub fn refresh(&mut self, context: &Context<'_>) {

@@ -1,5 +1,5 @@
 //! How many clusters were at fault, part by part of the past, a cell each: higher where more were. Without the characters for that
-//! the number itself; a blank where nobody watched.
+//! the number itself; a blank where no dashboard ran.
 
 use ratatui::text::Span;
 

@@ -82,7 +82,7 @@ fn later(a: Arrival, b: Arrival) -> Arrival {
 
 fn acting(sources: Sources<'_>) -> Vec<Acting> {
     let mut all: Vec<Acting> = Vec::new();
-    // Nobody looks at what its machines do.
+    // No controller works on a Cluster that is paused.
     if sources.row(sources.rollout.cluster).is_some_and(|cluster| cluster.paused) {
         return all;
     }
