@@ -22,6 +22,29 @@ enum Ended {
     Stopped,
     Full,
     Over,
+    /// The watches ended by themselves.
+    Lost,
+}
+
+impl Ended {
+    /// As the last line of the file has it.
+    fn word(&self) -> &'static str {
+        match self {
+            Self::Stopped => "stopped",
+            Self::Full => "full",
+            Self::Over => "over",
+            Self::Lost => "lost",
+        }
+    }
+
+    /// What a person has to know of it.
+    fn remark(&self) -> &'static str {
+        match self {
+            Self::Stopped | Self::Over => "",
+            Self::Full => ", as much as --max-size allows",
+            Self::Lost => ", until the watches of the server ended",
+        }
+    }
 }
 
 /// Records until a signal, the time or the size ends it.
@@ -40,22 +63,17 @@ pub async fn record(connect: &ConnectArgs, args: &RecordArgs) -> anyhow::Result<
     let (ended, written) = write(lines, &mut file, args)
         .await
         .with_context(|| format!("cannot write {}; what is in it can be replayed", args.file.display()))?;
-    let why = match ended {
-        Ended::Stopped => "stopped",
-        Ended::Full => "full",
-        Ended::Over => "over",
-    };
-    let end = TapeLine::End { at: clock.now().timestamp_millis(), why: why.to_owned() };
+    let end = TapeLine::End { at: clock.now().timestamp_millis(), why: ended.word().to_owned() };
     file.write_all(end.text().as_bytes())?;
     let passed = human_duration((clock.now() - began).num_seconds());
-    let full = if why == "full" { ", as much as --max-size allows" } else { "" };
     tracing::info!(
-        "recorded {passed}, {} in {} KiB{full}; `capstan dashboard --replay {}` shows it",
+        "recorded {passed}, {} in {} KiB{}; `capstan dashboard --replay {}` shows it",
         counted(written.lines, "line"),
         written.bytes / 1024,
+        ended.remark(),
         args.file.display()
     );
-    Ok(ExitCode::Success)
+    Ok(if matches!(ended, Ended::Lost) { ExitCode::Failure } else { ExitCode::Success })
 }
 
 fn create(path: &Path) -> anyhow::Result<File> {
@@ -91,7 +109,10 @@ async fn write(
                 return Ok((Ended::Stopped, written));
             }
             () = &mut over => return Ok((Ended::Over, written)),
-            batch = lines.recv() => batch.unwrap_or_default(),
+            batch = lines.recv() => {
+                let Some(batch) = batch else { return Ok((Ended::Lost, written)) };
+                batch
+            }
         };
         let text: String = batch.iter().map(TapeLine::text).collect();
         if written.bytes + text.len() as u64 > args.max_size << 20 {
