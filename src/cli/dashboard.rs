@@ -29,6 +29,7 @@ use super::args::{ColorArg, ConnectArgs, DashboardArgs, ScreenArgs};
 use super::{paths, person};
 use capstan_commands::documents::documents;
 use capstan_commands::exit_code::WrongUsage;
+use capstan_commands::output::remark;
 
 /// What is behind a dashboard.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -142,7 +143,7 @@ impl Servers {
             Behind::Store(_) => {}
             Behind::Memory => options.state_dir = None,
         }
-        Ok(tui::run(options, vec![deltas], BTreeMap::from([(source, handle)])).await?)
+        run_screen(options, vec![deltas], BTreeMap::from([(source, handle)])).await
     }
 
     /// Nothing is open: the other contexts are offered, with why.
@@ -155,7 +156,7 @@ impl Servers {
         options.notice = Some(("The context was not opened".to_owned(), text));
         options.logins = Some(shown(&self.options.terminal));
         options.contexts = Some(Arc::new(self));
-        Ok(tui::run(options, Vec::new(), BTreeMap::new()).await?)
+        run_screen(options, Vec::new(), BTreeMap::new()).await
     }
 
     fn session(title: &str, scope: &Scope, read_only: bool) -> Session {
@@ -242,7 +243,7 @@ pub async fn browse(args: &DashboardArgs, screen: &ScreenArgs) -> anyhow::Result
     let session = Session { title, scope, read_only: true, ..Session::default() };
     let handle = SourceHandle { recording: Some(recording), ..SourceHandle::default() };
     let options = options(session, screen, Clock::fixed(at));
-    Ok(tui::run(options, vec![deltas], BTreeMap::from([(id, handle)])).await?)
+    run_screen(options, vec![deltas], BTreeMap::from([(id, handle)])).await
 }
 
 /// The file of `capstan record` that is named, or is the one file.
@@ -270,7 +271,20 @@ async fn replay(path: &Path, screen: &ScreenArgs) -> anyhow::Result<Exit> {
     let session = Session { title, scope: "replay".to_owned(), read_only: true, ..Session::default() };
     let options = Options { notice, ..options(session, screen, replay.clock()) };
     let options = Options { replay: Some(replay), state_dir: None, ..options };
-    Ok(tui::run(options, Vec::new(), BTreeMap::from([(SourceId(0), SourceHandle::default())])).await?)
+    run_screen(options, Vec::new(), BTreeMap::from([(SourceId(0), SourceHandle::default())])).await
+}
+
+/// Runs the dashboard, and writes what came of a change that was not answered when the person left.
+async fn run_screen(
+    options: Options,
+    deltas: Vec<mpsc::Receiver<Vec<Delta>>>,
+    handles: BTreeMap<SourceId, SourceHandle>,
+) -> anyhow::Result<Exit> {
+    let ended = tui::run(options, deltas, handles).await?;
+    for words in &ended.said {
+        remark(words);
+    }
+    Ok(ended.exit)
 }
 
 fn options(session: Session, screen: &ScreenArgs, clock: Clock) -> Options {

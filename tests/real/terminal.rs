@@ -72,7 +72,7 @@ fn child() {
         };
         capstan_dashboard::tui::run(options, vec![deltas], BTreeMap::new()).await
     });
-    let word = match exit {
+    let word = match exit.map(|ended| ended.exit) {
         Ok(Exit::Quit) => "left by quit".to_owned(),
         Ok(Exit::Signal(number)) => format!("left by signal {number}"),
         Ok(Exit::Hangup) => "left by hangup".to_owned(),

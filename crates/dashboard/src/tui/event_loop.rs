@@ -48,6 +48,14 @@ pub enum Exit {
     Hangup,
 }
 
+/// How the dashboard ended.
+#[derive(Debug)]
+pub struct Ended {
+    pub exit: Exit,
+    /// What came of changes that were confirmed and were not answered when the screen went: a sentence each.
+    pub said: Vec<String>,
+}
+
 /// Everything that messages come from.
 struct Inbox {
     inputs: mpsc::Receiver<Input>,
@@ -79,7 +87,7 @@ pub async fn run(
     contexts: Option<Arc<dyn Contexts>>,
     logins: mpsc::Receiver<LoginNews>,
     frame_min: Duration,
-) -> Result<Exit, TerminalError> {
+) -> Result<Ended, TerminalError> {
     let (tell_written, written) = mpsc::channel(QUEUE);
     let (tell_outcome, outcomes) = mpsc::channel(QUEUE);
     let (mut contexts_switch, opened) =
@@ -130,7 +138,9 @@ pub async fn run(
             };
             let is_asked = !matches!(msg, Msg::Fleet(_) | Msg::Tick);
             if let Some(exit) = handle(model, msg, &clock, &mut screen, &mut runner, &mut contexts_switch)? {
-                return Ok(exit);
+                drop(screen);
+                let said = runner.finish(&mut inbox.outcomes).await;
+                return Ok(Ended { exit, said });
             }
             // After the message, since a frame for it must show what it did.
             pace.is_asked |= is_asked;

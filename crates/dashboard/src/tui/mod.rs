@@ -49,7 +49,7 @@ use ratatui::layout::Rect;
 use tokio::sync::mpsc;
 
 pub use contexts::{Contexts, Opened};
-pub use event_loop::Exit;
+pub use event_loop::{Ended, Exit};
 pub use model::Session;
 pub use msg::LoginNews;
 pub use replay::Replay;
@@ -112,7 +112,7 @@ pub async fn run(
     options: Options,
     deltas: Vec<mpsc::Receiver<Vec<Delta>>>,
     handles: BTreeMap<SourceId, SourceHandle>,
-) -> Result<Exit, TuiError> {
+) -> Result<Ended, TuiError> {
     let look = Look::load(
         &options.theme,
         &options.keymap,
@@ -135,11 +135,11 @@ pub async fn run(
     }
     // Without a sender nothing ever comes.
     let logins = options.logins.unwrap_or_else(|| mpsc::channel(1).1);
-    let exit = {
+    let ended = {
         let frame_min = options.frame_min.unwrap_or(event_loop::FRAME_MIN);
         event_loop::run(&mut model, options.clock, deltas, handles, options.contexts, logins, frame_min)
             .await?
     };
     model.keep_last();
-    Ok(exit)
+    Ok(ended)
 }

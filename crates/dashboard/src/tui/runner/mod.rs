@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use futures::stream::StreamExt as _;
 use tokio::sync::mpsc;
-use tokio_util::task::AbortOnDropHandle;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use super::effect::{Effect, EffectOutcome};
 use super::keeping::Waiting;
@@ -26,6 +26,12 @@ use crate::fleet::SourceId;
 use crate::fleet::watch::{Recording, Source};
 use capi_forecast::simulate::Remembered;
 use capi_types::key::{ObjectKey, ObjectRef};
+
+/// Longest wait for what a person confirmed, when the dashboard ends.
+const FINISH_MAX: Duration = Duration::from_secs(10);
+
+const UNFINISHED: &str =
+    "A change was confirmed and is not answered yet; look at the object before you do it again.";
 
 /// One management cluster as the runner reaches it. What is missing cannot be done there: a dump
 /// has neither.
@@ -51,6 +57,8 @@ pub struct Runner {
     outcomes: mpsc::Sender<EffectOutcome>,
     /// What is being read for the screens: one task of each kind.
     reading: BTreeMap<SubjectKind, AbortOnDropHandle<()>>,
+    /// What is brought to its end before the program ends.
+    lasting: TaskTracker,
 }
 
 impl Runner {
@@ -60,12 +68,31 @@ impl Runner {
         outcomes: mpsc::Sender<EffectOutcome>,
     ) -> Self {
         let handles = handles.into_iter().map(|(id, handle)| (id, Arc::new(handle))).collect();
-        Self { handles, loading, outcomes, reading: BTreeMap::new() }
+        Self { handles, loading, outcomes, reading: BTreeMap::new(), lasting: TaskTracker::new() }
     }
 
     /// Looks at other servers from now on; what was begun at those before ends.
     pub fn look_at(&mut self, handles: BTreeMap<SourceId, SourceHandle>) {
-        *self = Self::new(handles, self.loading.clone(), self.outcomes.clone());
+        let lasting = self.lasting.clone();
+        *self = Self { lasting, ..Self::new(handles, self.loading.clone(), self.outcomes.clone()) };
+    }
+
+    /// Waits until what a person confirmed is done and files that are not needed are gone, and answers what came of it: a
+    /// sentence each. Whoever leaves in the same moment must neither cut a write in two nor leave a text behind.
+    pub async fn finish(self, outcomes: &mut mpsc::Receiver<EffectOutcome>) -> Vec<String> {
+        self.lasting.close();
+        let mut said = Vec::new();
+        let mut is_over = std::pin::pin!(tokio::time::timeout(FINISH_MAX, self.lasting.wait()));
+        loop {
+            tokio::select! {
+                biased;
+                Some(outcome) = outcomes.recv() => said.extend(performed(outcome)),
+                ended = &mut is_over => {
+                    said.extend(ended.is_err().then(|| UNFINISHED.to_owned()));
+                    return said;
+                }
+            }
+        }
     }
 
     /// Starts one effect. Those that belong to the terminal are the loop's.
@@ -80,7 +107,9 @@ impl Runner {
             Effect::ReadKubeconfig { ticket, source, cluster } => {
                 self.read_kubeconfig(ticket, source, cluster);
             }
-            Effect::DropTexts(folder) => drop(tokio::task::spawn_blocking(|| outside::drop_texts(folder))),
+            Effect::DropTexts(folder) => {
+                drop(self.lasting.spawn_blocking(|| outside::drop_texts(folder)));
+            }
             Effect::Preview { ticket, source, order } => self.preview(ticket, source, order),
             Effect::Hook { command, turn } => self.run_hook(command, turn),
             Effect::Perform { ticket, source, proposal } => self.perform(ticket, source, proposal),
@@ -179,7 +208,7 @@ impl Runner {
     fn perform(&self, ticket: u64, source: SourceId, proposal: Proposal) {
         let (handle, outcomes) = (self.handles.get(&source).cloned(), self.outcomes.clone());
         // No handle is kept: what was confirmed must not be stopped half way by another screen.
-        tokio::spawn(async move {
+        self.lasting.spawn(async move {
             let result = match executor_of(handle.as_deref()) {
                 Ok(executor) => executor.carry_out(&proposal).await,
                 Err(why) => Err(why),
@@ -213,6 +242,15 @@ impl Runner {
     }
 }
 
+/// What is said of a change that was done after the screen was gone.
+fn performed(outcome: EffectOutcome) -> Option<String> {
+    match outcome {
+        EffectOutcome::Performed { result: Ok(words), .. } => Some(words),
+        EffectOutcome::Performed { result: Err(why), .. } => Some(format!("The change was not made: {why}")),
+        _ => None,
+    }
+}
+
 fn executor_of(handle: Option<&SourceHandle>) -> Result<&Executor, String> {
     handle
         .and_then(|handle| handle.executor.as_ref())
@@ -225,13 +263,46 @@ mod tests {
     use super::*;
     use crate::fleet::Verdict;
 
+    fn runner(tell: mpsc::Sender<EffectOutcome>) -> Runner {
+        let loading = Loading { tier: Tier::None, ascii: true, config_dir: None };
+        Runner::new(BTreeMap::new(), loading, tell)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_confirmed_is_brought_to_its_end_and_said() {
+        let (tell, mut outcomes) = mpsc::channel(1);
+        let mut runner = runner(tell.clone());
+        let folder = tempfile::tempdir().expect("a folder").keep();
+        runner.start(Effect::DropTexts(folder.clone()));
+        // More than the queue holds, and another server in between.
+        for ticket in 0..4 {
+            let tell = tell.clone();
+            runner.lasting.spawn(async move {
+                tokio::time::sleep(Duration::from_secs(ticket)).await;
+                let result = if ticket == 3 { Err("gone".to_owned()) } else { Ok("changed".to_owned()) };
+                let _ = tell.send(EffectOutcome::Performed { ticket, result }).await;
+            });
+            runner.look_at(BTreeMap::new());
+        }
+        let said = runner.finish(&mut outcomes).await;
+        assert_eq!(said, ["changed", "changed", "changed", "The change was not made: gone"]);
+        assert!(!folder.exists());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_change_that_hangs_holds_the_end_up_for_a_moment_only() {
+        let (tell, mut outcomes) = mpsc::channel(1);
+        let runner = runner(tell);
+        runner.lasting.spawn(std::future::pending::<()>());
+        assert_eq!(runner.finish(&mut outcomes).await, [UNFINISHED]);
+    }
+
     #[tokio::test]
     async fn the_command_of_a_turn_is_told_what_turned_and_its_failure_is_said() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("told");
         let (tell, mut outcomes) = mpsc::channel(1);
-        let loading = Loading { tier: Tier::None, ascii: true, config_dir: None };
-        let mut runner = Runner::new(BTreeMap::new(), loading, tell);
+        let mut runner = runner(tell);
         let command = format!(
             "printf '%s' \"$CAPSTAN_CLUSTER $CAPSTAN_VERDICT $CAPSTAN_WHY\" > '{}'; exit 3",
             path.display()
