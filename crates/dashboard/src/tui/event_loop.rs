@@ -50,7 +50,7 @@ pub enum Exit {
 
 /// How the dashboard ended.
 #[derive(Debug)]
-pub struct Ended {
+pub struct ScreenEnd {
     pub exit: Exit,
     /// What came of changes that were confirmed and were not answered when the screen went: a sentence each.
     pub said: Vec<String>,
@@ -87,7 +87,7 @@ pub async fn run(
     contexts: Option<Arc<dyn Contexts>>,
     logins: mpsc::Receiver<LoginNews>,
     frame_min: Duration,
-) -> Result<Ended, TerminalError> {
+) -> Result<ScreenEnd, TerminalError> {
     let (tell_written, written) = mpsc::channel(QUEUE);
     let (tell_outcome, outcomes) = mpsc::channel(QUEUE);
     let (mut contexts_switch, opened) =
@@ -140,7 +140,7 @@ pub async fn run(
             if let Some(exit) = handle(model, msg, &clock, &mut screen, &mut runner, &mut contexts_switch)? {
                 drop(screen);
                 let said = runner.finish(&mut inbox.outcomes).await;
-                return Ok(Ended { exit, said });
+                return Ok(ScreenEnd { exit, said });
             }
             // After the message, since a frame for it must show what it did.
             pace.is_asked |= is_asked;

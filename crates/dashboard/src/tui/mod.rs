@@ -49,7 +49,7 @@ use ratatui::layout::Rect;
 use tokio::sync::mpsc;
 
 pub use contexts::{Contexts, Opened};
-pub use event_loop::{Ended, Exit};
+pub use event_loop::{Exit, ScreenEnd};
 pub use model::Session;
 pub use msg::LoginNews;
 pub use replay::Replay;
@@ -112,7 +112,7 @@ pub async fn run(
     options: Options,
     deltas: Vec<mpsc::Receiver<Vec<Delta>>>,
     handles: BTreeMap<SourceId, SourceHandle>,
-) -> Result<Ended, TuiError> {
+) -> Result<ScreenEnd, TuiError> {
     let look = Look::load(
         &options.theme,
         &options.keymap,
