@@ -590,6 +590,36 @@ fn nothing_is_hinted_that_has_no_effect_on_what_is_being_deleted() {
     assert!(!going.contains("delete") && !going.contains("pause"), "{going}");
 }
 
+/// One thing had two ages: in the list and in the pane, and in the tree that of the object above the fault.
+#[test]
+fn a_verdict_has_one_age_wherever_it_stands() {
+    let mut model = model(WIDE, fixture::every_state().deltas());
+    let selected =
+        |screen: &str| screen.lines().find(|l| l.starts_with('\u{258c}')).expect("a row").to_owned();
+    // Of the pane: `degraded 1h ∙ Cluster`.
+    let in_pane = |screen: &str| {
+        let line = screen.lines().find(|l| l.contains(" \u{2219} Cluster")).expect("a pane");
+        line.split_whitespace().nth(1).expect("an age or a separator").to_owned()
+    };
+    let mut seen = 0;
+    for at in 0..model.fleet.clusters().len() {
+        keys(&mut model, &format!("home {}", "down ".repeat(at)));
+        let list = text(&mut model);
+        let age = in_pane(&list);
+        let has_it = |line: &str| line.split_whitespace().any(|word| word == age);
+        if age == "\u{2219}" {
+            continue;
+        }
+        seen += 1;
+        assert!(has_it(&selected(&list)), "{age}:\n{list}");
+        keys(&mut model, "enter home");
+        let tree = text(&mut model);
+        assert!(has_it(&selected(&tree)) && in_pane(&tree) == age, "{age}:\n{tree}");
+        keys(&mut model, "esc");
+    }
+    assert!(seen > 8, "{seen} of them have an age");
+}
+
 #[test]
 fn an_action_is_about_all_marked_rows() {
     let mut model = sample(PLAIN);

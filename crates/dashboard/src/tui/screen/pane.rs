@@ -59,7 +59,7 @@ impl Page<'_, '_> {
             Item::Row(id) if line.verdict != Verdict::Ok => fleet.cause(id),
             _ => Vec::new(),
         };
-        self.title(item, &line, &chain);
+        self.title(item, &line);
         if let Item::Row(id) = item {
             self.why(&chain);
             // Of what goes as usual, what comes next says more than what it means.
@@ -83,16 +83,15 @@ impl Page<'_, '_> {
     }
 
     /// Name, verdict, and what else there is to know in a word each.
-    fn title(&mut self, item: Item, line: &crate::fleet::Line<'_>, chain: &[Hop]) {
+    fn title(&mut self, item: Item, line: &crate::fleet::Line<'_>) {
         let (fleet, paint) = (self.pane.fleet, self.paint);
         let scope = verdict_scope(line.verdict);
         let glyph = format!("{} ", paint.verdict_glyph(line.verdict));
         let name = paint.cut_name(line.name, self.width.saturating_sub(text::width(&glyph)));
         self.lines.push(Line::from(vec![paint.span(scope, glyph), paint.span(Scope::Strong, name)]));
         let since = match item {
-            Item::Row(id) => fleet
-                .own_since(chain.last().map_or(id, |leaf| leaf.id))
-                .map(|at| format!(" {}", paint.age(at))),
+            // As in the column, or one thing would have two ages.
+            Item::Row(id) => fleet.since(id).map(|at| format!(" {}", paint.age(at))),
             Item::Group { .. } | Item::Reference { .. } => None,
         };
         let verdict = format!("{}{}", line.verdict.word(), since.unwrap_or_default());

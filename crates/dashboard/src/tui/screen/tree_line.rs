@@ -37,10 +37,13 @@ impl<'a> TreeLine<'a> {
         let line = fleet.line(node.item)?;
         let id = node.item.row();
         let of_row = |id: RowId| fleet.row(id).map(|row| (id, row.as_ref()));
-        let (row, counters, mut since) = match node.item {
+        let (row, counters, since) = match node.item {
             Item::Row(id) => {
                 let row = of_row(id)?;
-                (Some(row), row.1.shown_counters(), fleet.own_since(id))
+                // Of the verdict that stands before it, which may be that of a part.
+                let is_own = fleet.own_verdict(id) == node.verdict;
+                let since = if is_own { fleet.own_since(id) } else { fleet.since(id) };
+                (Some(row), row.1.shown_counters(), since)
             }
             Item::Group { group, .. } => (None, counters_of(fleet, id, group), None),
             Item::Reference { .. } => (None, None, None),
@@ -61,7 +64,6 @@ impl<'a> TreeLine<'a> {
             && (is_closed || node.depth == 0)
         {
             why = below(fleet, id);
-            since = fleet.since(id);
         }
         Some(Self { node, line, row, counters, since, why, kind, name })
     }
