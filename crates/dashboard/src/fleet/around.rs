@@ -73,6 +73,11 @@ impl Index {
         self.slot(id).is_some_and(|slot| slot.shown.is_flapping(self.now_s()))
     }
 
+    /// Since when it is judged as it is, whatever is shown; 0: not known.
+    pub(super) fn judged_so_s(&self, id: RowId) -> u32 {
+        self.slot(id).map_or(0, |slot| slot.shown.judged_s())
+    }
+
     fn judge_now(&self, id: RowId) -> Option<Judgement> {
         let slot = self.slot(id)?;
         Some(judge(&slot.row, &self.context(id, slot)))

@@ -179,7 +179,10 @@ impl Fleet {
         };
         // What is shown still, or not yet, is explained by anything else first.
         let rank = if judgement.verdict == verdict { judgement.rank } else { Rank::Queued };
-        let since_s = evidence_since_s(row, judgement);
+        let since_s = match judgement.why {
+            Basis::Nothing => self.index.judged_so_s(id),
+            _ => evidence_since_s(row, judgement),
+        };
         let kind = (row.kind, row.gvk.kind.as_str());
         let slow = usize::from(judgement.slow.is_some());
         Some(Group {
@@ -280,6 +283,10 @@ impl Fleet {
         match judgement.why {
             // What comes up was not well before.
             Basis::Nothing if shown == Verdict::Progressing => "done, not for long yet".to_owned(),
+            // It takes far longer than elsewhere until that counts.
+            Basis::Nothing if shown != Verdict::Ok && self.index.is_flapping(id) => {
+                "well again, flapping: it has to stay so for ten minutes".to_owned()
+            }
             Basis::Nothing if shown != Verdict::Ok => "well again, not for long yet".to_owned(),
             // What is shown until the better verdict has lasted has no evidence any more.
             _ if judgement.verdict < shown => {

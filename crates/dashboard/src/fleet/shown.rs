@@ -67,6 +67,11 @@ impl Shown {
         self.shown.unwrap_or(Verdict::Ok)
     }
 
+    /// Since when it is judged as it is, seconds since the epoch; 0: not known.
+    pub(super) fn judged_s(&self) -> u32 {
+        self.judged_s
+    }
+
     /// It was never judged.
     pub(super) fn is_new(&self) -> bool {
         self.shown.is_none()

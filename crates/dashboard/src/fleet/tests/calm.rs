@@ -225,3 +225,43 @@ fn many_slow_machines_are_one_line() {
     let many = "(4 Machines, 4 of them longer than usual: quota, image or network?)";
     assert!(wrong.ends_with(many), "{wrong}");
 }
+
+/// What the list says of the only cluster a moment after the arrivals, and since which second after [`NOW`].
+fn said(objects: &[Value], arrivals: &[(i64, Value)], end_s: i64) -> (String, Option<i64>) {
+    let mut fleet = live(objects);
+    shown(&mut fleet, arrivals, end_s);
+    let cluster = fleet.clusters()[0];
+    let since = fleet.since(cluster).map(|at| (at - now()).num_seconds());
+    (fleet.what_is_wrong(cluster), since)
+}
+
+/// A Machine that comes up for the first time.
+fn coming_up() -> Value {
+    let missing =
+        |built: Builder, type_: &str| built.condition(type_, "False", "NotReady", "").since(type_, NOW);
+    let fresh = worker().set("/metadata/creationTimestamp", json!(NOW)).set("/status/nodeRef", Value::Null);
+    ["Available", "Ready", "InfrastructureReady", "NodeHealthy"].into_iter().fold(fresh, missing).0
+}
+
+#[test]
+fn only_what_was_not_well_is_well_again() {
+    let broken = || sick("NodeDeleted");
+    let (words, since) = said(&small_cluster("a"), &[(10, broken()), (60, worker().0)], 65);
+    assert_eq!((words.as_str(), since), ("well again, not for long yet (md-1-0)", Some(60)));
+    // A creation was called well again, too.
+    let (words, _) = said(&small_cluster("a"), &[(10, coming_up()), (60, worker().0)], 62);
+    assert_eq!(words, "done, not for long yet (md-1-0)");
+    assert_eq!(said(&small_cluster("a"), &[(10, coming_up()), (60, worker().0)], 80).0, "");
+}
+
+/// Three clusters' worth of Machines were red for ten minutes with words that promised the end of it, and without an age.
+#[test]
+fn what_flaps_says_so_and_for_how_long_it_has_been_well() {
+    let turns = [(10, sick("NodeDeleted")), (40, worker().0), (70, sick("NodeDeleted")), (100, worker().0)];
+    for (second, word) in [(110, "flapping"), (690, "flapping")] {
+        let (words, since) = said(&small_cluster("a"), &turns, second);
+        assert!(words.contains(word) && words.starts_with("well again"), "{second} s: {words}");
+        assert_eq!(since, Some(100), "{second} s");
+    }
+    assert_eq!(said(&small_cluster("a"), &turns, 701).0, "");
+}
