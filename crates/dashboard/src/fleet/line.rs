@@ -182,7 +182,17 @@ impl Fleet {
     /// Since when the object with everything under it is as it is shown, by the account of what explains it. `None`: it has
     /// no date.
     pub fn since(&self, id: RowId) -> Option<Timestamp> {
-        if self.index.last_verdict(id) == Verdict::Ok { self.own_since(id) } else { self.cause_since(id) }
+        match self.index.last_verdict(id) {
+            Verdict::Ok => self.own_since(id).or_else(|| self.parts_since(id)),
+            _ => self.cause_since(id),
+        }
+    }
+
+    /// Since when the last Machine of a Cluster is as it is, where nothing but its Machines says how the Cluster is.
+    fn parts_since(&self, id: RowId) -> Option<Timestamp> {
+        let is_cluster = self.row(id)?.kind == Kind::Cluster;
+        let machines = if is_cluster { self.members(id, Kind::Machine) } else { &[] };
+        machines.iter().filter_map(|id| self.own_since(*id)).max()
     }
 
     /// The same of the object alone.

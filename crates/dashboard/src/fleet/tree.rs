@@ -279,12 +279,13 @@ impl Builder<'_> {
         }
     }
 
-    /// Control plane Machines that no control plane of the fleet owns.
+    /// Control plane Machines that no control plane of the fleet owns: their owner was not read, or they stand alone, which
+    /// makes their Cluster the owner.
     fn stray_control_plane_machines(&self) -> Vec<RowId> {
         let fleet = self.fleet;
         let is_stray = |id: &&RowId| {
             fleet.row(**id).is_some_and(|row| row.machine().is_some_and(|m| m.control_plane))
-                && fleet.owner_of(**id).is_none()
+                && fleet.owner_of(**id).is_none_or(|owner| owner == self.cluster)
         };
         fleet.members(self.cluster, Kind::Machine).iter().filter(is_stray).copied().collect()
     }

@@ -63,6 +63,46 @@ unknown Cluster a Provisioned
     );
 }
 
+/// Its control plane Machines stood among other workers, because the Cluster owns them, and it had no age.
+#[test]
+fn control_plane_machines_that_stand_alone_are_its_control_plane() {
+    let mut objects = small_cluster("a");
+    objects.retain(|o| o["kind"] != "KubeadmControlPlane");
+    objects[0] = cluster("a")
+        .set("/spec/controlPlaneRef", Value::Null)
+        .condition("ControlPlaneAvailable", "Unknown", "InternalError", "")
+        .condition("Available", "Unknown", "AvailableUnknown", "")
+        .0;
+    for (at, object) in objects.iter_mut().filter(|o| o["kind"] == "Machine").enumerate() {
+        if object["metadata"]["labels"].get("cluster.x-k8s.io/control-plane").is_some() {
+            object["metadata"]["ownerReferences"] = json!([{
+                "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": "a", "uid": "Cluster/a",
+            }]);
+            let last = &mut object["status"]["conditions"][1];
+            assert_eq!(last["type"], "Ready");
+            last["lastTransitionTime"] = json!(format!("2026-11-20T0{at}:00:00Z"));
+        }
+    }
+    expect(
+        &objects,
+        &TreeOptions::default(),
+        "
+ok Cluster a Provisioned
+  ok Control plane
+    ok Machine a-cp-0 v1.36.2 Running
+    ok Machine a-cp-1 v1.36.2 Running
+    ok Machine a-cp-2 v1.36.2 Running
+  ok Workers
+    ok MachineDeployment a-md v1.36.2 2/2/2/2/2
+      ok MachineSet a-md-1 2/2/2/2/2
+        ok Machine a-md-1-0 v1.36.2 Running
+        ok Machine a-md-1-1 v1.36.2 Running",
+    );
+    let fleet = fleet_of(&objects);
+    let since = fleet.since(fleet.clusters()[0]).map(capstan_base::time::rfc3339);
+    assert_eq!(since.as_deref(), Some("2026-11-20T02:00:00Z"), "as its youngest Machine");
+}
+
 #[test]
 fn references_on_demand() {
     let objects = [cluster("a").0, machine("a", ("MachineSet", "gone"), "a-0").0];
