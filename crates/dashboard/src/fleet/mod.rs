@@ -419,6 +419,11 @@ impl Fleet {
         self.index.find(row.source, owner.uid)
     }
 
+    /// Everything was listed once: verdicts that turn before that turn because of the reading.
+    pub fn is_live(&self) -> bool {
+        self.index.is_live
+    }
+
     /// What an object's controller owns, by kind and name.
     pub fn owned_by(&self, id: RowId) -> &[RowId] {
         self.row(id).map_or(&[], |row| self.index.owned_by(row))

@@ -22,6 +22,8 @@ pub struct Order {
     places: FxHashMap<RowId, Standing>,
     /// What the filter looks at.
     texts: Texts,
+    /// The places are those of a fleet of which everything was listed once.
+    is_live: bool,
     /// Whether and why it has to be made again.
     due: Due,
     /// How often it was made.
@@ -119,9 +121,11 @@ impl Order {
             return false;
         }
         // Who asks for another order wants to see it: no row keeps a place of the one before.
-        if self.due == Due::Asked {
+        // While the first lists are read, a row only seems to improve.
+        if self.due == Due::Asked || !self.is_live {
             self.places.clear();
         }
+        self.is_live = fleet.is_live();
         let mut candidates = fleet.candidates(self.of, query, &mut self.texts);
         self.total = candidates.total;
         let places = candidates.all.iter_mut().filter_map(|c| Some((c.id, self.place(c, fleet.now_s())?)));
@@ -172,7 +176,7 @@ mod tests {
 
     use super::*;
     use crate::fleet::decode::{Decoder, Slim};
-    use crate::fleet::{Delta, Row, Sort, SourceId};
+    use crate::fleet::{Delta, FeedKey, FeedState, Row, Sort, SourceId};
     use capi_types::key::Gvk;
 
     fn row(kind: &str, name: &str, cluster: &str, spec: Value, conditions: Value) -> Arc<Row> {
@@ -222,6 +226,17 @@ mod tests {
             list
         }
 
+        /// Everything was listed.
+        fn live(names: &[&str]) -> Self {
+            let mut list = Self::of(names);
+            let feed =
+                FeedKey { source: SourceId(0), group: "cluster.x-k8s.io".into(), kind: "Cluster".into() };
+            let at = capstan_base::time::parse_rfc3339("2026-02-01T00:00:00Z").expect("a moment");
+            list.apply(vec![Delta::Feed { feed, state: FeedState::Live, at }]);
+            list.order.refresh(&list.fleet, &list.query, false);
+            list
+        }
+
         fn apply(&mut self, deltas: Vec<Delta>) {
             let changes = self.fleet.apply(deltas);
             self.order.note(&changes, &self.query);
@@ -246,7 +261,7 @@ mod tests {
 
     #[test]
     fn changes_that_turn_no_verdict_cost_no_sort() {
-        let mut list = List::of(&["a", "b", "c"]);
+        let mut list = List::live(&["a", "b", "c"]);
         list.apply(vec![machine("m", "b", "")]);
         let sorts = list.order.sorts;
         for at in 0..100 {
@@ -261,7 +276,7 @@ mod tests {
 
     #[test]
     fn rows_keep_their_places_while_somebody_is_at_the_keys() {
-        let mut list = List::of(&["a", "b", "c"]);
+        let mut list = List::live(&["a", "b", "c"]);
         list.apply(vec![cluster("c", false)]);
         assert_eq!(list.names(true), ["a", "b", "c"], "worse, and where it was");
         assert!(list.is_waiting());
@@ -274,7 +289,7 @@ mod tests {
 
     #[test]
     fn a_row_that_improves_keeps_its_place_for_ten_seconds() {
-        let mut list = List::of(&["a", "b", "c"]);
+        let mut list = List::live(&["a", "b", "c"]);
         list.apply(vec![cluster("c", false)]);
         assert_eq!(list.names(false), ["c", "a", "b"]);
         list.apply(vec![cluster("c", true)]);
@@ -291,9 +306,19 @@ mod tests {
         assert_eq!(list.order.kept_until_s(), None);
     }
 
+    /// After a start clusters stood between worse ones for ten seconds, because they had been worse by half of the lists.
+    #[test]
+    fn nothing_improves_while_the_first_lists_are_read() {
+        let mut list = List::of(&["a", "b", "c"]);
+        list.apply(vec![cluster("c", false)]);
+        assert_eq!(list.names(false), ["c", "a", "b"]);
+        list.apply(vec![cluster("c", true)]);
+        assert_eq!(list.names(false), ["a", "b", "c"], "it only seemed to be worse");
+    }
+
     #[test]
     fn shelved_rows_stand_below_all_others() {
-        let mut list = List::of(&["a", "b", "c"]);
+        let mut list = List::live(&["a", "b", "c"]);
         list.apply(vec![cluster("a", false)]);
         assert_eq!(list.names(false), ["a", "b", "c"]);
         let id = list.order[0];
@@ -304,7 +329,7 @@ mod tests {
 
     #[test]
     fn what_a_person_asks_for_is_done_at_once() {
-        let mut list = List::of(&["a", "b"]);
+        let mut list = List::live(&["a", "b"]);
         list.query.sort.reverse = true;
         list.query.sort.by = By::Name;
         list.order.ask(&list.query);
