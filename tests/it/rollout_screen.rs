@@ -216,6 +216,31 @@ fn a_finished_rollout_stays() {
     assert!(screen.contains("85qjm"), "{screen}");
 }
 
+/// A pool that had rolled out weeks before was listed as new with the control plane that just did.
+#[test]
+fn a_finished_rollout_lists_the_machines_that_it_made() {
+    const WEEKS_S: i64 = 16 * 86_400;
+    for (rolled_s, is_listed) in [(WEEKS_S, false), (300, true)] {
+        let mut c = RollingCluster::new("rolling", ended());
+        c.control_plane_machine("85qjm", "v1.35.1", &MachineState::New { made_s: 400, up_s: 58 });
+        let mut pool = OwnerState::settled("v1.35.1", 2);
+        for one in pool.conditions.iter_mut().filter(|one| one.0 == "RollingOut") {
+            one.4 = rolled_s / 60 - 2;
+        }
+        let sets = c.deployment("md-0", pool, &["new"], "");
+        for suffix in ["ttt01", "ttt02"] {
+            c.worker(&sets[0], suffix, "v1.35.1", &MachineState::New { made_s: rolled_s, up_s: 60 });
+        }
+        let mut model = model(MIDDLE, c.deltas());
+        open(&mut model, Ok(plans()));
+        let screen = text(&mut model);
+        assert!(screen.contains("85qjm up in 58s"), "{screen}");
+        // In the log it stands with its moment.
+        let is_in_list = screen.lines().any(|line| line.contains("md-0: ttt01"));
+        assert_eq!(is_in_list, is_listed, "{screen}");
+    }
+}
+
 /// A plan that was read in the second in which its first Machine was made named that Machine as still to come.
 #[test]
 fn a_step_that_happened_is_not_next() {

@@ -13,6 +13,9 @@ use capi_types::condition::Status;
 use capi_types::key::{Gvk, ObjectKey, ObjectRef};
 use capstan_base::time::Timestamp;
 
+/// Controllers look at a new object within so long, seconds.
+const FIRST_LOOK_S: u32 = 30;
+
 /// One management cluster (or dump) among those that feed a fleet; given by whoever opens them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SourceId(pub u16);
@@ -456,6 +459,13 @@ impl Row {
 
     pub fn deleting_since(&self) -> Option<Timestamp> {
         moment(self.deleting_since_s)
+    }
+
+    /// When the last pause of the object ended, seconds since the epoch; 0: its condition shows none. That is false from the
+    /// first look at the object on, too.
+    pub fn resumed_s(&self) -> u32 {
+        let ended_s = self.condition("Paused").filter(|c| c.status == Status::False).map_or(0, |c| c.since_s);
+        if ended_s > self.created_s.saturating_add(FIRST_LOOK_S) { ended_s } else { 0 }
     }
 
     /// The controllers have not yet looked at the newest spec.

@@ -42,9 +42,9 @@ pub(super) fn of(
             && m.created_s <= ended_s.saturating_add(60)
     };
     let new: Vec<&RollingMachine> = machines.iter().filter(is_of_it).collect();
-    let up_s = |m: &RollingMachine| m.ready_s.saturating_sub(m.created_s);
-    let slowest = new.iter().filter(|m| m.ready_s != 0).max_by_key(|m| up_s(m));
-    let slowest = slowest.and_then(|m| Some((fleet.row(m.id)?.name.clone(), up_s(m))));
+    let measured = new.iter().filter_map(|m| Some((m.id, m.up_s()?)));
+    let slowest = measured.max_by_key(|(_, up_s)| *up_s);
+    let slowest = slowest.and_then(|(id, up_s)| Some((fleet.row(id)?.name.clone(), up_s)));
     let ready_s = new.iter().map(|m| m.ready_s).max().unwrap_or(0);
     Some(FinishedRollout {
         began_s: began,
@@ -80,22 +80,27 @@ fn oldest(fleet: &Fleet, id: RowId, row: &Row, machines: &[RollingMachine]) -> O
     made.filter(|made_s| *made_s > row.created_s.saturating_add(WITH_ITS_OWNER_S))
 }
 
-/// Several owners' rollouts as one: of those that overlap or follow each other, the last.
-pub(super) fn together<'a>(all: impl Iterator<Item = &'a FinishedRollout>) -> Option<FinishedRollout> {
+/// Several owners' rollouts as one: of those that overlap or follow each other, the last. With those of which it was made.
+pub(super) fn together<'a>(
+    all: impl Iterator<Item = &'a FinishedRollout>,
+) -> Option<(FinishedRollout, Vec<&'a FinishedRollout>)> {
     let mut all: Vec<&FinishedRollout> = all.collect();
     all.sort_by_key(|finished| std::cmp::Reverse(finished.ended_s));
-    let mut found: FinishedRollout = (*all.first()?).clone();
+    let last = *all.first()?;
+    let (mut found, mut parts) = (last.clone(), vec![last]);
     for other in &all[1..] {
-        let (Some(began), Some(other_began)) = (found.began_s, other.began_s) else { continue };
+        let Some(began) = found.began_s else { break };
         // Workers follow their control plane within minutes.
         if other.ended_s.saturating_add(super::NEWS_S / 6) < began {
             continue;
         }
+        parts.push(other);
+        let Some(other_began) = other.began_s else { continue };
         found.began_is_guessed |= other_began < began && other.began_is_guessed;
         found.began_s = Some(began.min(other_began));
         found.machines += other.machines;
         found.slowest =
             found.slowest.into_iter().chain(other.slowest.clone()).max_by_key(|(_, took_s)| *took_s);
     }
-    Some(found)
+    Some((found, parts))
 }

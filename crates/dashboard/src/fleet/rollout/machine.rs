@@ -47,8 +47,20 @@ pub struct RollingMachine {
     pub created_s: u32,
     /// When it was ready for the last time that it turned so; 0: it is not.
     pub ready_s: u32,
+    /// Since when the last pause of it is over, seconds since the epoch; 0: it was never paused.
+    pub resumed_s: u32,
     /// Of the Machine taken alone.
     pub verdict: Verdict,
+}
+
+impl RollingMachine {
+    /// How long it took from its creation until it was ready, seconds. `None`: it is not, or a pause came between, of which
+    /// nobody knows how long it was.
+    pub fn up_s(&self) -> Option<u32> {
+        let is_measured = self.created_s != 0 && self.ready_s >= self.created_s;
+        let was_paused = (self.created_s.saturating_add(1)..=self.ready_s).contains(&self.resumed_s);
+        (is_measured && !was_paused).then(|| self.ready_s - self.created_s)
+    }
 }
 
 /// What is around a Machine.
@@ -77,7 +89,8 @@ impl Around {
         let is_old = self.is_old(row);
         let ready_s = true_since(row, "Ready");
         let (phase, since_s) = self.phase(row, is_old, limits);
-        RollingMachine { id, is_old, phase, since_s, created_s: row.created_s, ready_s, verdict }
+        let (created_s, resumed_s) = (row.created_s, row.resumed_s());
+        RollingMachine { id, is_old, phase, since_s, created_s, ready_s, resumed_s, verdict }
     }
 
     fn phase(&self, row: &Row, is_old: bool, limits: [Option<Limits>; 4]) -> (MachinePhase, u32) {

@@ -84,6 +84,18 @@ impl Rollout {
 
     /// The rollout that ended last, where none is under way.
     pub fn finished(&self) -> Option<FinishedRollout> {
+        self.ended().map(|(finished, _)| finished)
+    }
+
+    /// The owners that took part in it: another may have rolled out weeks before.
+    pub fn finished_owners(&self) -> impl Iterator<Item = &OwnerRollout> {
+        let parts = self.ended().map(|(_, parts)| parts).unwrap_or_default();
+        self.owners.iter().filter(move |owner| {
+            owner.finished.as_ref().is_some_and(|own| parts.iter().any(|part| std::ptr::eq(*part, own)))
+        })
+    }
+
+    fn ended(&self) -> Option<(FinishedRollout, Vec<&FinishedRollout>)> {
         if self.is_under_way() {
             return None;
         }

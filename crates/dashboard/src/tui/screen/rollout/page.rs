@@ -408,11 +408,11 @@ impl Page<'_, '_, '_> {
 
     fn machines(&mut self) {
         let rollout = self.input.rollout;
-        let is_over = !rollout.is_under_way();
-        let shown = |owner: &&OwnerRollout| {
-            if is_over { owner.finished.is_some() } else { owner.stage.is_under_way() }
+        let owners: Vec<&OwnerRollout> = match rollout.is_under_way() {
+            true => rollout.owners.iter().filter(|owner| owner.stage.is_under_way()).collect(),
+            false => rollout.finished_owners().collect(),
         };
-        for owner in rollout.owners.iter().filter(shown) {
+        for owner in owners {
             let going = |m: &&RollingMachine| matches!(m.phase, MachinePhase::Deleting { .. });
             let new: Vec<&RollingMachine> =
                 owner.machines.iter().filter(|m| !m.is_old && !going(m)).collect();
@@ -466,13 +466,10 @@ impl Page<'_, '_, '_> {
     /// A Machine that is older than its rollout was updated in place: the time that it took to come up is not shown.
     fn machine_words(&self, machine: &RollingMachine, began_s: u32) -> String {
         let word = words::phase_word(&machine.phase);
-        match &machine.phase {
-            MachinePhase::Ok
-                if machine.ready_s > machine.created_s && machine.created_s.saturating_add(2) >= began_s =>
-            {
-                format!("{word} in {}", words::duration(machine.ready_s - machine.created_s))
-            }
-            MachinePhase::Waiting | MachinePhase::Ok => word.to_owned(),
+        let up_s = machine.up_s().filter(|s| *s > 0 && machine.created_s.saturating_add(2) >= began_s);
+        match (&machine.phase, up_s) {
+            (MachinePhase::Ok, Some(up_s)) => format!("{word} in {}", words::duration(up_s)),
+            (MachinePhase::Waiting | MachinePhase::Ok, _) => word.to_owned(),
             _ => match moment(machine.since_s) {
                 Some(at) => format!("{word} {}", self.paint.age(at)),
                 None => word.to_owned(),
