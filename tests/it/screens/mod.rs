@@ -620,6 +620,23 @@ fn a_verdict_has_one_age_wherever_it_stands() {
     assert!(seen > 8, "{seen} of them have an age");
 }
 
+/// `Deleting ∙ deleting`: the phase and the tag are the same word.
+#[test]
+fn the_foot_says_a_thing_once() {
+    for eyes in [PLAIN, WIDE] {
+        let mut model = model(eyes, fixture::every_state().deltas());
+        keys(&mut model, "\":machines\" enter");
+        let mut going = 0;
+        for _ in 0..40 {
+            let screen = text(&mut model).to_lowercase();
+            assert!(!screen.contains("deleting \u{2219} deleting"), "{screen}");
+            going += usize::from(screen.contains("deleting"));
+            keys(&mut model, "down");
+        }
+        assert!(going > 0, "no Machine goes");
+    }
+}
+
 #[test]
 fn an_action_is_about_all_marked_rows() {
     let mut model = sample(PLAIN);

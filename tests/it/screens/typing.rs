@@ -80,6 +80,8 @@ fn a_refused_prompt_eats_what_is_typed_for_it() {
         let mut model = sample(eyes);
         assert!(keys(&mut model, "s").is_empty());
         assert!(text(&mut model).contains(why), "{}", text(&mut model));
+        let line = text(&mut model).lines().last().expect("a line").to_owned();
+        assert!(line.ends_with("   enter goes on"), "the key is not the end of the sentence: {line}");
         assert!(keys(&mut model, "p q d 0").is_empty());
         assert_eq!((model.overlays.len(), model.screens.len()), (1, 1));
         keys(&mut model, "enter");

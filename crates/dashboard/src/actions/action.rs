@@ -6,7 +6,7 @@ use std::fmt;
 
 use super::ActionError;
 use super::draft::ObjectChange;
-use super::in_place::InPlaceChange;
+use super::in_place::{InPlaceChange, named_version};
 use super::metadata_change::{MetadataChange, WORDS};
 use capstan_base::time::{self, Timestamp};
 
@@ -332,12 +332,8 @@ impl ActionInfo {
                 Ok(action(Box::new(change)))
             }
             Argument::Version(action) => {
-                // Cluster API's fields want the `v`, which people leave out.
-                let bare = argument.strip_prefix('v').unwrap_or(argument);
-                match semver::Version::parse(bare) {
-                    Ok(_) => Ok(action(format!("v{bare}"))),
-                    Err(e) => Err(ArgumentError::Version { argument: typed(), reason: e.to_string() }),
-                }
+                let wrong = |reason| ArgumentError::Version { argument: typed(), reason };
+                named_version(argument).map(action).map_err(wrong)
             }
         }
     }
@@ -459,6 +455,13 @@ mod tests {
             (&SET_VERSION, "v1.36.2", Ok(version("v1.36.2"))),
             (&SET_VERSION, "1.36.2", Ok(version("v1.36.2"))),
             (&SET_VERSION, "v1.36.2+k3s1", Ok(version("v1.36.2+k3s1"))),
+            (
+                &SET_VERSION,
+                "1.36",
+                Err(
+                    "`1.36` is not a version like v1.36.2: it has three numbers, and the third of `1.36` is missing",
+                ),
+            ),
             (
                 &SET_VERSION,
                 "latest",

@@ -220,14 +220,27 @@ fn not_in_place(updates: &Updates) -> String {
     format!("{} of {all} {verb} not updated in place: {named}{more}", others.len())
 }
 
-fn version(typed: &str) -> Result<String, String> {
+/// A version as Cluster API's fields have it, with the `v`, which people leave out.
+///
+/// # Errors
+/// What is wrong with it.
+pub(super) fn named_version(typed: &str) -> Result<String, String> {
     let bare = typed.strip_prefix('v').unwrap_or(typed);
+    let parts: Vec<&str> = bare.split('.').collect();
+    let are_numbers = parts.iter().all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()));
     match semver::Version::parse(bare) {
         Ok(_) => Ok(format!("v{bare}")),
-        Err(error) => {
-            Err(format!("`{typed}` is not a version like v1.36.2 ({error}) and no other word; write {WORDS}"))
+        Err(_) if are_numbers && parts.len() < 3 => {
+            Err(format!("it has three numbers, and the third of `{typed}` is missing"))
         }
+        Err(error) => Err(error.to_string()),
     }
+}
+
+fn version(typed: &str) -> Result<String, String> {
+    named_version(typed).map_err(|error| {
+        format!("`{typed}` is not a version like v1.36.2 ({error}) and no other word; write {WORDS}")
+    })
 }
 
 fn template(word: &str, name: &str) -> Result<String, String> {
@@ -385,6 +398,7 @@ mod tests {
             ("", "nothing is changed"),
             ("no-surge", "nothing is changed"),
             ("latest", "`latest` is not a version like v1.36.2"),
+            ("1.36", "the third of `1.36` is missing"),
             ("infrastructure=", "names no template"),
             ("memory=8", "`memory=8` is not understood"),
             ("machine:/spec/a=1", "is not understood"),

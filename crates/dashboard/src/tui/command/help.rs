@@ -5,6 +5,7 @@ use super::{Command, Scope, TABLE, discouraged};
 use crate::tui::keymap::{Keymap, Mode};
 use crate::tui::model::Model;
 use crate::tui::overlay::help::{CommandHelp, HelpGroup, KEYS_WIDTH};
+use crate::tui::screen::Screen;
 
 /// Groups of commands for the open screen and what is selected there. Dialogs show their own keys.
 pub fn groups(model: &Model) -> Vec<HelpGroup> {
@@ -23,6 +24,25 @@ pub fn groups(model: &Model) -> Vec<HelpGroup> {
         entries: TABLE.iter().filter(|command| command.scope == scope).filter_map(entry).collect(),
     };
     Scope::ALL.into_iter().filter(|scope| *scope != Scope::Dialog).map(group).collect()
+}
+
+/// Are there columns of the open screen that count replicas under a letter each?
+pub fn has_letters(model: &Model) -> bool {
+    match model.screen() {
+        Screen::Tree(_) => true,
+        Screen::Fleet(list) => model.preferences.wide || !list.opens_trees(),
+        Screen::Details(_)
+        | Screen::Rollout(_)
+        | Screen::Rollouts(_)
+        | Screen::Since(_)
+        | Screen::Objects(_)
+        | Screen::Etcd(_)
+        | Screen::Locks(_)
+        | Screen::Migration(_)
+        | Screen::Logs(_)
+        | Screen::Change(_)
+        | Screen::Simulation(_) => false,
+    }
 }
 
 /// The keys of a command, bare or with its line begun in the prompt.

@@ -409,7 +409,7 @@ pub fn help(model: &mut Model) -> Outcome {
         model.overlays.pop();
         return NOTHING;
     }
-    let help = Help::new(super::help::groups(model));
+    let help = Help::new(super::help::groups(model), super::help::has_letters(model));
     model.overlays.push(Overlay::Help(help));
     NOTHING
 }

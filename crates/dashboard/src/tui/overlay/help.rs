@@ -28,13 +28,15 @@ const HINTS_WIDTH_MIN: u16 = 60;
 const GAP: usize = 3;
 
 /// What the words on screen do not say.
-const LEGEND: [&str; 5] = [
+const LEGEND: [&str; 4] = [
     "3/4: three of four wanted replicas are available. 4/3: one more than wanted.",
-    "D C R A U: desired, current, ready, available, up-to-date replicas.",
     "SINCE: for how long it has been so.",
     "A verdict is never better than what is under it.",
     "Commands without a key are in the command line; tab completes.",
 ];
+
+/// The same of columns that not every screen has.
+const LETTERS: &str = "D C R A U: desired, current, ready, available, up-to-date replicas.";
 
 /// One command as help shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,14 +59,16 @@ pub struct HelpGroup {
 /// Help for the open screen and what is selected there, as they were when it was opened.
 pub struct Help {
     groups: Vec<HelpGroup>,
+    /// The screen counts replicas under letters.
+    has_letters: bool,
     /// Only commands with these words.
     filter: String,
     scroll: Scroll,
 }
 
 impl Help {
-    pub fn new(groups: Vec<HelpGroup>) -> Self {
-        Self { groups, filter: String::new(), scroll: Scroll::default() }
+    pub fn new(groups: Vec<HelpGroup>, has_letters: bool) -> Self {
+        Self { groups, has_letters, filter: String::new(), scroll: Scroll::default() }
     }
 
     pub fn filter(&self) -> &str {
@@ -115,7 +119,7 @@ impl Help {
         let room = ((inside + GAP) / count).saturating_sub(GAP);
         let mut blocks = Vec::new();
         if self.filter.is_empty() {
-            blocks.push(legend(room, paint));
+            blocks.push(self.legend(room, paint));
         }
         blocks.extend(self.groups.iter().map(|group| self.block(group, room, paint)));
         blocks.retain(|block| !block.is_empty());
@@ -141,6 +145,30 @@ impl Help {
             ));
         }
         columns
+    }
+
+    /// What glyphs and letters on the screens mean.
+    fn legend(&self, room: usize, paint: Option<&Paint<'_>>) -> Vec<Line<'static>> {
+        let mut lines = vec![styled(paint, Scope::OverlayTitle, "Reading the screen".to_owned())];
+        let mut verdicts = Line::default();
+        let all = [Verdict::Ok, Verdict::Progressing, Verdict::Unknown, Verdict::Degraded, Verdict::Blocked];
+        for verdict in all {
+            let glyph = paint.map_or("?", |p| p.verdict_glyph(verdict));
+            let part = styled(paint, verdict_scope(verdict), format!("  {glyph} {}", verdict.word()));
+            if verdicts.width() + part.width() > room {
+                lines.push(std::mem::take(&mut verdicts));
+            }
+            verdicts.extend(part);
+        }
+        lines.push(verdicts);
+        let words = self
+            .has_letters
+            .then_some(&LETTERS)
+            .into_iter()
+            .chain(&LEGEND)
+            .flat_map(|words| capstan_base::text::wrap(&format!("  {words}"), room));
+        lines.extend(words.map(|words| styled(paint, Scope::Muted, words)));
+        lines
     }
 
     /// A group of commands under its title; empty without any.
@@ -190,23 +218,4 @@ fn styled(paint: Option<&Paint<'_>>, scope: Scope, text: String) -> Line<'static
         Some(paint) => Line::from(paint.span(scope, text)),
         None => Line::from(text),
     }
-}
-
-/// What glyphs and letters on the screens mean.
-fn legend(room: usize, paint: Option<&Paint<'_>>) -> Vec<Line<'static>> {
-    let mut lines = vec![styled(paint, Scope::OverlayTitle, "Reading the screen".to_owned())];
-    let mut verdicts = Line::default();
-    let all = [Verdict::Ok, Verdict::Progressing, Verdict::Unknown, Verdict::Degraded, Verdict::Blocked];
-    for verdict in all {
-        let glyph = paint.map_or("?", |p| p.verdict_glyph(verdict));
-        let part = styled(paint, verdict_scope(verdict), format!("  {glyph} {}", verdict.word()));
-        if verdicts.width() + part.width() > room {
-            lines.push(std::mem::take(&mut verdicts));
-        }
-        verdicts.extend(part);
-    }
-    lines.push(verdicts);
-    let words = LEGEND.iter().flat_map(|words| capstan_base::text::wrap(&format!("  {words}"), room));
-    lines.extend(words.map(|words| styled(paint, Scope::Muted, words)));
-    lines
 }

@@ -73,6 +73,8 @@ pub struct ManyBox {
     sent: Option<usize>,
     done: usize,
     typed: Input,
+    /// Enter was pressed behind another word.
+    is_missed: bool,
     scroll: Scroll,
     /// The last line was on the screen.
     is_read: bool,
@@ -90,6 +92,7 @@ impl ManyBox {
             sent: None,
             done: 0,
             typed: Input::default(),
+            is_missed: false,
             scroll: Scroll::default(),
             is_read: false,
         }
@@ -153,6 +156,7 @@ impl ManyBox {
     pub fn on_key(&mut self, event: KeyEvent) -> Option<Answer> {
         // Before it can be confirmed, keys move about: nothing is typed ahead of what is read.
         let is_right = self.typed.value() == self.word(self.is_read)?;
+        self.is_missed = event.code == KeyCode::Enter && !is_right && !self.typed.value().is_empty();
         match (event.code, event.modifiers) {
             (KeyCode::Esc, _) | (KeyCode::Char('c' | 'g'), KeyModifiers::CONTROL) => Some(Answer::Close),
             (KeyCode::Enter, _) if is_right => {
@@ -278,6 +282,9 @@ impl ManyBox {
             None if asked < all => (Scope::Muted, format!("asked about {asked} of {all}")),
             None if allowed == 0 => (Scope::NoticeError, "None of them can be changed now.".to_owned()),
             None if !is_read => (Scope::NoticeWarning, "Scroll to the end first (down).".to_owned()),
+            None if self.is_missed => {
+                (Scope::NoticeError, format!("That is another word. Type yes {allowed}, then enter: "))
+            }
             None => (Scope::NoticeWarning, format!("Type yes {allowed}, then enter: ")),
         }
     }

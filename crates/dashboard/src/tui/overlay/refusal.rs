@@ -8,8 +8,11 @@ use ratatui::text::Line;
 use ratatui::widgets::{Clear, Widget as _};
 
 use super::Answer;
-use crate::tui::paint::{Paint, put};
+use crate::tui::paint::{Paint, put_ends};
 use crate::tui::theme::Scope;
+
+/// Blanks between the sentence and the key, at least.
+const GAP: usize = 2;
 
 pub struct Refusal {
     why: String,
@@ -39,13 +42,12 @@ impl Refusal {
         let why = format!(" {} {}", paint.glyphs().unknown, self.why);
         let (key, word) = (" enter ", "goes on ");
         // The reason matters more than what the key is for.
-        let word = if capstan_base::text::width(&why) + key.len() + word.len() <= width { word } else { "" };
-        let room = width.saturating_sub(key.len() + word.len());
-        let line_text = Line::from(vec![
-            paint.span(Scope::NoticeWarning, paint.cut(&why, room)),
-            paint.span(Scope::Key, key),
-            paint.span(Scope::KeyText, word),
-        ]);
-        put(buffer, line.x, line.y, &line_text, line.width);
+        let is_roomy = capstan_base::text::width(&why) + GAP + key.len() + word.len() <= width;
+        let word = if is_roomy { word } else { "" };
+        let room = width.saturating_sub(GAP + key.len() + word.len());
+        let why = Line::from(paint.span(Scope::NoticeWarning, paint.cut(&why, room)));
+        // At the other end, or it would be read as the end of the sentence.
+        let hint = Line::from(vec![paint.span(Scope::Key, key), paint.span(Scope::KeyText, word)]);
+        put_ends(buffer, line, &why, &hint);
     }
 }

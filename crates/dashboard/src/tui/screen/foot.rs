@@ -3,6 +3,7 @@
 use ratatui::buffer::Buffer;
 use ratatui::text::{Line, Span};
 
+use super::parts::tags_beside_phase;
 use super::plan_text;
 use crate::fleet::Verdict;
 use crate::fleet::{FeedState, Fleet, Item, Kind};
@@ -142,7 +143,7 @@ fn sentence(
     if !line.failure_domain.is_empty() {
         more.push(format!("zone {}", line.failure_domain));
     }
-    more.extend(line.tags.iter().map(|tag| tag.word().to_owned()));
+    more.extend(tags_beside_phase(&line).map(|tag| tag.word().to_owned()));
     if !more.is_empty() {
         let separator = format!(" {} ", paint.glyphs().separator);
         head.push(Span::raw("  "));

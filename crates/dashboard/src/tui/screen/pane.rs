@@ -6,7 +6,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
-use super::parts::{is_mark, mark_words};
+use super::parts::{is_mark, mark_words, tags_beside_phase};
 use super::plan_text;
 use crate::fleet::Verdict;
 use crate::fleet::{Condition, Fleet, Hop, Item, RowId, Tone};
@@ -99,7 +99,7 @@ impl Page<'_, '_> {
         let named = [("", line.kind), ("", line.phase), ("node ", node), ("zone ", line.failure_domain)];
         let named = named.into_iter().filter(|(_, word)| !word.is_empty());
         let mut more: Vec<String> = named.map(|(what, word)| format!("{what}{word}")).collect();
-        more.extend(line.tags.iter().filter(|tag| !is_mark(**tag)).map(|tag| tag.word().to_owned()));
+        more.extend(tags_beside_phase(line).filter(|tag| !is_mark(*tag)).map(|tag| tag.word().to_owned()));
         if let Item::Row(id) = item {
             more.extend(fleet.mark(id).map(|mark| mark_words(mark, paint)));
         }

@@ -1,7 +1,7 @@
 //! Upstream's columns ([`capi_types::columns`]) as a list of several kinds shows them: one order for all kinds, counters side
 //! by side under a letter each, and how a row is read for them. Must not know what is on the screen, nor where.
 
-use crate::fleet::{Cell, Kind, Mark, Reader, Row, Tag, moment};
+use crate::fleet::{Cell, Kind, Line, Mark, Reader, Row, Tag, moment};
 use crate::tui::paint::Paint;
 use capi_types::columns::{Column, Type};
 
@@ -128,6 +128,12 @@ pub fn mark_words(mark: &Mark, paint: &Paint<'_>) -> String {
 /// Stands for a mark, which says more than its tag.
 pub fn is_mark(tag: Tag) -> bool {
     matches!(tag, Tag::Acknowledged | Tag::Shelved)
+}
+
+/// Tags that say more than the phase beside them: `Deleting` and `ScalingUp` are phases, too.
+pub fn tags_beside_phase<'a>(line: &'a Line<'_>) -> impl Iterator<Item = Tag> + 'a {
+    let is_phase = |tag: Tag| tag.word().replace(' ', "").eq_ignore_ascii_case(line.phase);
+    line.tags.iter().copied().filter(move |tag| !is_phase(*tag))
 }
 
 fn tag_of(mark: &Mark) -> Tag {

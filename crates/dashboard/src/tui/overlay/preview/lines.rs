@@ -96,6 +96,10 @@ pub fn outlook(outlook: &Outlook, width: usize) -> Vec<(Scope, String)> {
     let mut told: Vec<(Scope, &str, &str)> = Vec::new();
     let known = if let Outlook::Known(change) = outlook { change.updates.as_ref() } else { None };
     let updates = known.map(Updates::lines).unwrap_or_default();
+    let assumed = match outlook {
+        Outlook::Known(change) => change.assumptions.join("; "),
+        Outlook::NotPlanned | Outlook::Unknown(_) => String::new(),
+    };
     match outlook {
         Outlook::NotPlanned => return Vec::new(),
         Outlook::Unknown(why) => told.push((Scope::Muted, "plan not known:", why)),
@@ -108,7 +112,10 @@ pub fn outlook(outlook: &Outlook, width: usize) -> Vec<(Scope, String)> {
             for (at, line) in change.course.iter().enumerate() {
                 told.push((Scope::Text, if at == 0 { "after" } else { "     " }, line));
             }
-            told.extend(change.assumptions.iter().map(|a| (Scope::Muted, "assumed:", a.as_str())));
+            // One paragraph: a line for each of them pushed what is asked off the screen.
+            if !assumed.is_empty() {
+                told.push((Scope::Muted, "assumed:", &assumed));
+            }
         }
     }
     let mut lines = vec![(Scope::Text, String::new())];

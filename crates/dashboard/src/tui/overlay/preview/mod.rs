@@ -51,6 +51,8 @@ pub struct PreviewBox {
     stage: Stage,
     /// What was typed so far, where a word has to be typed.
     typed: Input,
+    /// Enter was pressed behind another word.
+    is_missed: bool,
     scroll: Scroll,
     /// The last line was on the screen: nothing is confirmed that could not be read.
     is_read: bool,
@@ -65,6 +67,7 @@ impl PreviewBox {
             order,
             stage: Stage::Asking,
             typed: Input::default(),
+            is_missed: false,
             scroll: Scroll::default(),
             is_read: false,
             first: First::No,
@@ -125,6 +128,7 @@ impl PreviewBox {
         self.first = if self.first == First::Last { First::Before } else { First::No };
         // Without a word to type, or before the end was seen, keys move about.
         let is_right = self.typed.value() == self.word()?;
+        self.is_missed = event.code == KeyCode::Enter && !is_right && !self.typed.value().is_empty();
         match (event.code, event.modifiers) {
             (KeyCode::Esc, _) | (KeyCode::Char('c' | 'g'), KeyModifiers::CONTROL) => Some(Answer::Close),
             // The bindings of this key and of those below hold while the word is being typed.
@@ -314,6 +318,9 @@ impl PreviewBox {
 
     fn confirmation(&self, preview: &Proposal, width: usize) -> Vec<QuestionLine> {
         let (scope, words) = match self.word_for(preview) {
+            Some(word) if self.is_missed => {
+                (Scope::NoticeError, format!("That is another word. Type {word}, then enter: "))
+            }
             Some(word) => (Scope::NoticeWarning, format!("Type {word}, then enter: ")),
             None if self.first == First::Last => (Scope::NoticeWarning, "Enter again does it.".to_owned()),
             None => (Scope::Text, "Enter twice does it.".to_owned()),

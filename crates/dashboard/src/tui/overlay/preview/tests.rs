@@ -236,6 +236,10 @@ fn more_risk_wants_a_word() {
         assert!(enter(&mut open).is_empty() && enter(&mut open).is_empty(), "nothing was typed");
         type_in(&mut open, other);
         assert!(enter(&mut open).is_empty(), "{other}");
+        let missed = format!("That is another word. Type {word}, then enter: {other}");
+        assert!(picture(&mut open, 70, 26).contains(&missed), "nothing said that enter had no effect");
+        type_in(&mut open, "x");
+        assert!(!picture(&mut open, 70, 26).contains("another word"), "it is being written anew");
         let mut open = read(risk, Severity::Warning);
         type_in(&mut open, word);
         assert!(matches!(enter(&mut open).as_slice(), [Effect::Perform { ticket: 7, .. }]));

@@ -10,7 +10,7 @@ use crate::tui::plans::Plans;
 use capi_forecast::forecast::State;
 
 /// Assumptions that are named.
-const ASSUMED_MAX: usize = 8;
+const ASSUMED_MAX: usize = 3;
 
 /// A Machine that something happens to.
 #[derive(Clone, Debug, PartialEq)]
@@ -160,9 +160,15 @@ fn assumed(sources: Sources<'_>, arrival: Option<Arrival>) -> Vec<String> {
     }
     let mut unique: Vec<String> = Vec::new();
     for one in all {
-        if !unique.contains(&one) && unique.len() < ASSUMED_MAX {
+        if !unique.contains(&one) {
             unique.push(one);
         }
+    }
+    let more = unique.len().saturating_sub(ASSUMED_MAX);
+    // A line that counts one sentence has no more room than the sentence.
+    if more > 1 {
+        unique.truncate(ASSUMED_MAX);
+        unique.push(format!("and {more} more: :plan and :simulate have all of them"));
     }
     unique
 }
