@@ -637,6 +637,29 @@ fn the_foot_says_a_thing_once() {
     }
 }
 
+/// Labels are padded, and the lines below them went on under the blanks.
+#[test]
+fn without_colour_blanks_behind_words_are_not_underlined() {
+    use ratatui::style::Modifier;
+    for typed in ["", "enter", "w", "2", "?", ": \"ro\""] {
+        let mut model = sample(Eyes { tier: Tier::None, ..WIDE });
+        keys(&mut model, typed);
+        let buffer = draw(&mut model);
+        let mut words = 0;
+        for row in buffer.content.chunks(usize::from(WIDE.width)) {
+            for run in row.chunk_by(|a, b| a.modifier == b.modifier) {
+                if run[0].modifier.contains(Modifier::UNDERLINED) {
+                    words += 1;
+                    let text: String = run.iter().map(ratatui::buffer::Cell::symbol).collect();
+                    assert_eq!(text.trim_end(), text, "{typed}");
+                }
+            }
+        }
+        let has_headings = ["", "enter", "w"].contains(&typed);
+        assert!(words > 0 || !has_headings, "{typed}: nothing is underlined");
+    }
+}
+
 #[test]
 fn an_action_is_about_all_marked_rows() {
     let mut model = sample(PLAIN);

@@ -3,6 +3,7 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
+use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Clear, Widget as _};
 
@@ -46,6 +47,7 @@ pub fn view(model: &Model, area: Rect, buffer: &mut Buffer) -> Drawn {
     if let Some(wallboard) = &model.wallboard {
         wallboard.view(shown, &model.known.plans, &paint, area, buffer);
         let cursor = overlays(model, &paint, area, buffer);
+        underline_words_only(buffer);
         return Drawn { cursor, next_change_s: paint.next_change_s() };
     }
     header::view(shown, &paint, &parts, buffer);
@@ -54,7 +56,24 @@ pub fn view(model: &Model, area: Rect, buffer: &mut Buffer) -> Drawn {
     beside(model, &paint, &parts, buffer);
     footer(model, &paint, parts.footer, buffer);
     let cursor = overlays(model, &paint, area, buffer);
+    underline_words_only(buffer);
     Drawn { cursor, next_change_s: paint.next_change_s() }
+}
+
+/// Takes the lines from below blanks that follow the last word of what is underlined: a label is padded to the width of
+/// its column.
+fn underline_words_only(buffer: &mut Buffer) {
+    let width = usize::from(buffer.area().width).max(1);
+    for row in buffer.content.chunks_mut(width) {
+        let mut is_behind_word = true;
+        for cell in row.iter_mut().rev() {
+            let is_underlined = cell.modifier.contains(Modifier::UNDERLINED);
+            is_behind_word = !is_underlined || (is_behind_word && cell.symbol() == " ");
+            if is_underlined && is_behind_word {
+                cell.modifier.remove(Modifier::UNDERLINED);
+            }
+        }
+    }
 }
 
 fn overlays(model: &Model, paint: &Paint<'_>, area: Rect, buffer: &mut Buffer) -> Option<Position> {

@@ -38,8 +38,10 @@ pub fn encode(
         bytes.extend_from_slice(CLEAR);
     }
     if drawn {
+        let mut cells = Vec::new();
         // Writing to memory cannot fail.
-        let _ = CrosstermBackend::new(&mut *bytes).draw(changes);
+        let _ = CrosstermBackend::new(&mut cells).draw(changes);
+        with_short_colours(bytes, &cells);
     }
     if let Some(Position { x, y }) = cursor {
         // Terminals count lines and columns from 1.
@@ -49,10 +51,65 @@ pub fn encode(
     bytes.extend_from_slice(END);
 }
 
+/// Appends `cells` with the 16 named colours in the form that every terminal with colours knows: crossterm writes them as
+/// places of the palette of 256, which consoles and old terminals have not, and which take more bytes.
+fn with_short_colours(bytes: &mut Vec<u8>, cells: &[u8]) {
+    let mut rest = cells;
+    while let Some(at) = rest.windows(2).position(|pair| pair == b"\x1b[") {
+        let (before, sequence) = rest.split_at(at + 2);
+        bytes.extend_from_slice(before);
+        let end = sequence.iter().position(|b| !b.is_ascii_digit() && *b != b';').unwrap_or(sequence.len());
+        let (parameters, after) = sequence.split_at(end);
+        match std::str::from_utf8(parameters) {
+            Ok(parameters) if after.first() == Some(&b'm') => {
+                bytes.extend_from_slice(short_colours(parameters).as_bytes());
+            }
+            _ => bytes.extend_from_slice(parameters),
+        }
+        rest = after;
+    }
+    bytes.extend_from_slice(rest);
+}
+
+/// `38;5;1;49` as `31;49`: of what sets attributes, the colours that have a number of their own.
+fn short_colours(parameters: &str) -> String {
+    let all: Vec<&str> = parameters.split(';').collect();
+    let mut out: Vec<String> = Vec::new();
+    let mut at = 0;
+    while at < all.len() {
+        let named = match &all[at..] {
+            [ground @ ("38" | "48"), "5", place, ..] => {
+                place.parse::<u8>().ok().map(|place| (*ground, place))
+            }
+            _ => None,
+        };
+        // The other forms of `38` and `48` have numbers behind them that mean nothing by themselves.
+        let length = match &all[at..] {
+            ["38" | "48", "2", ..] => 5,
+            ["38" | "48", "5", ..] => 3,
+            _ => 1,
+        };
+        match named {
+            Some((ground, place @ 0..16)) => {
+                let base = match (ground, place) {
+                    ("38", 0..8) => 30,
+                    ("38", _) => 90 - 8,
+                    (_, 0..8) => 40,
+                    _ => 100 - 8,
+                };
+                out.push((base + u16::from(place)).to_string());
+            }
+            _ => out.extend(all[at..].iter().take(length).map(|part| (*part).to_owned())),
+        }
+        at += length;
+    }
+    out.join(";")
+}
+
 #[cfg(test)]
 mod tests {
     use ratatui::layout::Rect;
-    use ratatui::style::Style;
+    use ratatui::style::{Color, Style};
 
     use super::*;
 
@@ -97,5 +154,34 @@ mod tests {
         let (show, end) =
             (out.find("\x1b[2;4H\x1b[?25h").expect("shown"), out.find("2026l").expect("closed"));
         assert!(hide < clear && clear < show && show < end, "{out:?}");
+    }
+
+    /// On a console and on terminals from before the palette of 256, the long form did nothing.
+    #[test]
+    fn named_colours_are_written_as_every_terminal_knows_them() {
+        for (crossterm, expected) in [
+            ("38;5;1", "31"),
+            ("38;5;9", "91"),
+            ("48;5;0", "40"),
+            ("48;5;15", "107"),
+            ("38;5;7;48;5;12", "37;104"),
+            ("38;5;2;49", "32;49"),
+            ("0", "0"),
+            ("1;4", "1;4"),
+            ("", ""),
+            ("38;5;16", "38;5;16"),
+            ("38;5;255;1", "38;5;255;1"),
+            ("38;2;38;5;1;48;5;3", "38;2;38;5;1;43"),
+            ("38;5", "38;5"),
+        ] {
+            assert_eq!(short_colours(crossterm), expected, "{crossterm}");
+        }
+        let (shown, mut next) = (picture(""), picture(""));
+        next.set_string(0, 0, "38;5;1m", Style::default().fg(Color::Red).bg(Color::Indexed(200)));
+        let mut out = Vec::new();
+        encode(&mut out, &shown, &next, false, None, None);
+        let out = String::from_utf8(out).expect("text");
+        assert!(out.contains("[31;48;5;200m"), "{out:?}");
+        assert!(out.contains("38;5;1m") && !out.contains("\x1b[38;5"), "text is text: {out:?}");
     }
 }

@@ -20,7 +20,7 @@ impl Tier {
     /// has to be asked for.
     pub fn detect(env: impl Fn(&str) -> Option<String>) -> Self {
         let term = env("TERM").unwrap_or_default();
-        if env("NO_COLOR").is_some_and(|v| !v.is_empty()) {
+        if env("NO_COLOR").is_some_and(|v| !v.is_empty()) || is_monochrome(&term) {
             Self::None
         } else if matches!(env("COLORTERM").as_deref(), Some("truecolor" | "24bit"))
             || term.ends_with("-direct")
@@ -32,6 +32,12 @@ impl Tier {
             Self::Ansi16
         }
     }
+}
+
+/// Of DEC's terminals only the `vt525` has colours, and terminfo says of others in their names that they have none.
+fn is_monochrome(term: &str) -> bool {
+    let is_dec = term.strip_prefix("vt").is_some_and(|model| model.starts_with(|c: char| c.is_ascii_digit()));
+    (is_dec && !term.starts_with("vt525")) || term.ends_with("-m") || term.ends_with("-mono")
 }
 
 /// The 16 names, in palette order: the first eight, then their bright forms.
@@ -196,6 +202,17 @@ mod tests {
             Tier::detect(|k| vars.iter().find(|(n, _)| *n == k).map(|(_, v)| (*v).to_owned()))
         };
         assert_eq!(tier(&[("TERM", "xterm")]), Tier::Ansi16);
+        for (term, expected) in [
+            ("linux", Tier::Ansi16),
+            ("vt525", Tier::Ansi16),
+            ("vte", Tier::Ansi16),
+            ("vt100", Tier::None),
+            ("vt220", Tier::None),
+            ("linux-m", Tier::None),
+            ("xterm-mono", Tier::None),
+        ] {
+            assert_eq!(tier(&[("TERM", term)]), expected, "{term}");
+        }
         assert_eq!(tier(&[("TERM", "tmux-256color")]), Tier::Ansi256);
         assert_eq!(tier(&[("TERM", "xterm"), ("COLORTERM", "truecolor")]), Tier::True);
         assert_eq!(tier(&[("COLORTERM", "truecolor"), ("NO_COLOR", "1")]), Tier::None);
