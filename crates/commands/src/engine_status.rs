@@ -81,7 +81,11 @@ fn cells(lease: &WatchedLease, now: Timestamp) -> [String; 9] {
         // The holder's clock wrote it, which may be ahead of this one.
         age_s.map_or("-".to_owned(), |age| human_duration(age.max(0))),
         lease.transitions.to_string(),
-        shown(&lease.controllers),
+        match lease.controllers.as_str() {
+            // An engine that shares the work names its part under other Leases.
+            "" if lease.name == ENGINE_LEASE && lease.engine.is_some() => "all".to_owned(),
+            named => shown(named),
+        },
         shown(&lease.feature_gates),
         shown(&lease.in_place_handlers),
     ]
@@ -117,4 +121,28 @@ pub fn print(
 /// The notes of a holder that is gone stay on the Lease.
 fn is_held_up(lease: &WatchedLease) -> bool {
     lease.state() == LockState::Held && !lease.held_up_by.is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The Lease of an engine that runs everything had a blank where others name their part.
+    #[test]
+    fn an_engine_that_runs_everything_says_so() {
+        for (name, engine, controllers, expected) in [
+            (ENGINE_LEASE, Some("engine"), "", "all"),
+            (ENGINE_LEASE, None, "", "-"),
+            ("capstan-engine-east", Some("east"), "", "-"),
+            ("capstan-machines", Some("east"), "machine,cluster", "machine,cluster"),
+        ] {
+            let lease = WatchedLease {
+                name: name.to_owned(),
+                engine: engine.map(str::to_owned),
+                controllers: controllers.to_owned(),
+                ..WatchedLease::default()
+            };
+            assert_eq!(cells(&lease, Timestamp::default())[6], expected, "{name} {engine:?}");
+        }
+    }
 }
