@@ -37,6 +37,13 @@ impl Ended {
         }
     }
 
+    fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Stopped | Self::Full | Self::Over => ExitCode::Success,
+            Self::Lost => ExitCode::Failure,
+        }
+    }
+
     /// What a person has to know of it.
     fn remark(&self) -> &'static str {
         match self {
@@ -63,8 +70,7 @@ pub async fn record(connect: &ConnectArgs, args: &RecordArgs) -> anyhow::Result<
     let (ended, written) = write(lines, &mut file, args)
         .await
         .with_context(|| format!("cannot write {}; what is in it can be replayed", args.file.display()))?;
-    let end = TapeLine::End { at: clock.now().timestamp_millis(), why: ended.word().to_owned() };
-    file.write_all(end.text().as_bytes())?;
+    file.write_all(last_line(&ended, clock.now().timestamp_millis()).as_bytes())?;
     let passed = human_duration((clock.now() - began).num_seconds());
     tracing::info!(
         "recorded {passed}, {} in {} KiB{}; `capstan dashboard --replay {}` shows it",
@@ -73,7 +79,11 @@ pub async fn record(connect: &ConnectArgs, args: &RecordArgs) -> anyhow::Result<
         ended.remark(),
         args.file.display()
     );
-    Ok(if matches!(ended, Ended::Lost) { ExitCode::Failure } else { ExitCode::Success })
+    Ok(ended.exit_code())
+}
+
+fn last_line(ended: &Ended, at: i64) -> String {
+    TapeLine::End { at, why: ended.word().to_owned() }.text()
 }
 
 fn create(path: &Path) -> anyhow::Result<File> {
@@ -121,5 +131,56 @@ async fn write(
         file.write_all(text.as_bytes())?;
         written.lines += batch.len();
         written.bytes += text.len() as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn line(at: i64) -> TapeLine {
+        TapeLine::ClusterApi { at, version: "v1.14.2".to_owned() }
+    }
+
+    /// Records what comes until `is_open` says that the watches end, and what the file has then.
+    async fn recorded(is_open: bool, args: RecordArgs) -> (Ended, String) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let args = RecordArgs { file: folder.path().join("tape"), ..args };
+        let mut file = create(&args.file).expect("a new file");
+        let (watches, lines) = mpsc::channel(4);
+        for at in 1..=2 {
+            watches.send(vec![line(at)]).await.expect("there is room");
+        }
+        let watches = Some(watches).filter(|_| is_open);
+        let (ended, written) = write(lines, &mut file, &args).await.expect("it is written");
+        drop(watches);
+        file.write_all(last_line(&ended, 3).as_bytes()).expect("it is written");
+        let text = std::fs::read_to_string(&args.file).expect("a file");
+        assert_eq!(written.lines, text.lines().count() - 1, "{text}");
+        (ended, text)
+    }
+
+    /// A script that took what was there for all that happened would be wrong.
+    #[tokio::test]
+    async fn a_recording_whose_watches_end_keeps_what_came_and_fails() {
+        let args = RecordArgs { file: "tape".into(), max_size: 1, duration: None };
+        let (ended, text) = recorded(false, args).await;
+        assert_eq!(text, line(1).text() + &line(2).text() + &last_line(&Ended::Lost, 3));
+        assert!(text.ends_with("{\"end\":{\"at\":3,\"why\":\"lost\"}}\n"), "{text}");
+        assert_eq!(ended.remark(), ", until the watches of the server ended");
+        assert_eq!(ended.exit_code(), ExitCode::Failure);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_recording_that_ends_as_it_was_asked_to_succeeds() {
+        let over = RecordArgs { file: "tape".into(), max_size: 1, duration: Some(Duration::from_secs(60)) };
+        let full = RecordArgs { max_size: 0, ..over.clone() };
+        for (args, why, lines) in [(over, "over", 2), (full, "full", 0)] {
+            let (ended, text) = recorded(true, args).await;
+            assert_eq!((ended.word(), text.lines().count() - 1), (why, lines), "{text}");
+            assert_eq!(ended.exit_code(), ExitCode::Success, "{why}");
+        }
     }
 }

@@ -307,6 +307,44 @@ fn a_machine_that_is_gone_is_not_announced_whatever_its_name() {
     }
 }
 
+/// NEXT announced seconds later what LOG had as done: the member of a Machine that had left, and that the Machine may go.
+#[test]
+fn steps_about_what_is_gone_are_left_out() {
+    let member = |name: &str| StepAction::RemoveEtcdMember { name: name.to_owned(), id: "17".to_owned() };
+    let steps: [(&str, &dyn Fn(&str) -> (EventObject, StepAction)); 3] = [
+        ("KubeadmControlPlane", &|name| (plane(), member(name))),
+        ("Machine, of its own", &|name| (of_machine(name), StepAction::Other { what: "lets go".to_owned() })),
+        ("deletion", &|name| (plane(), delete(name))),
+    ];
+    for (name, is_there) in [("rolling-cp-8gtlh", true), ("rolling-cp-hppjz", false)] {
+        for (label, step) in steps {
+            let (who, does) = step(name);
+            let mut ahead = replaced();
+            let first = &mut ahead.events[0];
+            (first.who, first.does) = (who, Occurrence::Action(does.clone()));
+            ahead.events.truncate(1);
+            let mut model = model(LARGE, fixture::rolling_cluster());
+            open_with(
+                &mut model,
+                PlanReading { plans: Ok(plans()), ahead: Some(ahead), authors: Vec::new(), took_ms: 90 },
+            );
+            let screen = text(&mut model);
+            let suffix = &name["rolling-cp-".len()..];
+            let next = screen.lines().skip_while(|line| !line.contains("NEXT"));
+            let announced = next.take(3).any(|line| line.contains(suffix));
+            assert_eq!(announced, is_there, "{label} of {name}:\n{screen}");
+        }
+    }
+}
+
+fn plane() -> EventObject {
+    EventObject { kind: "KubeadmControlPlane".to_owned(), name: "rolling-cp".to_owned() }
+}
+
+fn of_machine(name: &str) -> EventObject {
+    EventObject { kind: "Machine".to_owned(), name: name.to_owned() }
+}
+
 /// Nobody asked the extensions: what was run ahead is one of two ways, and the screen announced a deletion that did not come.
 #[test]
 fn where_no_extension_was_asked_the_screen_says_both_ways() {

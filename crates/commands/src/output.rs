@@ -46,7 +46,10 @@ impl Style {
 /// # Errors
 /// The output cannot be written, on a full disk for example.
 pub fn print(document: &str) -> io::Result<()> {
-    let mut out = io::stdout().lock();
+    print_to(io::stdout().lock(), document)
+}
+
+fn print_to(mut out: impl Write, document: &str) -> io::Result<()> {
     match out.write_all(document.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => other,
@@ -129,5 +132,23 @@ mod tests {
         let safe = Style { terminal: true, color: false }.block(hostile.clone());
         assert_eq!(safe, "a: \u{fffd}[2J\nb: 1\n");
         assert_eq!(Style::default().block(hostile.clone()), hostile);
+    }
+
+    /// `capstan … | head` ended with an error.
+    #[test]
+    fn a_reader_that_has_gone_away_is_not_an_error_and_a_full_disk_is_one() {
+        struct Refusing(io::ErrorKind);
+        impl Write for Refusing {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                Err(self.0.into())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        assert!(print_to(Refusing(io::ErrorKind::BrokenPipe), "a document").is_ok());
+        let full =
+            print_to(Refusing(io::ErrorKind::StorageFull), "a document").expect_err("it is not written");
+        assert_eq!(full.kind(), io::ErrorKind::StorageFull);
     }
 }
