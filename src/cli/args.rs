@@ -19,7 +19,7 @@ use super::gates::GateArgs;
 use super::listen_args::ListenArgs;
 #[cfg(feature = "worlds")]
 use super::screen_args::positive;
-pub use super::screen_args::{ColorArg, ScreenArgs};
+pub use super::screen_args::{ColorArg, LinksArg, ScreenArgs};
 #[cfg(feature = "worlds")]
 use super::simulated_ssh::SimulatedSshArgs;
 use super::store_args::StoreArgs;

@@ -25,7 +25,7 @@ use capstan_engine::client::{
     ConnectError, ConnectOptions, Connection, ContextSetting, PluginNews, PluginTerminal, Rank,
 };
 
-use super::args::{ColorArg, ConnectArgs, DashboardArgs, ScreenArgs};
+use super::args::{ColorArg, ConnectArgs, DashboardArgs, LinksArg, ScreenArgs};
 use super::{paths, person};
 use capstan_commands::documents::documents;
 use capstan_commands::exit_code::WrongUsage;
@@ -297,6 +297,7 @@ fn options(session: Session, screen: &ScreenArgs, clock: Clock) -> Options {
         keymap: screen.keymap.clone().unwrap_or_else(|| "default".to_owned()),
         ascii: screen.ascii || person::is_locale_plain(|name| std::env::var(name).ok()),
         tier: tier(screen.color),
+        links: screen.links.map(|links| links == LinksArg::On),
         config_dir: paths::config_dir().ok(),
         state_dir: paths::state_dir().ok(),
         clock,

@@ -39,6 +39,15 @@ pub struct ScreenArgs {
     /// Colours to use
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub color: ColorArg,
+    /// Addresses of the web on the screen as links (OSC 8); without it where the terminal is not known to print them
+    #[arg(long, global = true, value_name = "on|off")]
+    pub links: Option<LinksArg>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LinksArg {
+    On,
+    Off,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -128,4 +128,5 @@ mod topologies;
 mod unused_clones;
 mod upstream_extension;
 mod verdicts;
+mod web_links;
 mod workload_api;

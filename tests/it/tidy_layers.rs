@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use super::tidy_sources::{BASE, ROOMS, SHARED, Source, crates, report, root, sources};
 
 /// Which room may import which, as in docs/architecture.md: a room on the left may name the rooms on its right. The
-/// manifests of the crates say the same less exactly. `base` is time, rng, text, `command_line`, `go_duration`, `key_pair`, `private_file` and `toml_file`.
+/// manifests of the crates say the same less exactly. `base` is time, rng, text, `command_line`, `go_duration`, `key_pair`, `private_file`, `toml_file` and `web_address`.
 const MATRIX: &[(&str, &[&str])] = &[
     ("base", &["base"]),
     ("machinery", &["machinery"]),
@@ -281,6 +281,7 @@ const STRATA: &[Strata] = &[
             "plugin",
             "cursor",
             "layout",
+            "links",
             "paint",
             "widget",
             "subject",

@@ -4,8 +4,17 @@
 use std::path::{Path, PathBuf};
 
 /// The modules of `base`.
-pub const BASE: &[&str] =
-    &["command_line", "go_duration", "key_pair", "private_file", "rng", "text", "time", "toml_file"];
+pub const BASE: &[&str] = &[
+    "command_line",
+    "go_duration",
+    "key_pair",
+    "private_file",
+    "rng",
+    "text",
+    "time",
+    "toml_file",
+    "web_address",
+];
 
 /// Crates that are one room: the folder below `crates`, the name of the crate, the room. The folders of every other
 /// crate are rooms.

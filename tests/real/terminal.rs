@@ -58,6 +58,7 @@ fn child() {
             keymap: "default".to_owned(),
             ascii: false,
             tier: Tier::Ansi16,
+            links: None,
             config_dir: None,
             state_dir: None,
             hook: None,

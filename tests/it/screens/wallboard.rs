@@ -63,7 +63,7 @@ fn bytes_of_an_hour(model: &mut Model) -> (usize, usize) {
         let drawn = view(model, area, &mut next);
         model.was_drawn();
         let mut frame = Vec::new();
-        encode(&mut frame, &shown, &next, is_first, None, drawn.cursor);
+        encode(&mut frame, &shown, &next, Some(&drawn.links), is_first, None, drawn.cursor);
         if !is_first && !frame.is_empty() {
             bytes.extend(frame);
             frames += 1;

@@ -8,6 +8,7 @@
 //! means = "The kubelet reports that the Node is not healthy."
 //! usual = "Seconds, while the Node starts."
 //! check = "The conditions of the Node; kubelet and container runtime on it."
+//! runbook = "https://wiki.example/nodes"
 //! [InfrastructureReady."*"]      # every other reason of this type
 //! [Status.Behind]                # evidence that is not a condition
 //! ["*".ConnectionDown]           # this reason of every type
@@ -22,6 +23,7 @@ use toml::de::DeTable;
 
 use capstan_base::text::did_you_mean;
 use capstan_base::toml_file::{FileError, Library, Source};
+use capstan_base::web_address::is_web_address;
 
 /// The table in the binary.
 pub const EMBEDDED: &[(&str, &str)] = &[("default", include_str!("../../../../explanations/default.toml"))];
@@ -32,7 +34,7 @@ pub const ANY: &str = "*";
 /// Stands in the place of a type: its reasons are parts of messages.
 pub const MESSAGE: &str = "Message";
 
-const FIELDS: [&str; 4] = ["short", "means", "usual", "check"];
+const FIELDS: [&str; 5] = ["short", "means", "usual", "check", "runbook"];
 
 /// One type and reason in plain words, empty where nothing is known: a few words for a row, and sentences.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,6 +45,8 @@ pub struct Explanation {
     pub usual: String,
     /// What to look at, or which command helps.
     pub check: String,
+    /// Address of a page of the person's own about it.
+    pub runbook: String,
 }
 
 impl Explanation {
@@ -133,13 +137,20 @@ fn read_fields(source: &Source, fields: &DeTable<'_>, words: &mut Explanation) -
             "means" => &mut words.means,
             "usual" => &mut words.usual,
             "check" => &mut words.check,
+            "runbook" => &mut words.runbook,
             other => {
                 let hint = did_you_mean(other, FIELDS.into_iter());
                 let message = format!("unknown entry `{other}`{hint}; known: {}", FIELDS.join(", "));
                 return Err(source.error(&key.span(), message));
             }
         };
-        *field = capstan_base::text::sanitize_line(source.string(value, &format!("`{}`", key.get_ref()))?);
+        let text = source.string(value, &format!("`{}`", key.get_ref()))?;
+        // An empty one takes the address of the table that is built in away.
+        if key.get_ref() == "runbook" && !(text.is_empty() || is_web_address(text)) {
+            let message = "`runbook` must be an address that begins with https:// or http://, without blanks";
+            return Err(source.error(&value.span(), message));
+        }
+        *field = capstan_base::text::sanitize_line(text);
     }
     Ok(())
 }
@@ -173,9 +184,13 @@ mod tests {
         for (text, expected) in [
             (
                 "[A.B]\nmean = \"x\"",
-                "FILE:2: unknown entry `mean`; did you mean `means`?; known: short, means, usual, check",
+                "FILE:2: unknown entry `mean`; did you mean `means`?; known: short, means, usual, check, runbook",
             ),
             ("[A.B]\nmeans = 3", "FILE:2: `means` must be a string, not integer"),
+            (
+                "[A.B]\nmeans = \"x\"\nrunbook = \"wiki/etcd\"",
+                "FILE:3: `runbook` must be an address that begins with https:// or http://, without blanks",
+            ),
             ("A = 1", "FILE:1: `A`, a condition type, must be a table, not integer"),
             ("[A]\nB = 1", "FILE:2: `B`, a reason, must be a table, not integer"),
         ] {

@@ -27,6 +27,8 @@ pub enum Effect {
     /// Ask the terminal for its size.
     Resize,
     Mouse(bool),
+    /// Addresses on the screen are links, or text.
+    Links(bool),
     Bell,
     /// To the terminal's clipboard; sanitised.
     Copy(String),

@@ -96,6 +96,7 @@ pub async fn run(
     let signals = listen().map_err(|source| TerminalError::Io { what: "listen to signals for", source })?;
     let gate = InputGate::default();
     let mut screen = Terminal::take(tell_written, gate.clone())?;
+    screen.set_links(model.preferences.links);
     let inputs = InputThread::start(gate).map_err(|source| TerminalError::Io { what: "read", source })?;
     let look = &model.look;
     let loading = Loading { tier: look.tier, ascii: look.ascii, config_dir: look.config_dir.clone() };
@@ -214,6 +215,7 @@ fn handle(
                 runner.run_outside(program);
             }
             Effect::Mouse(on) => screen.set_mouse(on),
+            Effect::Links(on) => screen.set_links(on),
             Effect::Bell => screen.ring(),
             Effect::Copy(text) => screen.copy(&text),
             Effect::Screenshot(path) => match script::save(model, &path) {
@@ -255,7 +257,7 @@ fn draw(model: &mut Model, clock: &Clock, screen: &mut Terminal, pace: &mut Pace
     screen.draw((model.area.width, model.area.height), |area, buffer| {
         let drawn = view(model, area, buffer);
         next_change_s = drawn.next_change_s;
-        drawn.cursor
+        (drawn.cursor, drawn.links)
     });
     model.was_drawn();
     pace.drawn(began, next_change_s);

@@ -16,6 +16,7 @@ pub mod keeping;
 pub mod keymap;
 mod launching;
 pub mod layout;
+pub mod links;
 pub mod model;
 pub mod msg;
 pub mod outside;
@@ -71,6 +72,8 @@ pub struct Options {
     pub keymap: String,
     pub ascii: bool,
     pub tier: Tier,
+    /// Addresses on the screen are links; `None`: where the terminal is not known to print them.
+    pub links: Option<bool>,
     /// Where `themes/`, `keymaps/` and `explanations/` are looked for before those built in.
     pub config_dir: Option<PathBuf>,
     /// Where marks, folds and usual times are kept between runs; `None`: nowhere.
@@ -126,6 +129,9 @@ pub async fn run(
     model.preferences.hook = options.hook.map(|command| Hook { command, turns: Turns::default() });
     model.contexts = options.contexts.as_ref().map(|contexts| contexts.names()).unwrap_or_default();
     model.kubeconfig = options.kubeconfig;
+    model.preferences.links = options
+        .links
+        .unwrap_or_else(|| terminal::has_links(|name| std::env::var(name).ok(), options.tier == Tier::None));
     model.wallboard = options.wallboard;
     if let Some(replay) = options.replay {
         model.begin_replay(replay);

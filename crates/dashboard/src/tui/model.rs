@@ -111,6 +111,8 @@ pub struct Known {
 #[derive(Default)]
 pub struct Preferences {
     pub mouse: bool,
+    /// Addresses on the screen are links.
+    pub links: bool,
     /// Lists over the fleet show only this namespace.
     pub namespace: Option<Arc<str>>,
     /// Lists have upstream's wide columns too.

@@ -1,5 +1,5 @@
 //! What every drawing function needs: the theme, the time, and text made of themed pieces. Collects
-//! when the next shown age changes. Must not know screens.
+//! when the next shown age changes, and where links lead to. Must not know screens.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -9,6 +9,7 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
+use super::links::{Linker, Links};
 use super::theme::{Glyphs, Scope, Theme};
 use crate::fleet::Verdict;
 use capstan_base::text;
@@ -21,11 +22,12 @@ pub struct Paint<'a> {
     pub theme: &'a Theme,
     pub now: Timestamp,
     next_change_s: Cell<Option<i64>>,
+    linker: Linker,
 }
 
 impl<'a> Paint<'a> {
     pub fn new(theme: &'a Theme, now: Timestamp) -> Self {
-        Self { theme, now, next_change_s: Cell::new(None) }
+        Self { theme, now, next_change_s: Cell::new(None), linker: Linker::default() }
     }
 
     pub fn style(&self, scope: Scope) -> Style {
@@ -38,6 +40,26 @@ impl<'a> Paint<'a> {
 
     pub fn span<'t>(&self, scope: Scope, text: impl Into<Cow<'t, str>>) -> Span<'t> {
         Span::styled(text, self.style(scope))
+    }
+
+    /// A text from outside whose addresses are links.
+    pub fn linked(&self, scope: Scope, text: &str) -> Vec<Span<'static>> {
+        self.wrapped(scope, text, vec![text.to_owned()]).remove(0)
+    }
+
+    /// The same of a text that was wrapped into these lines.
+    pub fn wrapped(&self, scope: Scope, text: &str, lines: Vec<String>) -> Vec<Vec<Span<'static>>> {
+        self.linker.spans(self.style(scope), text, lines)
+    }
+
+    /// The same of one line of a text, before which so many letters of it stand, blanks not counted.
+    pub fn part(&self, scope: Scope, text: &str, letters: usize, line: String) -> Vec<Span<'static>> {
+        self.linker.part(self.style(scope), text, letters, line)
+    }
+
+    /// The addresses that what was drawn leads to.
+    pub fn links(&self) -> Links {
+        self.linker.links()
     }
 
     /// The age of something in one short word, coarse so that a clock tick changes little. Remembers

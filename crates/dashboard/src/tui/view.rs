@@ -10,6 +10,7 @@ use ratatui::widgets::{Clear, Widget as _};
 use super::hints::hints;
 use super::keymap::Lookup;
 use super::layout::{HEIGHT_MIN, Layout, WIDTH_MIN, layout};
+use super::links::Links;
 use super::model::{Model, Toast, Tone};
 use super::paint::{Paint, put, put_ends};
 use super::screen::header::{self, Header};
@@ -18,11 +19,13 @@ use super::theme::Scope;
 use super::widget::scrubber::{self, Scrubber};
 
 /// What a drawn frame says besides its cells.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Drawn {
     pub cursor: Option<Position>,
     /// Seconds until an age on it reads differently.
     pub next_change_s: Option<i64>,
+    /// Where its links lead to.
+    pub links: Links,
 }
 
 /// Draws everything into `area`. [`Model::refresh`] comes first.
@@ -48,7 +51,7 @@ pub fn view(model: &Model, area: Rect, buffer: &mut Buffer) -> Drawn {
         wallboard.view(shown, &model.known.plans, &paint, area, buffer);
         let cursor = overlays(model, &paint, area, buffer);
         underline_words_only(buffer);
-        return Drawn { cursor, next_change_s: paint.next_change_s() };
+        return Drawn { cursor, next_change_s: paint.next_change_s(), links: paint.links() };
     }
     header::view(shown, &paint, &parts, buffer);
     let parts = model.screen().arrange(parts);
@@ -57,7 +60,7 @@ pub fn view(model: &Model, area: Rect, buffer: &mut Buffer) -> Drawn {
     footer(model, &paint, parts.footer, buffer);
     let cursor = overlays(model, &paint, area, buffer);
     underline_words_only(buffer);
-    Drawn { cursor, next_change_s: paint.next_change_s() }
+    Drawn { cursor, next_change_s: paint.next_change_s(), links: paint.links() }
 }
 
 /// Takes the lines from below blanks that follow the last word of what is underlined: a label is padded to the width of
@@ -121,12 +124,14 @@ fn toast(toast: &Toast, paint: &Paint<'_>, area: Rect, buffer: &mut Buffer) {
     let room = usize::from(area.width.saturating_sub(4)).max(1);
     let lines = paint.in_lines(&toast.text, room, TOAST_LINES_MAX);
     let above = u16::try_from(lines.len().saturating_sub(1)).unwrap_or(0).min(area.y);
-    for (at, text) in (area.y - above..=area.y).zip(&lines) {
+    let lines = paint.wrapped(scope, &toast.text, lines);
+    for (at, text) in (area.y - above..=area.y).zip(lines) {
         let line = Rect { y: at, height: 1, ..area };
         Clear.render(line, buffer);
         buffer.set_style(line, paint.style(Scope::Text));
         let glyph = if at == area.y - above { glyph } else { " " };
-        put(buffer, area.x + 1, at, &Line::from(paint.span(scope, format!("{glyph} {text}"))), area.width);
+        let line = Line::from_iter(std::iter::once(paint.span(scope, format!("{glyph} "))).chain(text));
+        put(buffer, area.x + 1, at, &line, area.width);
     }
 }
 

@@ -10,6 +10,8 @@ const CSI_OWN: &str = "HJKhlmu";
 const PAYLOAD_PARAMETER: &str = "6666";
 /// More marks than any script puts on one letter cover the lines above and below.
 const MARKS_MAX: usize = 8;
+/// The longest address of a link.
+const ADDRESS_MAX: usize = 2_048;
 /// Characters around one that is found.
 const CONTEXT: usize = 24;
 
@@ -66,7 +68,7 @@ fn own_sequence(chars: &[char]) -> Option<usize> {
                 && !parameters.contains(PAYLOAD_PARAMETER);
             is_own.then_some(end + 1)
         }
-        ']' => clipboard(chars),
+        ']' => clipboard(chars).or_else(|| link(chars)),
         _ => None,
     }
 }
@@ -79,6 +81,19 @@ fn clipboard(chars: &[char]) -> Option<usize> {
     let copied = String::from_utf8(copied).ok()?;
     let is_harmless = copied.chars().all(|c| c == '\n' || !(c.is_control() || misleads(c)));
     (is_harmless && copied != PAYLOAD_PARAMETER).then_some(end + 1)
+}
+
+/// OSC 8: the end of a link, or the beginning of one to an address of plain characters.
+fn link(chars: &[char]) -> Option<usize> {
+    let end = chars.windows(2).skip(2).position(|pair| pair == ['\x1b', '\\'])? + 2;
+    let body: String = chars[2..end].iter().collect();
+    let (id, address) = body.strip_prefix("8;")?.split_once(';')?;
+    let is_id = id.strip_prefix("id=").is_some_and(|id| id.chars().all(|c| c.is_ascii_hexdigit()));
+    let is_address = (address.starts_with("https://") || address.starts_with("http://"))
+        && address.len() <= ADDRESS_MAX
+        && address.chars().all(|c| c.is_ascii_graphic())
+        && !address.contains(PAYLOAD_PARAMETER);
+    ((id.is_empty() && address.is_empty()) || (is_id && is_address)).then_some(end + 2)
 }
 
 #[cfg(test)]
@@ -100,5 +115,15 @@ mod tests {
     fn own_sequences_are_not_foreign() {
         let own = "\x1b[?1049h\x1b[2J\x1b[1;1H\x1b[38;5;1mtext\x1b[0m\r\n\x1b]52;c;YXVyb3Jh\x1b\\\x1b[?25l";
         assert_eq!(foreign(own.as_bytes()), Vec::<String>::new());
+        let link = |address: &str| format!("\x1b]8;id=0a1b2c;{address}\x1b\\text\x1b]8;;\x1b\\");
+        for (address, is_own) in [
+            ("https://wiki.example/etcd", true),
+            ("http://6666.example/", false),
+            ("file:///etc/passwd", false),
+            ("https://wiki.example/ a", false),
+            (&format!("https://wiki.example/{}", "x".repeat(ADDRESS_MAX)), false),
+        ] {
+            assert_eq!(foreign(link(address).as_bytes()).is_empty(), is_own, "{address}");
+        }
     }
 }

@@ -32,6 +32,31 @@ pub fn mouse(model: &mut Model, wanted: &str) -> Outcome {
     Ok(vec![Effect::Mouse(model.preferences.mouse)])
 }
 
+pub fn links(model: &mut Model, wanted: &str) -> Outcome {
+    model.preferences.links = on_or_off(wanted, model.preferences.links)?;
+    let word = if model.preferences.links { "addresses are links" } else { "addresses are text" };
+    model.say(Tone::Info, word);
+    Ok(vec![Effect::Links(model.preferences.links)])
+}
+
+/// The address of the runbook about what explains the state of the selected object.
+pub fn runbook(model: &mut Model) -> Outcome {
+    let id = model.selected_row().ok_or("nothing is selected that has a runbook")?;
+    let leaf = model.fleet.causes(id).first().map_or(id, |cause| cause.leaf);
+    let runbook = model.fleet.explanation(leaf).map(|words| words.runbook.clone()).filter(|r| !r.is_empty());
+    let none = "no runbook is named for its state; `runbook` in explanations/default.toml does that";
+    Ok(copied(model, "runbook", runbook.ok_or(none)?))
+}
+
+fn copied(model: &mut Model, what: &str, address: String) -> Vec<Effect> {
+    // Terminals do not answer whether they took it.
+    model.say(
+        Tone::Info,
+        format!("the address of the {what} was sent to the terminal's clipboard: {address}"),
+    );
+    vec![Effect::Copy(address)]
+}
+
 /// A shell with the kubeconfig of the named cluster, or of the one that the selected object belongs to.
 pub fn shell(model: &mut Model, name: &str) -> Outcome {
     let cluster = cluster_meant(model, name)?;

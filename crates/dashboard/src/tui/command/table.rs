@@ -480,6 +480,12 @@ const PROGRAM: &[Command] = &[
         ),
         Argument::Required(Kind::File),
     ),
+    command(
+        "runbook",
+        Scope::Object,
+        |m, _| outside::runbook(m),
+        "The address of the runbook for its state, to the clipboard.",
+    ),
     command("copy", Scope::Object, |m, _| go::copy(m), "Its name, or the open YAML, to the clipboard."),
     takes(
         command("prompt", Scope::Program, go::prompt, "The command line, perhaps begun."),
@@ -512,6 +518,10 @@ const PROGRAM: &[Command] = &[
     ),
     takes(
         command("mouse", Scope::Program, outside::mouse, "Mouse on: then hold shift to select text."),
+        Argument::Optional(Kind::OnOff),
+    ),
+    takes(
+        command("links", Scope::Program, outside::links, "Addresses on the screen as links, or as text."),
         Argument::Optional(Kind::OnOff),
     ),
     takes(

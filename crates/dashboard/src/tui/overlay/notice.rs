@@ -45,10 +45,9 @@ impl Notice {
     }
 
     pub fn view(&self, paint: &Paint<'_>, area: Rect, buffer: &mut Buffer) {
-        let lines: Vec<Line<'_>> = text::wrap(&self.text, frame::text_width(area, frame::WIDTH_MAX))
-            .into_iter()
-            .map(|line| Line::from(paint.span(Scope::Overlay, line)))
-            .collect();
+        let lines = text::wrap(&self.text, frame::text_width(area, frame::WIDTH_MAX));
+        let lines = paint.wrapped(Scope::Overlay, &self.text, lines);
+        let lines: Vec<Line<'_>> = lines.into_iter().map(Line::from).collect();
         let hint = |(key, word): &(&str, &str)| {
             [paint.span(Scope::Key, format!(" {key} ")), paint.span(Scope::KeyText, format!("{word} "))]
         };

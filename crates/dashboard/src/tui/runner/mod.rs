@@ -121,6 +121,7 @@ impl Runner {
             | Effect::Redraw
             | Effect::Resize
             | Effect::Mouse(_)
+            | Effect::Links(_)
             | Effect::Bell
             | Effect::Copy(_)
             | Effect::Write { .. }

@@ -226,14 +226,17 @@ fn conditions(
             paint.span(Scope::Muted, format!("{age:>4}")),
         ]));
         let message = if quiet { Scope::Muted } else { Scope::Text };
-        for line in message_lines(&condition.message, width) {
-            lines.push(Line::from(paint.span(message, format!("    {line}"))));
-        }
+        lines.extend(message_lines(&condition.message, message, paint, width));
     }
 }
 
-fn message_lines(message: &str, width: usize) -> Vec<String> {
-    if message.is_empty() { Vec::new() } else { text::wrap(message, width.saturating_sub(4)) }
+/// A message below what it is about.
+fn message_lines(message: &str, scope: Scope, paint: &Paint<'_>, width: usize) -> Vec<Line<'static>> {
+    if message.is_empty() {
+        return Vec::new();
+    }
+    let parts = paint.wrapped(scope, message, text::wrap(message, width.saturating_sub(4)));
+    parts.into_iter().map(|part| Line::from_iter(std::iter::once(Span::raw("    ")).chain(part))).collect()
 }
 
 fn severity_word(severity: Severity) -> &'static str {
@@ -318,12 +321,11 @@ fn relations(
 fn facts(all: Vec<(String, String)>, paint: &Paint<'_>, width: usize, lines: &mut Vec<Line<'static>>) {
     heading("About", paint, lines);
     for (word, value) in all {
-        for (at, part) in text::wrap(&value, width.saturating_sub(16)).into_iter().enumerate() {
+        let parts = text::wrap(&value, width.saturating_sub(16));
+        for (at, part) in paint.wrapped(Scope::Text, &value, parts).into_iter().enumerate() {
             let word = if at == 0 { word.as_str() } else { "" };
-            lines.push(Line::from(vec![
-                paint.span(Scope::Muted, format!("{word:<16}")),
-                paint.span(Scope::Text, part),
-            ]));
+            let word = paint.span(Scope::Muted, format!("{word:<16}"));
+            lines.push(Line::from_iter(std::iter::once(word).chain(part)));
         }
     }
 }
@@ -361,13 +363,15 @@ fn yaml_line(line: &str, paint: &Paint<'_>) -> Line<'static> {
     let is_key = |key: &str| !key.is_empty() && !key.contains([' ', '"', '\'']);
     match line[start..].split_once(':') {
         // A blank or nothing stands behind a key: `nginx:1.29` in a list is a value.
-        Some((key, rest)) if is_key(key) && (rest.is_empty() || rest.starts_with(' ')) => Line::from(vec![
-            paint.span(Scope::Muted, line[..start].to_owned()),
-            paint.span(Scope::YamlKey, key.to_owned()),
-            paint.span(Scope::Muted, ":"),
-            paint.span(Scope::YamlValue, rest.to_owned()),
-        ]),
-        _ => Line::from(paint.span(Scope::YamlValue, line.to_owned())),
+        Some((key, rest)) if is_key(key) && (rest.is_empty() || rest.starts_with(' ')) => {
+            let key = [
+                paint.span(Scope::Muted, line[..start].to_owned()),
+                paint.span(Scope::YamlKey, key.to_owned()),
+                paint.span(Scope::Muted, ":"),
+            ];
+            Line::from_iter(key.into_iter().chain(paint.linked(Scope::YamlValue, rest)))
+        }
+        _ => Line::from(paint.linked(Scope::YamlValue, line)),
     }
 }
 
@@ -415,9 +419,7 @@ pub fn events(
             ),
             paint.span(Scope::Muted, format!("  {}{times}", event.from)),
         ]));
-        for line in message_lines(&event.message, width) {
-            lines.push(Line::from(paint.span(Scope::Text, format!("    {line}"))));
-        }
+        lines.extend(message_lines(&event.message, Scope::Text, paint, width));
     }
     lines
 }

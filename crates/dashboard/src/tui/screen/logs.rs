@@ -11,6 +11,7 @@ use crate::fleet::{Fleet, Item, SourceId, Uid};
 use crate::operations::{LogLine, LogNews, LogPlace};
 use crate::tui::cursor::{Motion, Scroll};
 use crate::tui::layout::{Layout, layout};
+use crate::tui::links::letters;
 use crate::tui::paint::{Paint, put};
 use crate::tui::reads::Reading;
 use crate::tui::subject::{LogSubject, Subject, Want};
@@ -161,16 +162,20 @@ impl LogsScreen {
         })
     }
 
-    /// Each row with the line that it is of, and whether it begins it.
-    fn rows(&self, width: usize) -> Vec<(&LogLine, String, bool)> {
+    /// Each row with the line that it is of, and how many letters of that stand before it.
+    fn rows(&self, width: usize) -> Vec<(&LogLine, String, usize)> {
         let room = width.saturating_sub(self.lead_cells()).max(1);
         let mut rows = Vec::new();
         for line in self.lines.iter().filter(|line| self.is_chosen(line)) {
             if self.is_wrapped {
-                let parts = text::wrap(&line.text, room).into_iter().enumerate();
-                rows.extend(parts.map(|(at, part)| (line, part, at == 0)));
+                let mut before = 0;
+                for part in text::wrap(&line.text, room) {
+                    let own = letters(&part);
+                    rows.push((line, part, before));
+                    before += own;
+                }
             } else {
-                rows.push((line, text::truncate(&line.text, room, "…"), true));
+                rows.push((line, text::truncate(&line.text, room, "…"), 0));
             }
         }
         rows
@@ -202,13 +207,13 @@ impl LogsScreen {
         let end = rows.len().saturating_sub(page);
         let first = if self.follows { end } else { self.scroll.clamped(rows.len(), page) };
         let head = head.into_iter().map(|words| Line::from(paint.span(scope, words)));
-        let shown = rows.iter().skip(first).map(|(line, part, is_first)| {
-            let mut spans = if *is_first {
+        let shown = rows.iter().skip(first).map(|(line, part, before)| {
+            let mut spans = if *before == 0 {
                 self.lead(line, paint)
             } else {
                 vec![Span::raw(" ".repeat(self.lead_cells()))]
             };
-            spans.push(paint.span(Scope::Text, part.clone()));
+            spans.extend(paint.part(Scope::Text, &line.text, *before, part.clone()));
             Line::from(spans)
         });
         for (y, line) in (body.y..body.bottom()).zip(head.chain(shown)) {

@@ -147,7 +147,8 @@ impl Page<'_, '_> {
             (false, true) => vec![("MEANS", &words.means)],
             (false, false) => vec![("CHECK", &words.check)],
         };
-        for (label, sentence) in told.into_iter().filter(|(_, sentence)| !sentence.is_empty()) {
+        let told = told.into_iter().chain([("BOOK", &words.runbook)]);
+        for (label, sentence) in told.filter(|(_, sentence)| !sentence.is_empty()) {
             self.limited(label, sentence, Scope::Text, EVIDENCE_LINES_MAX);
         }
     }
@@ -216,8 +217,8 @@ impl Page<'_, '_> {
     fn limited(&mut self, label: &'static str, words: &str, scope: Scope, most: usize) {
         let room = self.width.saturating_sub(INDENT).max(1);
         let paint = self.paint;
-        for part in text::wrap(words, room).into_iter().take(most) {
-            self.labelled(label, Line::from(paint.span(scope, part)));
+        for part in paint.wrapped(scope, words, text::wrap(words, room)).into_iter().take(most) {
+            self.labelled(label, Line::from(part));
         }
     }
 

@@ -1,7 +1,7 @@
 //! Why an object is as it is, as lines: the chain down to it with the age of each piece of evidence, and what the
 //! evidence means in plain words. Must not know which screen shows them.
 
-use ratatui::text::Line;
+use ratatui::text::{Line, Span};
 
 use crate::fleet::{Explanation, Fleet, Hop, RowId};
 use crate::tui::paint::{Paint, verdict_scope};
@@ -60,27 +60,33 @@ fn hop_lines(fleet: &Fleet, hop: &Hop, words: &str, paint: &Paint<'_>, width: us
     let words = text::flat(words);
     let (kind, name) = (format!("{} ", row.gvk.kind), row.name.to_string());
     let room = width.saturating_sub(2 + text::width(&kind) + text::width(&name) + 2 + AGE_CELLS);
-    let (beside, below) = if text::width(&words) <= room {
-        (words, Vec::new())
-    } else {
-        (String::new(), text::wrap(&words, width.saturating_sub(BELOW.len()).max(1)))
-    };
+    let has_room = text::width(&words) <= room;
+    let below =
+        if has_room { Vec::new() } else { text::wrap(&words, width.saturating_sub(BELOW.len()).max(1)) };
     let mut spans = vec![
         paint.span(verdict_scope(hop.verdict), format!("{} ", paint.verdict_glyph(hop.verdict))),
         paint.span(Scope::Muted, kind),
         paint.span(Scope::Strong, name),
     ];
-    for (scope, part) in [(Scope::Text, beside), (Scope::Muted, age)] {
-        spans.extend((!part.is_empty()).then(|| paint.span(scope, format!("  {part}"))));
+    if has_room && !words.is_empty() {
+        spans.push(Span::raw("  "));
+        spans.extend(paint.linked(Scope::Text, &words));
     }
-    let below = below.into_iter().map(|part| Line::from(paint.span(Scope::Text, format!("{BELOW}{part}"))));
+    spans.extend((!age.is_empty()).then(|| paint.span(Scope::Muted, format!("  {age}"))));
+    let below = paint.wrapped(Scope::Text, &words, below).into_iter();
+    let below = below.map(|part| Line::from_iter(std::iter::once(Span::raw(BELOW)).chain(part)));
     std::iter::once(Line::from(spans)).chain(below).collect()
 }
 
-/// What the evidence means, what is usual and what to check, each wrapped behind its word. Of what goes as usual there is
+/// What the evidence means, what is usual, what to check and the runbook, each wrapped behind its word. Of what goes as usual there is
 /// nothing to check.
 fn explanation(words: &Explanation, is_usual: bool, paint: &Paint<'_>, width: usize) -> Vec<Line<'static>> {
-    let all = [("means", &words.means), ("usual", &words.usual), ("check", &words.check)];
+    let all = [
+        ("means", &words.means),
+        ("usual", &words.usual),
+        ("check", &words.check),
+        ("runbook", &words.runbook),
+    ];
     let wanted = all.into_iter().filter(|(label, _)| *label != "check" || !is_usual);
     wanted.flat_map(|(label, sentence)| labelled(label, sentence, paint, width)).collect()
 }
@@ -88,12 +94,11 @@ fn explanation(words: &Explanation, is_usual: bool, paint: &Paint<'_>, width: us
 /// Wrapped behind its word; nothing of what is empty.
 fn labelled(label: &str, sentence: &str, paint: &Paint<'_>, width: usize) -> Vec<Line<'static>> {
     let parts = text::wrap(sentence, width.saturating_sub(LABEL_CELLS).max(1));
-    let lines = parts.into_iter().filter(|_| !sentence.is_empty()).enumerate().map(|(at, part)| {
+    let parts = paint.wrapped(Scope::Text, sentence, parts).into_iter().filter(|_| !sentence.is_empty());
+    let lines = parts.enumerate().map(|(at, part)| {
         let label = if at == 0 { label } else { "" };
-        Line::from(vec![
-            paint.span(Scope::Muted, format!("{label:<LABEL_CELLS$}")),
-            paint.span(Scope::Text, part),
-        ])
+        let label = paint.span(Scope::Muted, format!("{label:<LABEL_CELLS$}"));
+        Line::from_iter(std::iter::once(label).chain(part))
     });
     lines.collect()
 }

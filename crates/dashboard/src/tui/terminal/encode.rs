@@ -3,8 +3,11 @@
 use std::io::Write;
 
 use ratatui::backend::{Backend as _, CrosstermBackend};
-use ratatui::buffer::Buffer;
+use ratatui::buffer::{Buffer, Cell};
 use ratatui::layout::Position;
+use ratatui::style::Color;
+
+use crate::tui::links::Links;
 
 /// Begin and end of DEC private mode 2026: the terminal shows the frame whole. Terminals that do
 /// not know it ignore it.
@@ -14,17 +17,22 @@ const HIDE_CURSOR: &[u8] = b"\x1b[?25l";
 const SHOW_CURSOR: &[u8] = b"\x1b[?25h";
 const CLEAR: &[u8] = b"\x1b[0m\x1b[2J";
 
-/// Appends what makes `next` out of `shown`; nothing at all when they are equal.
+/// Ends a link (OSC 8): an address that is empty.
+pub const END_LINK: &[u8] = b"\x1b]8;;\x1b\\";
+
+/// Appends what makes `next` out of `shown`; nothing at all when they are equal. `links`: where cells of `next` lead to, on a terminal
+/// that has links.
 pub fn encode(
     bytes: &mut Vec<u8>,
     shown: &Buffer,
     next: &Buffer,
+    links: Option<&Links>,
     clear: bool,
     cursor_before: Option<Position>,
     cursor: Option<Position>,
 ) {
-    let mut changes = shown.diff_iter(next).peekable();
-    let drawn = changes.peek().is_some();
+    let changes: Vec<(u16, u16, &Cell)> = shown.diff_iter(next).collect();
+    let drawn = !changes.is_empty();
     if !drawn && !clear && cursor == cursor_before {
         return;
     }
@@ -37,11 +45,8 @@ pub fn encode(
         // Attributes first: many terminals clear in the background colour that is set.
         bytes.extend_from_slice(CLEAR);
     }
-    if drawn {
-        let mut cells = Vec::new();
-        // Writing to memory cannot fail.
-        let _ = CrosstermBackend::new(&mut cells).draw(changes);
-        with_short_colours(bytes, &cells);
+    for run in changes.chunk_by(|(_, _, a), (_, _, b)| a.underline_color == b.underline_color) {
+        draw_run(bytes, run, links);
     }
     if let Some(Position { x, y }) = cursor {
         // Terminals count lines and columns from 1.
@@ -49,6 +54,38 @@ pub fn encode(
         bytes.extend_from_slice(SHOW_CURSOR);
     }
     bytes.extend_from_slice(END);
+}
+
+/// Cells that lead to the same place, or nowhere.
+fn draw_run(bytes: &mut Vec<u8>, run: &[(u16, u16, &Cell)], links: Option<&Links>) {
+    let Some((_, _, first)) = run.first() else { return };
+    if first.underline_color == Color::Reset {
+        draw(bytes, run.iter().copied());
+        return;
+    }
+    let link = links.and_then(|links| links.of(first));
+    if let Some((number, address)) = link {
+        // By the same id the terminal takes the lines of an address that was wrapped for one link.
+        let _ = write!(bytes, "\x1b]8;id={number:06x};{address}\x1b\\");
+    }
+    // The number of a link is not a colour to draw.
+    let plain = |cell: &Cell| {
+        let mut cell = cell.clone();
+        cell.underline_color = Color::Reset;
+        cell
+    };
+    let cells: Vec<(u16, u16, Cell)> = run.iter().map(|(x, y, cell)| (*x, *y, plain(cell))).collect();
+    draw(bytes, cells.iter().map(|(x, y, cell)| (*x, *y, cell)));
+    if link.is_some() {
+        bytes.extend_from_slice(END_LINK);
+    }
+}
+
+fn draw<'a>(bytes: &mut Vec<u8>, cells: impl Iterator<Item = (u16, u16, &'a Cell)>) {
+    let mut drawn = Vec::new();
+    // Writing to memory cannot fail.
+    let _ = CrosstermBackend::new(&mut drawn).draw(cells);
+    with_short_colours(bytes, &drawn);
 }
 
 /// Appends `cells` with the 16 named colours in the form that every terminal with colours knows: crossterm writes them as
@@ -109,9 +146,10 @@ fn short_colours(parameters: &str) -> String {
 #[cfg(test)]
 mod tests {
     use ratatui::layout::Rect;
-    use ratatui::style::{Color, Style};
+    use ratatui::style::Style;
 
     use super::*;
+    use crate::tui::links::Linker;
 
     fn picture(text: &str) -> Buffer {
         let mut buffer = Buffer::empty(Rect::new(0, 0, 10, 2));
@@ -127,7 +165,7 @@ mod tests {
         now: Option<Position>,
     ) -> String {
         let mut out = Vec::new();
-        encode(&mut out, &picture(shown), &picture(next), clear, before, now);
+        encode(&mut out, &picture(shown), &picture(next), None, clear, before, now);
         String::from_utf8(out).expect("text")
     }
 
@@ -179,9 +217,42 @@ mod tests {
         let (shown, mut next) = (picture(""), picture(""));
         next.set_string(0, 0, "38;5;1m", Style::default().fg(Color::Red).bg(Color::Indexed(200)));
         let mut out = Vec::new();
-        encode(&mut out, &shown, &next, false, None, None);
+        encode(&mut out, &shown, &next, None, false, None, None);
         let out = String::from_utf8(out).expect("text");
         assert!(out.contains("[31;48;5;200m"), "{out:?}");
         assert!(out.contains("38;5;1m") && !out.contains("\x1b[38;5"), "text is text: {out:?}");
+    }
+
+    #[test]
+    fn cells_of_a_link_lead_to_it_and_the_others_do_not() {
+        let linker = Linker::default();
+        let (plain, link) = (Style::default(), linker.style(Style::default(), "https://a.example/b"));
+        let mut next = picture("go: here .");
+        next.set_string(4, 0, "here", link);
+        let out = |links: Option<&Links>, shown: &Buffer, next: &Buffer| {
+            let mut out = Vec::new();
+            encode(&mut out, shown, next, links, false, None, None);
+            String::from_utf8(out).expect("text")
+        };
+        let (links, empty) = (linker.links(), picture(""));
+        let sent = out(Some(&links), &empty, &next);
+        let begin = sent.find("\x1b]8;id=").expect("a link");
+        let (before, rest) = sent.split_at(begin);
+        let (inside, after) = rest.split_once("\x1b]8;;\x1b\\").expect("its end");
+        assert!(before.contains("go:") && inside.contains("here") && after.contains('.'), "{sent:?}");
+        assert!(inside.contains(";https://a.example/b\x1b\\"), "{sent:?}");
+        assert_eq!(sent.matches("\x1b]8;").count(), 2, "one link: {sent:?}");
+        // The number of the address is not a colour.
+        assert!(!sent.contains("\x1b[58;"), "{sent:?}");
+        let without = out(None, &empty, &next);
+        assert!(
+            without.contains("here") && !without.contains("]8;") && !without.contains("[58;"),
+            "{without:?}"
+        );
+        // The same letters that lead nowhere any more are written again.
+        let mut later = next.clone();
+        later.set_string(4, 0, "here", plain.underline_color(Color::Reset));
+        let sent = out(Some(&Links::default()), &next, &later);
+        assert!(sent.contains("here") && !sent.contains("]8;"), "{sent:?}");
     }
 }

@@ -16,10 +16,13 @@ use ratatui::layout::{Position, Rect};
 use tokio::sync::mpsc;
 
 pub use decode::Decoder;
+use encode::END_LINK;
 pub use encode::encode;
 pub use input::{InputGate, InputThread};
 pub use sequence::Input;
 pub use writer::{FrameWriter, Written};
+
+use super::links::Links;
 
 /// Everything we may have switched on, off again, in an order that leaves no trace: end of a frame,
 /// mouse, bracketed paste, attributes, cursor, alternate screen.
@@ -38,6 +41,9 @@ const STOP_WITHIN: Duration = Duration::from_millis(100);
 /// Whether the one terminal of this process is ours. A static because a panic hook has no other way
 /// to know.
 static TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// A frame that was cut by an end may have left a link open. A static for the same reason.
+static LINKED: AtomicBool = AtomicBool::new(false);
 
 /// Why the dashboard cannot use this terminal.
 #[derive(Debug, thiserror::Error)]
@@ -63,6 +69,7 @@ pub struct Terminal {
     /// Nothing on the screen can be relied on.
     clear: bool,
     mouse: bool,
+    links: bool,
     input: InputGate,
     /// Another program has it.
     is_lent: bool,
@@ -87,6 +94,7 @@ impl Terminal {
             cursor: None,
             clear: true,
             mouse: false,
+            links: false,
             input,
             is_lent: false,
         };
@@ -135,12 +143,16 @@ impl Terminal {
     }
 
     /// Draws one frame of this size; sends nothing when nothing changed. `draw` answers where the
-    /// cursor belongs.
-    pub fn draw(&mut self, size: (u16, u16), draw: impl FnOnce(Rect, &mut Buffer) -> Option<Position>) {
+    /// cursor belongs and where links lead to.
+    pub fn draw(
+        &mut self,
+        size: (u16, u16),
+        draw: impl FnOnce(Rect, &mut Buffer) -> (Option<Position>, Links),
+    ) {
         let area = Rect::new(0, 0, size.0, size.1);
         self.next.resize(area);
         self.next.reset();
-        let cursor = draw(area, &mut self.next);
+        let (cursor, links) = draw(area, &mut self.next);
         // Everything counts as blank then, so that every other cell is drawn.
         if self.shown.area != area || self.clear {
             self.shown.resize(area);
@@ -148,7 +160,8 @@ impl Terminal {
             self.clear = true;
         }
         let mut bytes = self.writer.buffer();
-        encode(&mut bytes, &self.shown, &self.next, self.clear, self.cursor, cursor);
+        let links = Some(&links).filter(|_| self.links);
+        encode(&mut bytes, &self.shown, &self.next, links, self.clear, self.cursor, cursor);
         if bytes.is_empty() {
             self.writer.recycle(bytes);
         } else {
@@ -164,6 +177,15 @@ impl Terminal {
         if self.mouse != on {
             self.mouse = on;
             self.out_of_band(if on { MOUSE_ON } else { MOUSE_OFF });
+        }
+    }
+
+    /// Switches links (OSC 8); what is on the screen is drawn again.
+    pub fn set_links(&mut self, on: bool) {
+        if self.links != on {
+            self.links = on;
+            self.clear = true;
+            LINKED.fetch_or(on, Ordering::SeqCst);
         }
     }
 
@@ -258,6 +280,22 @@ pub fn can_suspend() -> bool {
     }
 }
 
+/// Whether this terminal has links, as far as its environment says: one that does not know them leaves them out, but for consoles and
+/// terminals of old, which print them, and GNU screen, which keeps them to itself. `FORCE_HYPERLINK` says it outright, as for
+/// other programs; `is_plain`: the person wants no colour, which comes with wanting no more than text.
+pub fn has_links(env: impl Fn(&str) -> Option<String>, is_plain: bool) -> bool {
+    if let Some(forced) = env("FORCE_HYPERLINK").filter(|value| !value.is_empty()) {
+        return forced != "0";
+    }
+    let term = env("TERM").unwrap_or_default();
+    // tmux has TERM=screen in its older settings, and knows links.
+    let is_screen = term.starts_with("screen") && env("TMUX").is_none_or(|value| value.is_empty());
+    // Not the newer terminals of the library VTE.
+    let is_vt = term.strip_prefix("vt").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    let is_old = is_vt || ["dumb", "linux", "ansi", "cons25", "sun"].iter().any(|old| term.starts_with(old));
+    !(is_plain || term.is_empty() || is_screen || is_old)
+}
+
 fn usable(term: Option<&str>) -> Result<(), TerminalError> {
     if !io::stdin().is_terminal() {
         return Err(TerminalError::NotATerminal("standard input"));
@@ -280,6 +318,9 @@ fn write_now(bytes: &[u8]) -> io::Result<()> {
 /// Puts the terminal back as it was found; does nothing the second time.
 fn restore() {
     if TAKEN.swap(false, Ordering::SeqCst) {
+        if LINKED.load(Ordering::SeqCst) {
+            let _ = write_now(END_LINK);
+        }
         // A terminal that refuses these is gone, and needs nothing back.
         let _ = write_now(LEAVE);
         let _ = crossterm::terminal::disable_raw_mode();
@@ -318,4 +359,30 @@ fn stop_process_group() {
     // Another thread may take the signal, and until it has, this one goes on and would set up the
     // terminal again. The pause is over as soon as we are continued.
     std::thread::sleep(STOP_WITHIN);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_are_written_where_a_terminal_is_not_known_to_print_them() {
+        for (env, is_plain, expected) in [
+            (&[("TERM", "xterm-256color")][..], false, true),
+            (&[("TERM", "xterm-256color")], true, false),
+            (&[("TERM", "tmux-256color"), ("TMUX", "/tmp/x")], false, true),
+            (&[("TERM", "screen-256color"), ("TMUX", "/tmp/x")], false, true),
+            (&[("TERM", "screen.xterm-256color")], false, false),
+            (&[("TERM", "linux")], false, false),
+            (&[("TERM", "vt220")], false, false),
+            (&[("TERM", "vte-256color")], false, true),
+            (&[], false, false),
+            (&[("TERM", "linux"), ("FORCE_HYPERLINK", "1")], true, true),
+            (&[("TERM", "xterm-kitty"), ("FORCE_HYPERLINK", "0")], false, false),
+        ] {
+            let value =
+                |name: &str| env.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned());
+            assert_eq!(has_links(value, is_plain), expected, "{env:?}, plain {is_plain}");
+        }
+    }
 }
