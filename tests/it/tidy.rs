@@ -136,6 +136,7 @@ fn nothing_names_this_machine() {
         "docs",
         "themes",
         "keymaps",
+        "consoles",
         "explanations",
         "benches",
         "build",

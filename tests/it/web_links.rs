@@ -151,3 +151,45 @@ fn links_are_switched_while_it_runs() {
     assert!(press(&mut model, "\":runbook\" enter").expect("keys").is_empty());
     assert!(text(&mut model).contains("no runbook is named"), "{}", text(&mut model));
 }
+
+#[test]
+fn the_console_of_the_provider_is_shown_and_copied() {
+    let file = "[cloud]\nprovider-id = \"cloud:///{zone}/{machine}\"\nconsole = \"https://cloud.example/{zone}/{machine}\"";
+    let mut model = model(120, &[("consoles/default.toml", file)]);
+    let with_id = |model: &Model| {
+        let mut rows = model.fleet.rows();
+        rows.find(|(_, row)| row.provider_id().is_some()).map(|(_, row)| row.name.to_string())
+    };
+    if with_id(&model).is_none() {
+        update(&mut model, Msg::Fleet(fixture::older()));
+    }
+    let name = with_id(&model).expect("a Machine of the sample has a provider id");
+    followed(&mut model, &format!("\":find {name}\" enter d"), &json!({}));
+    let page = links(&mut model).into_iter().find(|(_, to)| to.starts_with("https://cloud.example/"));
+    let (letters, page) = page.unwrap_or_else(|| panic!("{}", text(&mut model)));
+    assert_eq!(letters, page);
+    let copied = press(&mut model, "\":console\" enter").expect("keys");
+    assert!(matches!(&copied[..], [Effect::Copy(text)] if *text == page), "{copied:?}");
+}
+
+#[test]
+fn without_a_provider_id_or_a_console_it_is_said_what_is_missing() {
+    let mut model = model(120, &[]);
+    press(&mut model, "\":console\" enter").expect("keys");
+    assert!(text(&mut model).contains("has no provider id"), "{}", text(&mut model));
+    // An object that no row of the fleet is: its infrastructure.
+    followed(
+        &mut model,
+        "\":tree prod-us-2\" enter d ] ] ] enter",
+        &json!({"spec": {"providerID": "vsphere://42"}}),
+    );
+    press(&mut model, "\":console\" enter").expect("keys");
+    assert!(text(&mut model).contains("no console is known for vsphere://42"), "{}", text(&mut model));
+    let aws = json!({"spec": {"providerID": "aws:///eu-west-1a/i-0abc"}});
+    followed(&mut model, "esc ] enter", &aws);
+    assert!(
+        text(&mut model).contains("console.aws.amazon.com/ec2/home?region=eu-west-1"),
+        "{}",
+        text(&mut model)
+    );
+}

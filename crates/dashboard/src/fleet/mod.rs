@@ -8,6 +8,7 @@ mod around;
 mod cause;
 mod cell;
 mod conditions;
+mod console;
 pub mod decode;
 mod delta;
 mod details;
@@ -50,6 +51,7 @@ use rustc_hash::FxHashSet;
 pub use cause::{Cause, Hop};
 pub use cell::{Cell, Reader};
 pub use conditions::conditions_of;
+pub use console::Consoles;
 pub use delta::{Delta, Feed, FeedKey, FeedState};
 pub use details::{ConditionLine, Details, Link, Relation, Target, Tone, condition_lines};
 pub use explanation::{Explanation, Explanations};
@@ -103,6 +105,8 @@ pub struct Fleet {
     earlier: KeptTimes,
     /// `None`: those that are built in.
     explanations: Option<Explanations>,
+    /// `None`: those that are built in.
+    consoles: Option<Consoles>,
 }
 
 /// What is known about one source besides its objects.
@@ -164,14 +168,24 @@ impl Fleet {
         Self::default()
     }
 
-    /// An empty fleet that explains reasons in these words.
-    pub fn explained_by(explanations: Explanations) -> Self {
-        Self { explanations: Some(explanations), ..Self::default() }
+    /// An empty fleet that explains reasons in these words, and knows these consoles.
+    pub fn explained_by(explanations: Explanations, consoles: Consoles) -> Self {
+        Self { explanations: Some(explanations), consoles: Some(consoles), ..Self::default() }
+    }
+
+    /// The page of a provider's console about the machine with this provider id.
+    pub fn console_page(&self, provider_id: &str) -> Option<String> {
+        self.consoles.as_ref().unwrap_or_else(|| Consoles::built_in()).page(provider_id)
     }
 
     /// An empty fleet in place of this one: it explains in the same words, and no picture of it is taken for one of this.
     pub fn anew(&self) -> Self {
-        Self { explanations: self.explanations.clone(), revision: self.revision + 1, ..Self::default() }
+        Self {
+            explanations: self.explanations.clone(),
+            consoles: self.consoles.clone(),
+            revision: self.revision + 1,
+            ..Self::default()
+        }
     }
 
     pub(in crate::fleet) fn explanations(&self) -> &Explanations {

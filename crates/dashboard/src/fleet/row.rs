@@ -489,6 +489,11 @@ impl Row {
         if let Facts::Machine(facts) = &self.facts { Some(facts) } else { None }
     }
 
+    /// Where its provider has the machine, as `spec.providerID` says it.
+    pub fn provider_id(&self) -> Option<&str> {
+        self.machine()?.host.as_deref()?.provider_id.as_deref()
+    }
+
     pub fn cluster_facts(&self) -> Option<&ClusterFacts> {
         if let Facts::Cluster(facts) = &self.facts { Some(facts) } else { None }
     }

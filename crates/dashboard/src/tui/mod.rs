@@ -74,7 +74,7 @@ pub struct Options {
     pub tier: Tier,
     /// Addresses on the screen are links; `None`: where the terminal is not known to print them.
     pub links: Option<bool>,
-    /// Where `themes/`, `keymaps/` and `explanations/` are looked for before those built in.
+    /// Where `themes/`, `keymaps/`, `explanations/` and `consoles/` are looked for before those built in.
     pub config_dir: Option<PathBuf>,
     /// Where marks, folds and usual times are kept between runs; `None`: nowhere.
     pub state_dir: Option<PathBuf>,

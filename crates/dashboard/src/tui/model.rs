@@ -26,7 +26,7 @@ use super::screen::{Context, Screen};
 use super::theme::{Theme, Tier};
 use super::turns::{self, Turns};
 use crate::actions::Order;
-use crate::fleet::{Changes, Explanations, Fleet, Item, Names, RowId, RunPart, SourceId};
+use crate::fleet::{Changes, Consoles, Explanations, Fleet, Item, Names, RowId, RunPart, SourceId};
 use capstan_base::time::Timestamp;
 use capstan_base::toml_file::FileError;
 
@@ -45,11 +45,12 @@ const LOGIN_LINES_MAX: usize = 20;
 /// So many screens are kept to go back to.
 const SCREENS_MAX: usize = 32;
 
-/// How it looks, which keys do what and how reasons are explained, with what is needed to load another.
+/// How it looks, which keys do what, how reasons are explained and where consoles are, with what is needed to load another.
 pub struct Look {
     pub theme: Theme,
     pub keymap: Keymap,
     pub explanations: Explanations,
+    pub consoles: Consoles,
     pub plugins: Plugins,
     pub tier: Tier,
     pub ascii: bool,
@@ -60,7 +61,7 @@ impl Look {
     /// `check`: the lines that a keymap may bind.
     ///
     /// # Errors
-    /// A theme, a keymap, explanations or plugins that cannot be used: file, line and what was expected.
+    /// A theme, a keymap, explanations, consoles or plugins that cannot be used: file, line and what was expected.
     pub fn load(
         theme: &str,
         keymap: &str,
@@ -73,7 +74,8 @@ impl Look {
         let mut keymap = Keymap::load(keymap, config_dir.as_deref(), check)?;
         let plugins = Plugins::load(config_dir.as_deref(), &mut keymap)?;
         let explanations = Explanations::load(config_dir.as_deref())?;
-        Ok(Self { theme, keymap, explanations, plugins, tier, ascii, config_dir })
+        let consoles = Consoles::load(config_dir.as_deref())?;
+        Ok(Self { theme, keymap, explanations, consoles, plugins, tier, ascii, config_dir })
     }
 }
 
@@ -188,7 +190,7 @@ pub struct Model {
 impl Model {
     pub fn new(session: Session, look: Look, area: Rect, now: Timestamp) -> Self {
         Self {
-            fleet: Fleet::explained_by(look.explanations.clone()),
+            fleet: Fleet::explained_by(look.explanations.clone(), look.consoles.clone()),
             known: Known::default(),
             session,
             contexts: Vec::new(),
@@ -260,7 +262,7 @@ impl Model {
         // Before the fleet goes: what was learnt of the server before is kept.
         self.keep_last();
         let folder = self.keeping.folder().map(Path::to_path_buf);
-        self.fleet = Fleet::explained_by(self.look.explanations.clone());
+        self.fleet = Fleet::explained_by(self.look.explanations.clone(), self.look.consoles.clone());
         self.known = Known::default();
         self.session = session;
         self.screens = vec![Screen::Fleet(FleetScreen::default())];

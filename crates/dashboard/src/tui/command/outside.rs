@@ -5,6 +5,8 @@ use super::cluster::cluster_meant;
 use crate::tui::effect::Effect;
 use crate::tui::model::{Model, Tone};
 use crate::tui::report;
+use crate::tui::screen::Screen;
+use crate::tui::screen::about_text::provider_id;
 use crate::tui::turns::Turns;
 
 pub fn bell(model: &mut Model, wanted: &str) -> Outcome {
@@ -46,6 +48,17 @@ pub fn runbook(model: &mut Model) -> Outcome {
     let runbook = model.fleet.explanation(leaf).map(|words| words.runbook.clone()).filter(|r| !r.is_empty());
     let none = "no runbook is named for its state; `runbook` in explanations/default.toml does that";
     Ok(copied(model, "runbook", runbook.ok_or(none)?))
+}
+
+/// The page of the provider's console about the machine of the selected object.
+pub fn console(model: &mut Model) -> Outcome {
+    let row = model.selected_row().and_then(|id| model.fleet.row(id)).map(AsRef::as_ref);
+    let object = if let Screen::Details(open) = model.screen() { open.object() } else { None };
+    let id = provider_id(row, object)
+        .ok_or("the selected object has no provider id: a Machine gets one with its machine")?;
+    let none = || format!("no console is known for {id}; a file of your own names it: docs/links.md");
+    let page = model.fleet.console_page(id).ok_or_else(none)?;
+    Ok(copied(model, "console", page))
 }
 
 fn copied(model: &mut Model, what: &str, address: String) -> Vec<Effect> {

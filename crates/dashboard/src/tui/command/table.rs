@@ -481,6 +481,12 @@ const PROGRAM: &[Command] = &[
         Argument::Required(Kind::File),
     ),
     command(
+        "console",
+        Scope::Object,
+        |m, _| outside::console(m),
+        "The page of its machine in the provider's console, to the clipboard.",
+    ),
+    command(
         "runbook",
         Scope::Object,
         |m, _| outside::runbook(m),

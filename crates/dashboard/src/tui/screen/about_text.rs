@@ -41,6 +41,7 @@ pub fn about(
         ("replicas set by", scaled_by(row, object)),
         ("applied by", applied_by(row, object, writers)),
         ("kept by", kept_by(row)),
+        ("console", console(fleet, Some(row), object).unwrap_or_default()),
         ("created", at(row.created())),
         ("deleting since", at(row.deleting_since())),
         ("read as", if row.legacy { row.gvk.api_version() } else { String::new() }),
@@ -50,6 +51,18 @@ pub fn about(
     ];
     let all = printed(row).into_iter().chain(ours.map(|(word, value)| (word.to_owned(), value)));
     all.filter(|(_, value)| !value.is_empty()).collect()
+}
+
+/// Where the console of the provider shows the machine of an object.
+pub fn console(fleet: &Fleet, row: Option<&Row>, object: Option<&Value>) -> Option<String> {
+    fleet.console_page(provider_id(row, object)?)
+}
+
+/// As the object says it: Machines, infrastructure machines and Nodes have it at the same place.
+pub fn provider_id<'a>(row: Option<&'a Row>, object: Option<&'a Value>) -> Option<&'a str> {
+    let of_row = row.and_then(Row::provider_id);
+    let said = of_row.or_else(|| object?.pointer("/spec/providerID")?.as_str());
+    said.filter(|id| !id.is_empty())
 }
 
 /// Upstream's other columns that have no place above: heading and value.

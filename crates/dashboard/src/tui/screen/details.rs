@@ -4,6 +4,7 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
+use serde_json::Value;
 
 use super::details_text::{self, Full, Links};
 use super::moments::{Between, Moments};
@@ -210,6 +211,11 @@ impl DetailsScreen {
                 self.moments.take(&object, at);
             }
         }
+    }
+
+    /// The object as it was read.
+    pub fn object(&self) -> Option<&Value> {
+        self.full.object()
     }
 
     /// The YAML while its tab is open, for the clipboard.

@@ -111,7 +111,7 @@ pub fn overview(
         replicas(details.row, paint, &mut second);
     }
     let mut chosen = relations(links, paint, right, &mut third);
-    if let (Some(details), Some(Item::Row(id))) = (details, item) {
+    if let (Some(details), Some(Item::Row(id))) = (&details, item) {
         let about = if is_wide { &mut second } else { &mut third };
         let known = about_text::about(fleet, id, details.row, full.object(), &full.writers, paint);
         facts(known, paint, middle, about);
@@ -119,6 +119,16 @@ pub fn overview(
             third.push(Line::default());
             third.extend(timeline_text::latest(fleet, id, paint, right));
         }
+    }
+    if details.is_none()
+        && let Some(page) = about_text::console(fleet, None, full.object())
+    {
+        facts(
+            vec![("console".to_owned(), page)],
+            paint,
+            middle,
+            if is_wide { &mut second } else { &mut third },
+        );
     }
     if !is_wide {
         // Below each other, the relations stand under the two columns before them.

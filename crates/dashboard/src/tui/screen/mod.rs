@@ -2,7 +2,7 @@
 //! in its own file.
 
 mod abilities;
-mod about_text;
+pub mod about_text;
 pub mod change;
 pub mod chosen;
 pub mod columns;
