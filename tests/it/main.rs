@@ -97,6 +97,7 @@ mod reconfigure;
 mod refusals;
 mod remediation;
 mod replay;
+mod rereading;
 mod rights;
 mod rollout;
 mod rollout_life;

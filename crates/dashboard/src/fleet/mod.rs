@@ -173,6 +173,14 @@ impl Fleet {
         Self { explanations: Some(explanations), consoles: Some(consoles), ..Self::default() }
     }
 
+    /// Explains in other words from now on. What is told of verdicts stays as it is.
+    pub fn explain_by(&mut self, explanations: Explanations, consoles: Consoles) -> Changes {
+        self.explanations = Some(explanations);
+        self.consoles = Some(consoles);
+        self.revision += 1;
+        Changes { is_replaced: false, ..Changes::of_everything(self) }
+    }
+
     /// The page of a provider's console about the machine with this provider id.
     pub fn console_page(&self, provider_id: &str) -> Option<String> {
         self.consoles.as_ref().unwrap_or_else(|| Consoles::built_in()).page(provider_id)

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::keeping::Waiting;
 use super::keymap::Keymap;
+use super::look::Look;
 use super::outside::{Kubeconfig, OutsideEnd, OutsideProgram};
 use super::reads::Reading;
 use super::subject::{Subject, SubjectKind};
@@ -50,6 +51,11 @@ pub enum Effect {
     /// Another server in place of the one that is looked at.
     OpenContext(String),
     LoadKeymap(String),
+    /// Read everything anew that the screen is made of.
+    Reread {
+        theme: String,
+        keymap: String,
+    },
     /// Read something for a screen, after a rest; what was read of the same kind before ends.
     Read {
         subject: Subject,
@@ -95,6 +101,7 @@ pub enum Effect {
 pub enum EffectOutcome {
     Theme(Result<Box<Theme>, FileError>),
     Keymap(Result<Box<Keymap>, FileError>),
+    Reread(Reread),
     Kept(Result<(), String>),
     /// In a sentence.
     HookFailed(String),
@@ -121,4 +128,14 @@ pub enum EffectOutcome {
         ticket: u64,
         result: Result<String, String>,
     },
+}
+
+/// Files of the configuration folder that were read anew.
+#[derive(Debug)]
+pub struct Reread {
+    /// The files that changed, as far as one looked before.
+    pub changed: Vec<PathBuf>,
+    /// A person asked for it.
+    pub is_asked: bool,
+    pub look: Result<Box<Look>, FileError>,
 }

@@ -98,13 +98,10 @@ pub async fn run(
     let mut screen = Terminal::take(tell_written, gate.clone())?;
     screen.set_links(model.preferences.links);
     let inputs = InputThread::start(gate).map_err(|source| TerminalError::Io { what: "read", source })?;
-    let look = &model.look;
-    let loading = Loading { tier: look.tier, ascii: look.ascii, config_dir: look.config_dir.clone() };
-    let mut runner = Runner::new(handles, loading, tell_outcome);
+    let mut runner = Runner::new(handles, Loading::of(&model.look), tell_outcome);
     let mut inbox = Inbox { inputs, written, outcomes, signals, deltas, opened, logins };
-    let (width, height) = Terminal::size();
     // No signal states the size at the beginning.
-    update(model, Msg::Resize { width, height });
+    resized(model);
     let mut pace = Pace::new(frame_min);
     loop {
         if pace.is_due(model.needs_frame) && screen.is_ready() {
@@ -143,6 +140,7 @@ pub async fn run(
                 let said = runner.finish(&mut inbox.outcomes).await;
                 return Ok(ScreenEnd { exit, said });
             }
+            runner.look_at_files(&model.look.theme.name, &model.look.keymap.name);
             // After the message, since a frame for it must show what it did.
             pace.is_asked |= is_asked;
             model.needs_frame |= pace.is_age_over();

@@ -9,13 +9,13 @@ use ratatui::layout::Rect;
 use super::cursor::Motion;
 use super::effect::Effect;
 use super::keeping::Keeping;
-use super::keymap::{CheckLine, KeyPress, Keymap, Mode};
+use super::keymap::{KeyPress, Mode};
+pub use super::look::Look;
 use super::msg::LoginNews;
 use super::outside::OpenDraft;
 use super::overlay::Overlay;
 use super::overlay::preview::PreviewBox;
 use super::plans::Plans;
-use super::plugin::Plugins;
 use super::reads::Reads;
 use super::replay::Replay;
 use super::rights::Rights;
@@ -23,12 +23,10 @@ use super::screen::fleet::FleetScreen;
 pub use super::screen::header::Session;
 use super::screen::wallboard::Wallboard;
 use super::screen::{Context, Screen};
-use super::theme::{Theme, Tier};
 use super::turns::{self, Turns};
 use crate::actions::Order;
-use crate::fleet::{Changes, Consoles, Explanations, Fleet, Item, Names, RowId, RunPart, SourceId};
+use crate::fleet::{Changes, Fleet, Item, Names, RowId, RunPart, SourceId};
 use capstan_base::time::Timestamp;
-use capstan_base::toml_file::FileError;
 
 /// Rows keep their places for so long after a key or a click, seconds.
 const HELD_S: i64 = 3;
@@ -44,40 +42,6 @@ const LOGIN_LINES_MAX: usize = 20;
 
 /// So many screens are kept to go back to.
 const SCREENS_MAX: usize = 32;
-
-/// How it looks, which keys do what, how reasons are explained and where consoles are, with what is needed to load another.
-pub struct Look {
-    pub theme: Theme,
-    pub keymap: Keymap,
-    pub explanations: Explanations,
-    pub consoles: Consoles,
-    pub plugins: Plugins,
-    pub tier: Tier,
-    pub ascii: bool,
-    pub config_dir: Option<PathBuf>,
-}
-
-impl Look {
-    /// `check`: the lines that a keymap may bind.
-    ///
-    /// # Errors
-    /// A theme, a keymap, explanations, consoles or plugins that cannot be used: file, line and what was expected.
-    pub fn load(
-        theme: &str,
-        keymap: &str,
-        tier: Tier,
-        ascii: bool,
-        config_dir: Option<PathBuf>,
-        check: CheckLine,
-    ) -> Result<Self, FileError> {
-        let theme = Theme::load(theme, config_dir.as_deref(), tier, ascii)?;
-        let mut keymap = Keymap::load(keymap, config_dir.as_deref(), check)?;
-        let plugins = Plugins::load(config_dir.as_deref(), &mut keymap)?;
-        let explanations = Explanations::load(config_dir.as_deref())?;
-        let consoles = Consoles::load(config_dir.as_deref())?;
-        Ok(Self { theme, keymap, explanations, consoles, plugins, tier, ascii, config_dir })
-    }
-}
 
 /// A line that stands in for the key hints until the next key.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -246,6 +246,7 @@ fn on_outcome(model: &mut Model, outcome: EffectOutcome) -> Vec<Effect> {
             // A chord that has begun may not be one of the new keymap.
             model.typing.pending.clear();
         }
+        EffectOutcome::Reread(read) => model.take_files(read),
         EffectOutcome::Theme(Err(error)) | EffectOutcome::Keymap(Err(error)) => {
             model.notice("The file was not taken", format!("{error}\n\nWhat was loaded before stays."));
         }

@@ -70,6 +70,12 @@ fn copied(model: &mut Model, what: &str, address: String) -> Vec<Effect> {
     vec![Effect::Copy(address)]
 }
 
+/// Everything that comes from files of the configuration folder, read again.
+pub fn reload(model: &Model) -> Outcome {
+    let (theme, keymap) = (model.look.theme.name.clone(), model.look.keymap.name.clone());
+    Ok(vec![Effect::Reread { theme, keymap }])
+}
+
 /// A shell with the kubeconfig of the named cluster, or of the one that the selected object belongs to.
 pub fn shell(model: &mut Model, name: &str) -> Outcome {
     let cluster = cluster_meant(model, name)?;

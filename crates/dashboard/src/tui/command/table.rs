@@ -506,6 +506,12 @@ const PROGRAM: &[Command] = &[
         command("keymap", Scope::Program, go::keymap, "Other keys, read from their file again."),
         Argument::Required(Kind::Keymap),
     ),
+    command(
+        "reload",
+        Scope::Program,
+        |m, _| outside::reload(m),
+        "Themes, keymaps, explanations, consoles and plugins, read again.",
+    ),
     also(
         takes(
             command(

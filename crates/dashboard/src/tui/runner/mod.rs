@@ -1,6 +1,7 @@
 //! Performs effects that take time and answers with outcomes. Owns the tasks; calls the executor of actions and the sources. Must
 //! not know the screen.
 
+mod files;
 mod outside;
 mod reading;
 
@@ -14,9 +15,11 @@ use futures::stream::StreamExt as _;
 use tokio::sync::mpsc;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
+use self::files::Files;
 use super::effect::{Effect, EffectOutcome};
 use super::keeping::Waiting;
 use super::keymap::Keymap;
+use super::look::Look;
 use super::outside::{Kubeconfig, OutsideProgram};
 use super::subject::{Subject, SubjectKind};
 use super::theme::{Theme, Tier};
@@ -51,6 +54,13 @@ pub struct Loading {
     pub config_dir: Option<PathBuf>,
 }
 
+impl Loading {
+    /// As what is loaded was.
+    pub fn of(look: &Look) -> Self {
+        Self { tier: look.tier, ascii: look.ascii, config_dir: look.config_dir.clone() }
+    }
+}
+
 pub struct Runner {
     handles: BTreeMap<SourceId, Arc<SourceHandle>>,
     loading: Loading,
@@ -59,6 +69,7 @@ pub struct Runner {
     reading: BTreeMap<SubjectKind, AbortOnDropHandle<()>>,
     /// What is brought to its end before the program ends.
     lasting: TaskTracker,
+    files: Files,
 }
 
 impl Runner {
@@ -68,13 +79,14 @@ impl Runner {
         outcomes: mpsc::Sender<EffectOutcome>,
     ) -> Self {
         let handles = handles.into_iter().map(|(id, handle)| (id, Arc::new(handle))).collect();
-        Self { handles, loading, outcomes, reading: BTreeMap::new(), lasting: TaskTracker::new() }
+        let (reading, files, lasting) = (BTreeMap::new(), Files::default(), TaskTracker::new());
+        Self { handles, loading, outcomes, reading, files, lasting }
     }
 
     /// Looks at other servers from now on; what was begun at those before ends.
     pub fn look_at(&mut self, handles: BTreeMap<SourceId, SourceHandle>) {
-        let lasting = self.lasting.clone();
-        *self = Self { lasting, ..Self::new(handles, self.loading.clone(), self.outcomes.clone()) };
+        let (lasting, files) = (self.lasting.clone(), std::mem::take(&mut self.files));
+        *self = Self { lasting, files, ..Self::new(handles, self.loading.clone(), self.outcomes.clone()) };
     }
 
     /// Waits until what a person confirmed is done and files that are not needed are gone, and answers what came of it: a
@@ -95,11 +107,19 @@ impl Runner {
         }
     }
 
+    /// Looks now and then whether a file that the screen is made of changed.
+    pub fn look_at_files(&mut self, theme: &str, keymap: &str) {
+        self.files.look(&self.loading, (theme, keymap), &self.outcomes);
+    }
+
     /// Starts one effect. Those that belong to the terminal are the loop's.
     pub fn start(&mut self, effect: Effect) {
         match effect {
             Effect::LoadTheme(name) => self.load_theme(name),
             Effect::LoadKeymap(name) => self.load_keymap(name),
+            Effect::Reread { theme, keymap } => {
+                self.files.read(&self.loading, (&theme, &keymap), &self.outcomes);
+            }
             Effect::Keep(waiting) => self.keep(waiting),
             Effect::Read { subject, wait_ms, remembered } => self.read(subject, wait_ms, remembered),
             Effect::StopReading(kind) => drop(self.reading.remove(&kind)),
@@ -296,6 +316,46 @@ mod tests {
         let runner = runner(tell);
         runner.lasting.spawn(std::future::pending::<()>());
         assert_eq!(runner.finish(&mut outcomes).await, [UNFINISHED]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_file_that_changed_is_read_anew_once_and_nothing_is_said_otherwise() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("explanations/default.toml");
+        std::fs::create_dir(folder.path().join("explanations")).expect("a folder");
+        let (tell, mut outcomes) = mpsc::channel(4);
+        let config_dir = Some(folder.path().to_path_buf());
+        let mut runner =
+            Runner::new(BTreeMap::new(), Loading { tier: Tier::None, ascii: true, config_dir }, tell);
+        let mut look = async |runner: &mut Runner| {
+            tokio::time::advance(Duration::from_secs(3)).await;
+            runner.look_at_files("default", "default");
+            runner.files.ended().await;
+            match outcomes.try_recv().ok()? {
+                EffectOutcome::Reread(read) => Some(read),
+                other => panic!("{other:?}"),
+            }
+        };
+        assert!(look(&mut runner).await.is_none(), "the first look");
+        assert!(look(&mut runner).await.is_none(), "nothing changed");
+        std::fs::write(&path, "[A.B]\nmeans = \"changed\"").expect("a file");
+        let read = look(&mut runner).await.expect("it changed");
+        assert_eq!((read.changed, read.is_asked), (vec![path.clone()], false));
+        let new = read.look.expect("it loads");
+        assert_eq!(new.explanations.find("A", "B").expect("there").means, "changed");
+        assert!(look(&mut runner).await.is_none(), "said once");
+        std::fs::write(&path, "[A.B]\nmeens = \"broken, and longer\"").expect("a file");
+        let read = look(&mut runner).await.expect("it changed");
+        let why = read.look.err().expect("it is broken").to_string();
+        assert!(why.contains("default.toml:2: unknown entry `meens`"), "{why}");
+        assert!(look(&mut runner).await.is_none(), "an error is said once");
+        std::fs::remove_file(&path).expect("a file");
+        assert!(look(&mut runner).await.expect("it went").look.is_ok());
+        // Soon after a look nobody looks.
+        std::fs::write(&path, "").expect("a file");
+        runner.look_at_files("default", "default");
+        runner.files.ended().await;
+        assert!(look(&mut runner).await.is_some(), "the next look");
     }
 
     #[tokio::test]
