@@ -132,6 +132,13 @@ impl Scroll {
         }
     }
 
+    /// Brings `line` on screen, and moves the picture no more than it takes.
+    pub fn follow(&mut self, line: usize, len: usize, page: usize) {
+        let first = self.clamped(len, page);
+        let least = (line + 1).saturating_sub(page.max(1));
+        self.0 = Self(first.clamp(least, line.max(least))).clamped(len, page);
+    }
+
     /// The first line to draw of a text that may have become shorter.
     pub fn clamped(self, len: usize, page: usize) -> usize {
         self.0.min(len.saturating_sub(page.max(1)))
@@ -205,5 +212,9 @@ mod tests {
         scroll.step(Motion::Down, 25, 10);
         assert_eq!(scroll, Scroll(15));
         assert_eq!(scroll.clamped(3, 10), 0);
+        for (line, first) in [(20, 15), (15, 15), (14, 14), (24, 15), (0, 0), (10, 1)] {
+            scroll.follow(line, 25, 10);
+            assert_eq!(scroll, Scroll(first), "{line}");
+        }
     }
 }

@@ -148,8 +148,9 @@ fn of_screen(model: &Model) -> Lines {
         Screen::Rollouts(_) => vec![("rollout", "rollout")],
         Screen::Since(_) => vec![("tree", "tree"), ("timeline", "timeline")],
         Screen::Simulation(_) => vec![("prompt what-if", "what if"), ("other-forecast", "other")],
-        Screen::Details(_) if model.screen().filter().is_empty() => {
-            vec![("next-tab", "next tab"), ("follow", "related")]
+        Screen::Details(details) if model.screen().filter().is_empty() => {
+            let first = if details.is_yaml() { ("toggle", "fold") } else { ("follow", "related") };
+            vec![("next-tab", "next tab"), first]
         }
         Screen::Details(_) => vec![("find-next", "next"), ("find-previous", "previous")],
         Screen::Objects(_)

@@ -183,7 +183,7 @@ pub enum ScreenKind {
     List,
     Details,
     Change,
-    /// Trees, and what is shown as one.
+    /// Trees, what is shown as one, and texts with parts to close.
     Folds,
     /// Screens with several pages.
     Pages,
@@ -201,7 +201,7 @@ impl ScreenKind {
             Self::Tree => "only in a tree; :tree opens one",
             Self::List => "only in lists; :clusters opens one",
             Self::Details => "only in details; :details opens them",
-            Self::Folds => "only in trees; :tree opens one",
+            Self::Folds => "only in trees, YAML and long messages; :yaml opens one",
             Self::Change => "only in a configuration; :change opens one",
             Self::Pages => "only in details and configurations; :details opens them",
             Self::Simulation => "only in a simulation; :simulate opens one",

@@ -37,6 +37,7 @@ fn kinds(screen: &Screen) -> &'static [ScreenKind] {
     match screen {
         Screen::Fleet(_) => &[ScreenKind::Fleet, ScreenKind::List],
         Screen::Tree(_) => &[ScreenKind::Tree, ScreenKind::List, ScreenKind::Folds],
+        Screen::Details(s) if s.has_folds() => &[ScreenKind::Details, ScreenKind::Pages, ScreenKind::Folds],
         Screen::Details(_) => &[ScreenKind::Details, ScreenKind::Pages],
         Screen::Change(_) => &[ScreenKind::Change, ScreenKind::Folds, ScreenKind::Pages],
         Screen::Simulation(_) => &[ScreenKind::Simulation],

@@ -393,15 +393,20 @@ const SCREENS: &[Command] = &[
     ),
     only(
         ScreenKind::Folds,
-        command("toggle", Scope::View, |m, _| go::fold(m, Fold::Toggle), "Open or close the node."),
+        command(
+            "toggle",
+            Scope::View,
+            |m, _| go::fold(m, Fold::Toggle),
+            "Open or close the node, the block or the message.",
+        ),
     ),
     only(
         ScreenKind::Folds,
-        command("fold-all", Scope::View, |m, _| go::fold_all(m, false), "Close every node."),
+        command("fold-all", Scope::View, |m, _| go::fold_all(m, false), "Close every node or block."),
     ),
     only(
         ScreenKind::Folds,
-        command("unfold-all", Scope::View, |m, _| go::fold_all(m, true), "Open every node."),
+        command("unfold-all", Scope::View, |m, _| go::fold_all(m, true), "Open every node or block."),
     ),
     only(
         ScreenKind::Tree,

@@ -144,8 +144,8 @@ impl Screen {
         match self {
             Self::Tree(s) => s.fold(context, fold),
             Self::Change(s) => s.fold(fold),
+            Self::Details(s) => s.fold(context, fold),
             Self::Fleet(_)
-            | Self::Details(_)
             | Self::Rollout(_)
             | Self::Rollouts(_)
             | Self::Since(_)
@@ -163,8 +163,8 @@ impl Screen {
         match self {
             Self::Tree(s) => s.fold_all(context.fleet, open),
             Self::Change(s) => s.fold_all(open),
+            Self::Details(s) => s.fold_all(context, open),
             Self::Fleet(_)
-            | Self::Details(_)
             | Self::Rollout(_)
             | Self::Rollouts(_)
             | Self::Since(_)

@@ -6,10 +6,12 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use serde_json::Value;
 
-use super::details_text::{self, Full, Links};
+use super::details_text::{self, Full, Links, Long};
 use super::moments::{Between, Moments};
 use super::related::{Related, Way, related};
 use super::search::Search;
+use super::tree::Fold;
+use super::yaml_folds::YamlFolds;
 use super::{Context, foot, plan_text, timeline_text, why};
 use crate::fleet::watch::{ObjectNews, Tape};
 use crate::fleet::{Fleet, Item, ItemKey, Part, RowId, SourceId, Target, Uid};
@@ -20,7 +22,7 @@ use crate::tui::plans::Plans;
 use crate::tui::reads::Reading;
 use crate::tui::subject::{PlannedCluster, Subject, Want};
 use crate::tui::theme::Scope;
-use crate::tui::widget::table::mark;
+use crate::tui::widget::table::{mark, select};
 use capstan_base::time::Timestamp;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,6 +63,9 @@ pub struct DetailsScreen {
     /// In the open tab; the words stay for the next one.
     search: Search,
     full: Full,
+    yaml: YamlFolds,
+    /// Whether long messages are shown whole.
+    long: Long,
     moments: Moments,
     /// The moment of a recording that it shows, milliseconds since the epoch.
     recorded_ms: Option<i64>,
@@ -70,10 +75,22 @@ pub struct DetailsScreen {
     is_link_sought: bool,
 }
 
-/// What a tab shows, and the line of the related object that is chosen.
+/// What a tab shows.
+#[derive(Default)]
 struct Page {
     lines: Vec<Line<'static>>,
+    /// The line of the related object that is chosen.
     chosen: Option<usize>,
+    /// The line that one is at.
+    at: Option<usize>,
+    /// The number of each line where nothing is folded; empty: its own.
+    numbers: Vec<usize>,
+}
+
+impl Page {
+    fn number(&self, at: usize) -> usize {
+        self.numbers.get(at).copied().unwrap_or(at)
+    }
 }
 
 /// The object is one of the causes of the state of another.
@@ -101,6 +118,8 @@ impl DetailsScreen {
             scrolls: [Scroll::default(); Tab::ALL.len()],
             search: Search::default(),
             full: Full::default(),
+            yaml: YamlFolds::default(),
+            long: Long::default(),
             moments: Moments::default(),
             recorded_ms: None,
             explains: None,
@@ -247,13 +266,19 @@ impl DetailsScreen {
         }
         let Some(parts) = layout(context.area) else { return };
         let paint = Paint::new(context.theme, context.now);
-        let Page { lines, chosen } =
-            self.page(context.fleet, context.plans, &paint, usize::from(parts.body.width));
-        if let Some(line) = chosen.filter(|_| std::mem::take(&mut self.is_link_sought)) {
-            self.scrolls[self.tab as usize].show(line, lines.len(), usize::from(parts.body.height));
+        let height = usize::from(parts.body.height);
+        let page = self.page(context.fleet, context.plans, &paint, usize::from(parts.body.width));
+        if let Some(line) = page.chosen.filter(|_| std::mem::take(&mut self.is_link_sought)) {
+            self.scrolls[self.tab as usize].show(line, page.lines.len(), height);
         }
-        if let Some(line) = self.search.settle(lines.iter().map(ToString::to_string)) {
-            self.scrolls[self.tab as usize].show(line, lines.len(), usize::from(parts.body.height));
+        let whole = if self.tab == Tab::Yaml { details_text::yaml(&self.full, &paint) } else { page.lines };
+        let Some(line) = self.search.settle(whole.iter().map(ToString::to_string)) else { return };
+        if self.tab == Tab::Yaml {
+            self.yaml.show(self.full.outline(), line.saturating_sub(whole.len() - self.full.outline().len()));
+            let page = self.yaml_page(&paint);
+            self.scrolls[self.tab as usize].show(page.at.unwrap_or(line), page.lines.len(), height);
+        } else {
+            self.scrolls[self.tab as usize].show(line, whole.len(), height);
         }
     }
 
@@ -287,9 +312,66 @@ impl DetailsScreen {
     pub fn step(&mut self, context: &Context<'_>, motion: Motion) {
         let Some(parts) = layout(context.area) else { return };
         let paint = Paint::new(context.theme, context.now);
+        let height = usize::from(parts.body.height);
+        if self.tab == Tab::Yaml && self.full.outline().len() > 0 {
+            self.yaml.step(self.full.outline(), motion, height);
+            self.follow_yaml(&paint, height);
+            return;
+        }
         let lines =
             self.page(context.fleet, context.plans, &paint, usize::from(parts.body.width)).lines.len();
-        self.scrolls[self.tab as usize].step(motion, lines, usize::from(parts.body.height));
+        self.scrolls[self.tab as usize].step(motion, lines, height);
+    }
+
+    /// The line that one is at is on the screen.
+    fn follow_yaml(&mut self, paint: &Paint<'_>, height: usize) {
+        let page = self.yaml_page(paint);
+        if let Some(at) = page.at {
+            // The first line brings what stands above it.
+            let at = if at == page.lines.len() - self.yaml.shown(self.full.outline()).len() { 0 } else { at };
+            self.scrolls[Tab::Yaml as usize].follow(at, page.lines.len(), height);
+        }
+    }
+
+    /// There is something to fold on the open tab.
+    pub fn has_folds(&self) -> bool {
+        match self.tab {
+            Tab::Overview | Tab::Yaml | Tab::Events => true,
+            Tab::Plan | Tab::Timeline | Tab::Changes => false,
+        }
+    }
+
+    pub fn is_yaml(&self) -> bool {
+        self.tab == Tab::Yaml
+    }
+
+    /// Opens or closes a block of the YAML, or long messages.
+    pub fn fold(&mut self, context: &Context<'_>, fold: Fold) {
+        if self.tab == Tab::Yaml {
+            self.yaml.fold(self.full.outline(), fold);
+            self.show_fold(context);
+        } else {
+            self.long = match (fold, self.long) {
+                (Fold::Open, _) | (Fold::Toggle, Long::Cut) => Long::Whole,
+                (Fold::Close, _) | (Fold::Toggle, Long::Whole) => Long::Cut,
+            };
+        }
+    }
+
+    /// The same with all of them.
+    pub fn fold_all(&mut self, context: &Context<'_>, open: bool) {
+        if self.tab == Tab::Yaml {
+            self.yaml.fold_all(self.full.outline(), open);
+            self.show_fold(context);
+        } else {
+            self.long = if open { Long::Whole } else { Long::Cut };
+        }
+    }
+
+    fn show_fold(&mut self, context: &Context<'_>) {
+        if let Some(parts) = layout(context.area) {
+            self.follow_yaml(&Paint::new(context.theme, context.now), usize::from(parts.body.height));
+        }
     }
 
     /// The tabs for the line of crumbs, the open one marked.
@@ -315,19 +397,22 @@ impl DetailsScreen {
     ) {
         paint.rule(layout.rule, buffer);
         let body = layout.body;
-        let lines = self.page(fleet, plans, paint, usize::from(body.width)).lines;
+        let page = self.page(fleet, plans, paint, usize::from(body.width));
         let scroll = self.scrolls[self.tab as usize];
-        let first = scroll.clamped(lines.len(), usize::from(body.height));
-        for (y, (at, line)) in (body.y..body.bottom()).zip(lines.iter().enumerate().skip(first)) {
+        let first = scroll.clamped(page.lines.len(), usize::from(body.height));
+        for (y, (at, line)) in (body.y..body.bottom()).zip(page.lines.iter().enumerate().skip(first)) {
             put(buffer, body.x + 1, y, line, body.width.saturating_sub(2));
-            self.view_found(at, line, Rect { y, height: 1, ..body }, paint, buffer);
+            if page.at == Some(at) {
+                select(body, y, paint, buffer);
+            }
+            self.view_found(page.number(at), line, Rect { y, height: 1, ..body }, paint, buffer);
         }
         let chosen = self.chosen_link(fleet).map(|link| match link.way {
             Way::None(why) => why.to_owned(),
             _ => format!("enter opens {} {}", link.kind, link.name),
         });
         foot::view(self.item, false, chosen, fleet, paint, layout, buffer);
-        foot::position(first, usize::from(body.height), lines.len(), paint, layout, buffer);
+        foot::position(first, usize::from(body.height), page.lines.len(), paint, layout, buffer);
     }
 
     /// Marks the words that are looked for on a line, and the line that one is at.
@@ -349,13 +434,41 @@ impl DetailsScreen {
         let width = width.saturating_sub(3);
         let lines = match self.tab {
             Tab::Overview => return self.overview(fleet, paint, width),
-            Tab::Yaml => details_text::yaml(&self.full, paint),
-            Tab::Events => details_text::events(fleet, self.row(), &self.target, &self.full, paint, width),
+            Tab::Yaml => return self.yaml_page(paint),
+            Tab::Events => {
+                let (row, long) = (self.row(), self.long());
+                details_text::events(fleet, row, &self.target, &self.full, long, paint, width)
+            }
             Tab::Plan => plan_text::plan(fleet, self.item, plans, paint, width),
             Tab::Timeline => timeline_text::timeline(fleet, self.item, paint, width),
             Tab::Changes => self.changes(fleet, paint, width),
         };
-        Page { lines, chosen: None }
+        Page { lines, ..Page::default() }
+    }
+
+    /// What is looked for may be in what is cut.
+    fn long(&self) -> Long {
+        if self.search.words().is_empty() { self.long } else { Long::Whole }
+    }
+
+    fn yaml_page(&self, paint: &Paint<'_>) -> Page {
+        let outline = self.full.outline();
+        let mut all = details_text::yaml(&self.full, paint);
+        // Above the text may stand why it is old.
+        let text = all.split_off(all.len() - outline.len());
+        let above = all.len();
+        let mut page = Page { numbers: (0..above).collect(), lines: all, ..Page::default() };
+        for (at, hidden) in self.yaml.shown(outline) {
+            let mut line = text.get(at).cloned().unwrap_or_default();
+            if hidden > 0 {
+                let more = format!(" {} {hidden} lines", paint.glyphs().ellipsis);
+                line.push_span(paint.span(Scope::Muted, more));
+            }
+            page.lines.push(line);
+            page.numbers.push(above + at);
+        }
+        page.at = (outline.len() > 0).then(|| above + self.yaml.place(outline));
+        page
     }
 
     fn changes(&self, fleet: &Fleet, paint: &Paint<'_>, width: usize) -> Vec<Line<'static>> {
@@ -370,12 +483,13 @@ impl DetailsScreen {
         let mut lines = why::lines(fleet, self.row(), self.explains(fleet), paint, width);
         let related = self.related(fleet);
         let links = Links { all: &related, chosen: self.link };
-        let (rest, chosen) = details_text::overview(fleet, self.item, &self.full, links, paint, width);
+        let (rest, chosen) =
+            details_text::overview(fleet, self.item, &self.full, links, self.long(), paint, width);
         if !lines.is_empty() && !rest.is_empty() {
             lines.push(Line::default());
         }
         let chosen = chosen.map(|line| lines.len() + line);
         lines.extend(rest);
-        Page { lines, chosen }
+        Page { lines, chosen, ..Page::default() }
     }
 }

@@ -4,6 +4,7 @@ use ratatui::text::{Line, Span};
 use serde_json::Value;
 
 use super::related::{Related, Way};
+use super::yaml_folds::Outline;
 use super::{about_text, spec_text, timeline_text};
 use crate::fleet::watch::{EventLine, FieldManager, ObjectNews};
 use crate::fleet::{
@@ -27,6 +28,7 @@ const BETWEEN: usize = 3;
 pub struct Full {
     object: Option<Box<Value>>,
     yaml: Option<Vec<String>>,
+    outline: Outline,
     events: Option<Vec<EventLine>>,
     writers: Vec<FieldManager>,
     /// Why what is shown may be old.
@@ -37,7 +39,9 @@ impl Full {
     pub fn take(&mut self, news: &ObjectNews) {
         match news {
             ObjectNews::Object(object) => {
-                self.yaml = Some(to_yaml(object).lines().map(str::to_owned).collect());
+                let yaml: Vec<String> = to_yaml(object).lines().map(str::to_owned).collect();
+                self.outline = Outline::of(&yaml);
+                self.yaml = Some(yaml);
                 self.object = Some(object.clone());
                 self.trouble = None;
             }
@@ -54,6 +58,11 @@ impl Full {
         self.object.as_deref()
     }
 
+    /// Which lines of the YAML belong to which.
+    pub fn outline(&self) -> &Outline {
+        &self.outline
+    }
+
     pub fn yaml(&self) -> Option<&[String]> {
         self.yaml.as_deref()
     }
@@ -65,6 +74,18 @@ fn to_yaml(object: &Value) -> String {
     serde_saphyr::to_string_with_options(object, options)
         .unwrap_or_else(|error| format!("# not printable as YAML: {error}"))
 }
+
+/// What becomes of a message of very many lines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Long {
+    #[default]
+    Cut,
+    Whole,
+}
+
+/// A longer message is cut, and then has so many lines.
+const MESSAGE_LINES_MAX: usize = 8;
+const MESSAGE_LINES_CUT: usize = 6;
 
 /// Related objects, and which of them is chosen.
 #[derive(Clone, Copy)]
@@ -80,6 +101,7 @@ pub fn overview(
     item: Option<Item>,
     full: &Full,
     links: Links<'_>,
+    long: Long,
     paint: &Paint<'_>,
     width: usize,
 ) -> (Vec<Line<'static>>, Option<usize>) {
@@ -103,7 +125,7 @@ pub fn overview(
     let is_wide = width >= SIDE_BY_SIDE_MIN;
     let [left, middle, right] = if is_wide { shares(width) } else { [width; 3] };
     let (mut first, mut second, mut third) = (Vec::new(), Vec::new(), Vec::new());
-    conditions(&all, legacy, paint, left, &mut first);
+    conditions(&all, legacy, long, paint, left, &mut first);
     if let Some(object) = &full.object {
         second = spec_text::spec_beside_status(object, paint, middle);
     }
@@ -199,6 +221,7 @@ fn heading(title: &'static str, paint: &Paint<'_>, lines: &mut Vec<Line<'static>
 fn conditions(
     all: &[ConditionLine],
     legacy: bool,
+    long: Long,
     paint: &Paint<'_>,
     width: usize,
     lines: &mut Vec<Line<'static>>,
@@ -236,17 +259,32 @@ fn conditions(
             paint.span(Scope::Muted, format!("{age:>4}")),
         ]));
         let message = if quiet { Scope::Muted } else { Scope::Text };
-        lines.extend(message_lines(&condition.message, message, paint, width));
+        lines.extend(message_lines(&condition.message, message, long, paint, width));
     }
 }
 
 /// A message below what it is about.
-fn message_lines(message: &str, scope: Scope, paint: &Paint<'_>, width: usize) -> Vec<Line<'static>> {
+fn message_lines(
+    message: &str,
+    scope: Scope,
+    long: Long,
+    paint: &Paint<'_>,
+    width: usize,
+) -> Vec<Line<'static>> {
     if message.is_empty() {
         return Vec::new();
     }
     let parts = paint.wrapped(scope, message, text::wrap(message, width.saturating_sub(4)));
-    parts.into_iter().map(|part| Line::from_iter(std::iter::once(Span::raw("    ")).chain(part))).collect()
+    let count = parts.len();
+    let is_cut = long == Long::Cut && count > MESSAGE_LINES_MAX;
+    let shown = if is_cut { MESSAGE_LINES_CUT } else { count };
+    let line = |part: Vec<Span<'static>>| Line::from_iter(std::iter::once(Span::raw("    ")).chain(part));
+    let mut lines: Vec<Line<'static>> = parts.into_iter().take(shown).map(line).collect();
+    if is_cut {
+        let more = format!("{} {} more lines; space shows them", paint.glyphs().ellipsis, count - shown);
+        lines.push(line(vec![paint.span(Scope::Muted, more)]));
+    }
+    lines
 }
 
 fn severity_word(severity: Severity) -> &'static str {
@@ -391,6 +429,7 @@ pub fn events(
     row: Option<RowId>,
     target: &Target,
     full: &Full,
+    long: Long,
     paint: &Paint<'_>,
     width: usize,
 ) -> Vec<Line<'static>> {
@@ -429,7 +468,7 @@ pub fn events(
             ),
             paint.span(Scope::Muted, format!("  {}{times}", event.from)),
         ]));
-        lines.extend(message_lines(&event.message, Scope::Text, paint, width));
+        lines.extend(message_lines(&event.message, Scope::Text, long, paint, width));
     }
     lines
 }

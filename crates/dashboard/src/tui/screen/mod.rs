@@ -38,6 +38,7 @@ pub mod tree;
 pub mod tree_line;
 pub mod wallboard;
 pub mod why;
+mod yaml_folds;
 
 use std::sync::Arc;
 
