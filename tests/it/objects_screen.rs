@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use capi_rules::admission::Webhooks;
-use capstan_dashboard::operations::{ObjectTable, TableColumn, TableRow};
+use capstan_dashboard::operations::{FieldPath, ObjectTable, PathColumn, TableColumn, TableRow};
 use capstan_dashboard::tui::effect::{Effect, EffectOutcome};
 use capstan_dashboard::tui::model::Model;
 use capstan_dashboard::tui::msg::Msg;
@@ -126,11 +126,78 @@ async fn the_first_objects_of_any_kind_are_read_and_no_secret_is() {
     secrets.create(&PostParams::default(), &secret).await.expect("created");
     let executor = place.executor(true);
     for named in ["secrets", "secret", "Secret"] {
-        let table = executor.objects(named, "").await.expect(named);
+        let table = executor.objects(named, "", &[]).await.expect(named);
         assert_eq!((table.rows.len(), table.rows[0].name.as_str()), (1, "a-ca"), "{named}");
         assert!(!format!("{table:?}").contains("c2VjcmV0"), "{table:?}");
     }
-    assert!(executor.objects("secrets", "elsewhere").await.expect("none").rows.is_empty());
-    let error = executor.objects("secretz", "").await.expect_err("no such kind");
+    assert!(executor.objects("secrets", "elsewhere", &[]).await.expect("none").rows.is_empty());
+    let own = |path: &str| {
+        let path = FieldPath::parse(path).expect("a path");
+        vec![PathColumn { name: "X".to_owned(), path }]
+    };
+    let error = executor.objects("secrets", "", &own(".data['tls.key']")).await.expect_err("refused");
+    assert!(error.contains("fields of Secrets are not read"), "{error}");
+    let kinds =
+        executor.objects("customresourcedefinitions", "", &own(".spec.names.kind")).await.expect("kinds");
+    assert!(kinds.rows.iter().any(|row| row.cells.last().is_some_and(|cell| cell == "Machine")), "{kinds:?}");
+    let error = executor.objects("secretz", "", &[]).await.expect_err("no such kind");
     assert!(error.contains("no kind that is called `secretz`; did you mean `secrets`?"), "{error}");
+}
+
+/// A path that is typed is marked where it cannot be understood, and what it finds is a column.
+#[test]
+fn columns_are_chosen_by_name_and_by_path() {
+    let mut model = model(100, 24);
+    let effects = keys(&mut model, "\":hosts\" enter");
+    let (of, _) = asked(&effects).expect("it is read");
+    answer(&mut model, &of, Ok(hosts()));
+    keys(&mut model, "\":columns age\" enter");
+    let screen = text(&mut model);
+    assert!(screen.contains("NAME") && screen.contains("AGE") && !screen.contains("STATE"), "{screen}");
+    keys(&mut model, "\":columns stat\" enter");
+    assert!(
+        text(&mut model).contains("there is no column `stat`; did you mean `state`?"),
+        "{}",
+        text(&mut model)
+    );
+    keys(&mut model, "\":columns +RACK=.spec[rack\"");
+    assert!(text(&mut model).contains("a number, *, 'a name' or"), "{}", text(&mut model));
+    keys(&mut model, "enter");
+    assert!(text(&mut model).contains("at letter 13: a number"), "{}", text(&mut model));
+    let effects = keys(&mut model, "\":columns +RACK=.spec.rack\" enter");
+    let (own, rest) = asked(&effects).expect("it is read again");
+    assert_eq!((own.own.len(), own.own[0].path.as_str(), rest), (1, ".spec.rack", 0));
+    let mut table = hosts();
+    table.columns.push(TableColumn { name: "RACK".to_owned(), is_wide: false });
+    for (at, row) in table.rows.iter_mut().enumerate() {
+        row.cells.push(format!("r{at}"));
+    }
+    let (_, rest) = asked(&answer(&mut model, &own, Ok(table))).expect("it is read again");
+    assert!(rest >= 30_000, "objects are read whole: {rest}");
+    let screen = text(&mut model);
+    assert!(screen.contains("RACK") && screen.contains("r2") && !screen.contains("STATE"), "{screen}");
+    keys(&mut model, "\":sort rack\" enter");
+    assert!(text(&mut model).contains("r0"), "{}", text(&mut model));
+    let effects = keys(&mut model, "\":columns\" enter");
+    assert!(asked(&effects).expect("it is read again").0.own.is_empty());
+    assert!(text(&mut model).contains("STATE"), "{}", text(&mut model));
+}
+
+#[test]
+fn lists_over_the_fleet_have_the_columns_that_are_chosen() {
+    let mut model = model(120, 24);
+    keys(&mut model, "\":machines\" enter");
+    assert!(text(&mut model).contains("WHY"), "{}", text(&mut model));
+    keys(&mut model, "\":columns since,phase\" enter");
+    let screen = text(&mut model);
+    assert!(screen.contains("SINCE") && screen.contains("PHASE") && !screen.contains("WHY"), "{screen}");
+    keys(&mut model, "\":columns +os-image\" enter");
+    let screen = text(&mut model);
+    assert!(screen.contains("PHASE") && screen.contains("OS-IMAGE"), "{screen}");
+    keys(&mut model, "\":columns\" enter");
+    assert!(text(&mut model).contains("WHY"), "{}", text(&mut model));
+    // Fields are read of the objects themselves.
+    let effects = keys(&mut model, "\":columns +ZONE=.spec.failureDomain\" enter");
+    let (of, _) = asked(&effects).expect("it is read");
+    assert_eq!((of.named.as_str(), of.own[0].name.as_str()), ("machines.cluster.x-k8s.io", "ZONE"));
 }

@@ -8,8 +8,8 @@ use super::proposed::ProposedAction;
 use super::{Action, ActionError, Draft, Planner, Preview, Report, Request};
 use crate::operations::guard::Guard;
 use crate::operations::{
-    BudgetReader, ConfigurationReader, EtcdReader, LockReader, LogReader, ObjectTable, read_objects,
-    workload_kubeconfig,
+    BudgetReader, ConfigurationReader, EtcdReader, LockReader, LogReader, ObjectTable, PathColumn,
+    read_objects, workload_kubeconfig,
 };
 use capi_types::key::{ObjectKey, ObjectRef};
 use capstan_engine::client::catalog::Catalog;
@@ -116,8 +116,13 @@ impl Executor {
     ///
     /// # Errors
     /// They cannot be read, in a sentence.
-    pub async fn objects(&self, named: &str, namespace: &str) -> Result<ObjectTable, String> {
-        read_objects(&self.connection, &self.catalog, named, namespace).await
+    pub async fn objects(
+        &self,
+        named: &str,
+        namespace: &str,
+        own: &[PathColumn],
+    ) -> Result<ObjectTable, String> {
+        read_objects(&self.connection, &self.catalog, named, namespace, own).await
     }
 
     /// The kubeconfig of a workload cluster, with which one may write there.

@@ -1,8 +1,9 @@
 //! Objects of any kind that a server has, as the table of its print columns. Owns the request and what a table is; must not know
-//! what the objects mean, nor how a table is drawn. No object is read whole, so that no secret is.
+//! what the objects mean, nor how a table is drawn. Objects are read whole where a person asks for fields of them, and Secrets never are.
 
 use serde_json::Value;
 
+use super::field_path::FieldPath;
 use capi_types::key::Gvk;
 use capstan_base::text::sanitize_line;
 use capstan_engine::client::catalog::{Catalog, Missing};
@@ -11,6 +12,13 @@ use capstan_engine::client::{Connection, explain};
 
 /// So many objects are read at most: nobody reads through more.
 pub const ROWS_MAX: u32 = 1_000;
+
+/// A column of a person's own: what a path finds in each object.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct PathColumn {
+    pub name: String,
+    pub path: FieldPath,
+}
 
 /// The first objects of a kind. All text in it is sanitised.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,7 +47,8 @@ pub struct TableRow {
     pub cells: Vec<String>,
 }
 
-/// The objects of the kind that a person names, in `namespace` (all when empty). `catalog`: what is known of the server's kinds.
+/// The objects of the kind that a person names, in `namespace` (all when empty). `catalog`: what is known of the server's kinds;
+/// `own`: columns behind those of the server.
 ///
 /// # Errors
 /// The server has no such kind, does not give it, or does not answer: a sentence.
@@ -48,20 +57,24 @@ pub async fn read_objects(
     catalog: &Catalog,
     named: &str,
     namespace: &str,
+    own: &[PathColumn],
 ) -> Result<ObjectTable, String> {
     let gvk = catalog.named(named).await.map_err(|missing| match missing {
         Missing::NotServed(why) => why,
         Missing::Unreachable(error) => explain(&error, &connection.server),
     })?;
     let namespace = if gvk.namespaced { namespace } else { "" };
-    let read = read_first_rows(&connection.client, &gvk, namespace, ROWS_MAX).await;
+    if !own.is_empty() && gvk.group.is_empty() && gvk.kind == "Secret" {
+        return Err("fields of Secrets are not read: their values are never shown".to_owned());
+    }
+    let read = read_first_rows(&connection.client, &gvk, namespace, ROWS_MAX, !own.is_empty()).await;
     let table =
         read.map_err(|e| format!("cannot read {}: {}", gvk.plural, explain(&e, &connection.server)))?;
-    Ok(ObjectTable::of(gvk, &table))
+    Ok(ObjectTable::of(gvk, &table, own))
 }
 
 impl ObjectTable {
-    fn of(gvk: Gvk, table: &Value) -> Self {
+    fn of(gvk: Gvk, table: &Value, own: &[PathColumn]) -> Self {
         let definitions = table["columnDefinitions"].as_array();
         let column = |definition: &Value| TableColumn {
             name: cell_text(&definition["name"]),
@@ -71,16 +84,19 @@ impl ObjectTable {
         // A server without tables answers with the objects themselves.
         let is_table = !columns.is_empty();
         let list = if is_table { &table["rows"] } else { &table["items"] };
-        let columns =
+        let mut columns =
             if is_table { columns } else { vec![TableColumn { name: "Name".to_owned(), is_wide: false }] };
+        let served = columns.len();
+        columns.extend(own.iter().map(|own| TableColumn { name: own.name.clone(), is_wide: false }));
         let row = |row: &Value| {
-            let metadata = if is_table { &row["object"]["metadata"] } else { &row["metadata"] };
-            let text = |field: &str| cell_text(&metadata[field]);
-            let cells = if is_table {
-                (0..columns.len()).map(|at| cell_text(&row["cells"][at])).collect()
+            let object = if is_table { &row["object"] } else { row };
+            let text = |field: &str| cell_text(&object["metadata"][field]);
+            let mut cells: Vec<String> = if is_table {
+                (0..served).map(|at| cell_text(&row["cells"][at])).collect()
             } else {
                 vec![text("name")]
             };
+            cells.extend(own.iter().map(|own| found_text(&own.path, object)));
             TableRow { namespace: text("namespace"), name: text("name"), uid: text("uid"), cells }
         };
         let rows = list.as_array().into_iter().flatten().map(row).collect();
@@ -88,6 +104,12 @@ impl ObjectTable {
         let more = is_cut.then(|| table["metadata"]["remainingItemCount"].as_u64());
         Self { gvk, columns, rows, more }
     }
+}
+
+/// As kubectl prints columns of a person's own: values with commas between them, `<none>` where there is none.
+fn found_text(path: &FieldPath, object: &Value) -> String {
+    let found: Vec<String> = path.find(object).into_iter().map(cell_text).collect();
+    if found.is_empty() { "<none>".to_owned() } else { found.join(",") }
 }
 
 /// A cell as kubectl prints it: the first line only, nothing for null.
@@ -130,6 +152,7 @@ mod tests {
                 "rows": [{"cells": ["a\u{1b}[31m", 3], "object": {"metadata": {"name": "a", "namespace": "n"}}},
                          {"cells": [null], "object": {}}],
             }),
+            &[],
         );
         assert_eq!((table.more, table.columns[1].is_wide), (Some(Some(7)), true));
         assert_eq!(table.rows[1].cells, ["", ""]);
@@ -140,9 +163,28 @@ mod tests {
     #[test]
     fn a_server_without_tables_shows_names_and_no_more() {
         let items = json!({"items": [{"metadata": {"name": "a"}, "data": {"password": "c2VjcmV0"}}]});
-        let table = ObjectTable::of(gvk(), &items);
+        let table = ObjectTable::of(gvk(), &items, &[]);
         assert_eq!(table.rows[0].cells, ["a"]);
         assert!(!format!("{table:?}").contains("c2VjcmV0"));
-        assert_eq!(ObjectTable::of(gvk(), &json!({})).rows, []);
+        assert_eq!(ObjectTable::of(gvk(), &json!({}), &[]).rows, []);
+    }
+
+    #[test]
+    fn columns_of_ones_own_stand_behind_those_of_the_server() {
+        let own = |name: &str, path: &str| PathColumn {
+            name: name.to_owned(),
+            path: FieldPath::parse(path).expect("a path"),
+        };
+        let own = [own("ZONE", ".spec.zone"), own("KEYS", ".spec.taints[*].key"), own("ALL", ".spec.one")];
+        let object = json!({"metadata": {"name": "a"}, "spec": {
+            "zone": "z\u{1b}[2J", "taints": [{"key": "k"}, {"key": "l"}]}});
+        let rows = json!([{"cells": ["a"], "object": object}]);
+        let with_table = json!({"columnDefinitions": [{"name": "Name"}], "rows": rows});
+        for answer in [with_table, json!({"items": [object]})] {
+            let table = ObjectTable::of(gvk(), &answer, &own);
+            let names: Vec<_> = table.columns.iter().map(|column| column.name.as_str()).collect();
+            assert_eq!(names, ["Name", "ZONE", "KEYS", "ALL"]);
+            assert_eq!(table.rows[0].cells, ["a", "z\u{fffd}[2J", "k,l", "<none>"]);
+        }
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::actions::{Right, Tried};
 use crate::fleet::{Fleet, Kind, RowId, SourceId, Target, Uid};
-use crate::operations::{LockPlace, LogPlace};
+use crate::operations::{LockPlace, LogPlace, PathColumn};
 use capi_types::key::ObjectKey;
 
 /// The lists of a larger cluster are too long to be read for a line under its tree.
@@ -52,6 +52,8 @@ pub struct ObjectsSubject {
     pub named: String,
     /// All when empty.
     pub namespace: String,
+    /// Columns of the person's own.
+    pub own: Vec<PathColumn>,
 }
 
 /// Something that is read for a screen.

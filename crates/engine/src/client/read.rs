@@ -85,10 +85,16 @@ pub async fn read_first_rows(
     gvk: &Gvk,
     namespace: &str,
     most: u32,
+    are_whole: bool,
 ) -> Result<Value, kube::Error> {
     let params = ListParams::default().limit(most);
     let request = Request::new(collection_path(gvk, namespace)).list(&params);
     let mut request = request.map_err(kube::Error::BuildRequest)?;
+    if are_whole {
+        // A table has the metadata of its objects otherwise.
+        let uri = format!("{}&includeObject=Object", request.uri()).parse().map_err(http::Error::from);
+        *request.uri_mut() = uri.map_err(kube::Error::HttpError)?;
+    }
     request.headers_mut().insert(http::header::ACCEPT, http::HeaderValue::from_static(TABLE));
     client.request(request).await
 }

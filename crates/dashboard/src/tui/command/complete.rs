@@ -1,6 +1,6 @@
 //! What a begun command line may become.
 
-use super::{Argument, Command, Kind, TABLE, condition, discouraged, find, groups, lists};
+use super::{Argument, Command, Kind, TABLE, columns, condition, discouraged, find, groups, lists};
 use crate::fleet::{Listed, Names};
 use crate::tui::model::Model;
 use crate::tui::overlay::Overlay;
@@ -88,7 +88,8 @@ fn arguments(model: &Model, command: &Command, name: &str, typed: &str) -> Vec<C
     if kind == Kind::Object && !typed.is_empty() {
         return find::completions(model, typed);
     }
-    let found: Vec<Completion> = candidates(model, kind)
+    let all = if kind == Kind::Columns { columns::candidates(model, typed) } else { candidates(model, kind) };
+    let found: Vec<Completion> = all
         .into_iter()
         .filter(|candidate| candidate.starts_with(typed))
         .take(NAMES_MAX)
@@ -141,6 +142,7 @@ fn candidates(model: &Model, kind: Kind) -> Vec<String> {
         Kind::OnOff => vec!["on".to_owned(), "off".to_owned()],
         Kind::Filter => lists::namespaces(model).into_iter().map(str::to_owned).collect(),
         Kind::Text
+        | Kind::Columns
         | Kind::AnyKind
         | Kind::TimeAndReason
         | Kind::PastTime

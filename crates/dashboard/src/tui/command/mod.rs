@@ -5,6 +5,7 @@
 mod act;
 mod choose;
 mod cluster;
+mod columns;
 mod complete;
 mod condition;
 mod configuration;
@@ -72,6 +73,8 @@ pub enum Argument {
 pub enum Kind {
     Cluster,
     Column,
+    /// Columns of a list, and paths to fields.
+    Columns,
     Text,
     /// A namespace, or what may stand behind `/`.
     Filter,
@@ -113,6 +116,7 @@ impl Kind {
         match self {
             Self::Cluster => "CLUSTER",
             Self::Column => "COLUMN",
+            Self::Columns => "[+]NAME,NAME=.PATH",
             Self::Text => "TEXT",
             Self::Filter => "NAMESPACE|FILTER",
             Self::Namespace => "NAMESPACE",

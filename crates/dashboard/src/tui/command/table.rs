@@ -4,8 +4,8 @@ use std::sync::LazyLock;
 
 use super::entry::{ModelChange, also, command, only, takes};
 use super::{
-    Argument, Command, Kind, Run, Scope, ScreenKind, act, choose, condition, configuration, find, groups,
-    lists, logs, navigate as go, outside, past, quiet,
+    Argument, Command, Kind, Run, Scope, ScreenKind, act, choose, columns, condition, configuration, find,
+    groups, lists, logs, navigate as go, outside, past, quiet,
 };
 use crate::actions::{ACTIONS, ActionInfo};
 use crate::fleet::Listed;
@@ -377,6 +377,18 @@ const SCREENS: &[Command] = &[
     only(
         ScreenKind::List,
         command("mark-all", Scope::View, |m, _| choose::mark_all(m), "Mark all rows of the list, or none."),
+    ),
+    only(
+        ScreenKind::Fleet,
+        takes(
+            command(
+                "columns",
+                Scope::View,
+                columns::choose,
+                "Columns by name, and fields by path; without any, the usual ones.",
+            ),
+            Argument::Optional(Kind::Columns),
+        ),
     ),
     only(
         ScreenKind::Folds,

@@ -10,13 +10,17 @@ use tui_input::backend::crossterm::EventHandler as _;
 
 use super::Answer;
 use crate::fleet::{FilterError, Query};
+use crate::operations::PathError;
 use crate::tui::cursor::Motion;
 use crate::tui::paint::{Paint, put};
+use crate::tui::screen::chosen_columns::ChosenColumns;
 use crate::tui::theme::Scope;
 
 /// Completions shown at once.
 const SHOWN_MAX: usize = 8;
 const LINE_WIDTH: usize = 24;
+/// A line of paths begins so, which are judged as one types.
+const COLUMNS: &str = "columns";
 
 /// Longest line that is taken; a paste may be anything.
 const LINE_CHARS_MAX: usize = 256;
@@ -189,13 +193,24 @@ impl Prompt {
         Some(Position { x, y })
     }
 
-    /// The part of a filter that cannot be understood. A filter without a hint takes any words.
+    /// The part of a filter, or of columns, that cannot be understood. A filter without a hint takes any words.
     fn trouble(&self) -> Option<FilterError> {
         match &self.purpose {
             Purpose::Filter { hint, .. } if !hint.is_empty() => {
                 Query { text: self.input.value().to_owned(), ..Query::default() }.trouble()
             }
-            Purpose::Filter { .. } | Purpose::Command => None,
+            Purpose::Filter { .. } => None,
+            Purpose::Command => {
+                // What is typed behind the name only: nothing yet is no mistake.
+                let typed = self
+                    .input
+                    .value()
+                    .strip_prefix(COLUMNS)?
+                    .strip_prefix(' ')
+                    .filter(|typed| !typed.is_empty())?;
+                let PathError { at, length, why } = ChosenColumns::parse(typed).err()?;
+                Some(FilterError { at: at + COLUMNS.len() + 1, length, why })
+            }
         }
     }
 

@@ -133,7 +133,10 @@ fn logs(handle: Handle, subject: LogSubject) -> Readings {
 
 async fn objects(handle: Handle, subject: ObjectsSubject) -> Reading {
     Reading::Objects(match executor_of(handle.as_deref()) {
-        Ok(executor) => executor.objects(&subject.named, &subject.namespace).await.map(Box::new),
+        Ok(executor) => {
+            let read = executor.objects(&subject.named, &subject.namespace, &subject.own);
+            read.await.map(Box::new)
+        }
         Err(why) => Err(why),
     })
 }

@@ -11,7 +11,8 @@ use ratatui::layout::Rect;
 use ratatui::text::Line;
 use rustc_hash::FxHashSet;
 
-use super::parts::{AGE_WIDTH, Part, Printed, parts};
+use super::chosen_columns::word_of;
+use super::parts::{AGE_WIDTH, Part, Printed, counters_of, parts};
 use crate::fleet::Verdict;
 use crate::fleet::{Cell, ConditionText, Kind, Listed, Row, Tone};
 use crate::tui::paint::{Paint, put, verdict_scope};
@@ -114,6 +115,8 @@ pub struct Columns {
     needs: Option<Needs>,
     /// The conditions of a matrix, in the order in which objects list them.
     types: Vec<TypeColumn>,
+    /// The columns that a person wants beside the names, as they are typed; `None`: those that there is room for.
+    chosen: Option<Vec<String>>,
 }
 
 /// A condition type with a column of its own.
@@ -126,14 +129,35 @@ struct TypeColumn {
 
 impl Columns {
     pub fn new(list: List, wide: bool) -> Self {
+        Self::choosing(list, wide, None)
+    }
+
+    /// Those of a person's choice, upstream's among them.
+    pub fn choosing(list: List, wide: bool, chosen: Option<Vec<String>>) -> Self {
+        let has_upstreams = wide || chosen.is_some();
         let mut parts = match list {
-            List::Over(listed) if wide => parts(&[listed.kind()], true),
-            List::Tree if wide => parts(BELOW, true),
+            List::Over(listed) if has_upstreams => parts(&[listed.kind()], true),
+            List::Tree if has_upstreams => parts(BELOW, true),
             List::Over(_) | List::Tree | List::Condition(_) | List::Matrix(_) => Vec::new(),
         };
         // They have a column of ours.
         parts.retain(|part| !matches!(part, Part::Group(group) if group.prefix.is_empty()));
-        Self { list, parts, wide, needs: None, types: Vec::new() }
+        Self { list, parts, wide, needs: None, types: Vec::new(), chosen }
+    }
+
+    pub fn chosen(&self) -> Option<&[String]> {
+        self.chosen.as_deref()
+    }
+
+    /// All columns that may be chosen, as they are typed.
+    pub fn names(&self) -> Vec<String> {
+        let all = Self { chosen: None, ..Self::choosing(self.list, false, Some(Vec::new())) };
+        let all = Self { types: self.types.clone(), ..all };
+        let columns = all.of_width(ROOMY_FROM).into_iter().filter(|column| column.id != Id::Name);
+        let mut names: Vec<String> = columns.map(|column| name_of(&column)).collect();
+        let mut seen = FxHashSet::default();
+        names.retain(|name| seen.insert(name.clone()));
+        names
     }
 
     pub fn is_wide(&self) -> bool {
@@ -176,9 +200,31 @@ impl Columns {
 
     /// Where which column stands in `body`.
     pub fn place(&self, body: Rect) -> Vec<table::Placed<Id>> {
-        let mut columns = self.ours(body.width);
-        columns.extend(self.parts.iter().map(upstreams));
+        let mut columns = if self.chosen.is_some() {
+            self.of_width(body.width.max(ROOMY_FROM))
+        } else {
+            self.of_width(body.width)
+        };
+        if let Some(chosen) = &self.chosen {
+            let place = |column: &table::Column<Id>| chosen.iter().position(|name| *name == name_of(column));
+            columns.retain(|column| column.id == Id::Name || place(column).is_some());
+            for column in &mut columns {
+                // What was named first has room first, beside the names.
+                column.rank = place(column).map_or(0, |place| place + 1);
+            }
+        }
         table::place(&columns, body.x + LEAD, body.width.saturating_sub(LEAD + 1))
+    }
+
+    /// Ours, as they are typed, where there is room for all of them.
+    pub fn usual(&self) -> Vec<String> {
+        let ours = self.ours(ROOMY_FROM).into_iter().filter(|column| column.id != Id::Name);
+        ours.map(|column| name_of(&column)).collect()
+    }
+
+    /// Ours and upstream's. What a person chose has its place on narrow screens as well.
+    fn of_width(&self, width: u16) -> Vec<table::Column<Id>> {
+        self.ours(width).into_iter().chain(self.parts.iter().map(upstreams)).collect()
     }
 
     /// Ours, the more important ones first to be given room.
@@ -200,7 +246,7 @@ impl Columns {
         // On narrow screens the reason has the room.
         let is_told = match self.list {
             List::Over(Listed::Clusters) => {
-                roomy && (self.wide || self.needs.is_none_or(|needs| needs.versions))
+                roomy && (self.wide || self.chosen.is_some() || self.needs.is_none_or(|needs| needs.versions))
             }
             List::Over(Listed::MachineHealthChecks) | List::Condition(_) | List::Matrix(_) => false,
             List::Over(_) => roomy,
@@ -377,6 +423,24 @@ fn late(column: table::Column<Id>, rank: usize) -> table::Column<Id> {
 }
 
 /// One of upstream's. Those that only the wide list has come before those that repeat ours.
+/// A column as it is typed.
+fn name_of(column: &table::Column<Id>) -> String {
+    match column.id {
+        Id::Replicas | Id::Have("") | Id::Counters("") => "replicas".to_owned(),
+        Id::Have(prefix) | Id::Counters(prefix) => word_of(counters_of(prefix)),
+        Id::Verdict
+        | Id::Name
+        | Id::Cluster
+        | Id::Node
+        | Id::Status
+        | Id::Condition(_)
+        | Id::Version
+        | Id::Since
+        | Id::Why
+        | Id::Printed(_) => word_of(&column.title),
+    }
+}
+
 fn upstreams(part: &Part) -> table::Column<Id> {
     match part {
         Part::Group(group) => {

@@ -8,6 +8,7 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
 use super::chosen::Chosen;
+use super::chosen_columns::ChosenColumns;
 use super::columns::{Columns, Id, List, Needs, mark_verdict, since, verdict};
 use super::condition_cells::{in_matrix, message_of, status};
 use super::empty_list::why_empty;
@@ -62,6 +63,8 @@ pub struct FleetScreen {
     order: Order,
     chosen: Chosen,
     columns: Columns,
+    /// Columns of a person's choice.
+    wanted: Option<Vec<String>>,
     /// More than one namespace or source: names need their place.
     places: bool,
     /// How many rows have the condition that the list is about as true, false and unknown.
@@ -104,8 +107,30 @@ impl FleetScreen {
             order: Order::of(of),
             chosen: Chosen::default(),
             columns: Columns::new(list, false),
+            wanted: None,
             places: false,
         }
+    }
+
+    /// The columns that may be chosen, as they are typed.
+    pub fn column_names(&self) -> Vec<String> {
+        self.columns.names()
+    }
+
+    /// Shows these columns beside the names, as far as they are named. Without any, those that there is room for.
+    ///
+    /// # Errors
+    /// A column that there is not, in a sentence.
+    pub fn choose_columns(&mut self, columns: &ChosenColumns) -> Result<(), String> {
+        columns.check(&self.column_names())?;
+        let names = columns.names().map(str::to_owned);
+        self.wanted = match (columns.adds, self.wanted.take()) {
+            _ if columns.wanted.is_empty() => None,
+            (true, Some(shown)) => Some(shown.into_iter().chain(names).collect()),
+            (true, None) => Some(self.columns.usual().into_iter().chain(names).collect()),
+            (false, _) => Some(names.collect()),
+        };
+        Ok(())
     }
 
     /// What its rows are.
@@ -225,9 +250,11 @@ impl FleetScreen {
 
     pub fn refresh(&mut self, context: &Context<'_>) {
         let fleet = context.fleet;
-        let is_other_width = self.columns.is_wide() != context.wide;
+        let is_other_width =
+            self.columns.is_wide() != context.wide || self.columns.chosen() != self.wanted.as_deref();
         if is_other_width {
-            self.columns = Columns::new(list_of(self.of, &self.shows), context.wide);
+            let list = list_of(self.of, &self.shows);
+            self.columns = Columns::choosing(list, context.wide, self.wanted.clone());
         }
         if self.query.namespace.as_ref() != context.namespace {
             self.query.namespace = context.namespace.cloned();

@@ -5,6 +5,7 @@ mod abilities;
 pub mod about_text;
 pub mod change;
 pub mod chosen;
+pub mod chosen_columns;
 pub mod columns;
 mod condition_cells;
 pub mod details;

@@ -8,9 +8,10 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
+use super::chosen_columns::{ChosenColumns, Wanted, word_of};
 use super::{Context, foot};
 use crate::fleet::{Fleet, SourceId, Target, Uid};
-use crate::operations::{ObjectTable, ROWS_MAX, TableColumn, TableRow};
+use crate::operations::{ObjectTable, PathColumn, ROWS_MAX, TableColumn, TableRow};
 use crate::tui::cursor::{Cursor, Motion};
 use crate::tui::layout::{Layout, page};
 use crate::tui::paint::{Paint, put};
@@ -23,6 +24,8 @@ use capstan_base::time::{Timestamp, parse_duration};
 
 /// The rest between two readings.
 const REST_MS: u64 = 5_000;
+/// The same where objects are read whole.
+const REST_OF_WHOLE_MS: u64 = 30_000;
 /// A column is not shown with less, nor given more while others want room.
 const CELLS_MIN: usize = 6;
 const CELLS_MAX: usize = 40;
@@ -49,12 +52,17 @@ pub struct ObjectsScreen {
     shown: Vec<usize>,
     cursor: Cursor<Uid>,
     wide: bool,
+    /// Names of the columns that are shown, in their order; `None`: the usual ones.
+    chosen: Option<Vec<String>>,
+    /// Other columns are to be read.
+    is_due: bool,
 }
 
 impl ObjectsScreen {
     /// `named`: the kind, as a person names it.
     pub fn of(source: SourceId, named: &str) -> Self {
-        let subject = ObjectsSubject { source, named: named.to_owned(), namespace: String::new() };
+        let subject =
+            ObjectsSubject { source, named: named.to_owned(), namespace: String::new(), own: Vec::new() };
         Self {
             subject,
             table: None,
@@ -66,6 +74,50 @@ impl ObjectsScreen {
             shown: Vec::new(),
             cursor: Cursor::default(),
             wide: false,
+            chosen: None,
+            is_due: false,
+        }
+    }
+
+    /// Shows these columns. Without any, those of the server.
+    ///
+    /// # Errors
+    /// A column that there is not, in a sentence.
+    pub fn choose_columns(&mut self, columns: &ChosenColumns) -> Result<(), String> {
+        if columns.wanted.is_empty() {
+            self.chosen = None;
+            self.read_other(Vec::new());
+            return Ok(());
+        }
+        if self.table.is_some() {
+            columns.check(&self.sorts())?;
+        }
+        let mut own = if columns.adds { self.subject.own.clone() } else { Vec::new() };
+        for column in columns.own() {
+            own.retain(|known| known.name != column.name);
+            own.push(column.clone());
+        }
+        let name_of = |wanted: &Wanted| match wanted {
+            Wanted::Named(name) => name.clone(),
+            Wanted::Own(own) => word_of(&own.name),
+        };
+        let added = columns.wanted.iter().map(name_of);
+        // Beside the usual ones a column of one's own comes by itself.
+        self.chosen = match (columns.adds, self.chosen.take()) {
+            (true, None) if columns.names().next().is_none() => None,
+            (true, None) => Some(self.sorts().into_iter().chain(added).collect()),
+            (true, Some(shown)) => Some(shown.into_iter().chain(added).collect()),
+            (false, _) => Some(added.collect()),
+        };
+        self.read_other(own);
+        Ok(())
+    }
+
+    fn read_other(&mut self, own: Vec<PathColumn>) {
+        if self.subject.own != own {
+            self.subject.own = own;
+            self.version += 1;
+            (self.is_due, self.sort) = (true, None);
         }
     }
 
@@ -87,7 +139,11 @@ impl ObjectsScreen {
 
     pub fn want(&self) -> Want {
         let is_read = self.read_at.is_some() || self.trouble.is_some();
-        let wait_ms = if is_read { REST_MS } else { 0 };
+        let wait_ms = match (is_read && !self.is_due, self.subject.own.is_empty()) {
+            (false, _) => 0,
+            (true, true) => REST_MS,
+            (true, false) => REST_OF_WHOLE_MS,
+        };
         Want { subject: Subject::Objects(self.subject.clone()), version: self.version, wait_ms }
     }
 
@@ -97,6 +153,7 @@ impl ObjectsScreen {
         if *of != self.subject {
             return;
         }
+        self.is_due = false;
         match read {
             Ok(table) => {
                 (self.table, self.trouble, self.read_at) = (Some((**table).clone()), None, Some(now));
@@ -126,7 +183,7 @@ impl ObjectsScreen {
 
     /// The columns by which it can be ordered, as they are typed.
     pub fn sorts(&self) -> Vec<String> {
-        self.columns().iter().map(|column| column.name.to_lowercase().replace(' ', "-")).collect()
+        self.columns().iter().map(|column| word_of(&column.name)).collect()
     }
 
     /// By the column at this place of [`Self::sorts`]; the one after the last of them is as the server has it.
@@ -275,12 +332,25 @@ impl ObjectsScreen {
         let has_several = namespaces.any(|other| Some(other) != first);
         let cells = rows().map(|row| width(&row.namespace)).max().unwrap_or(0);
         let namespace = has_several.then(|| column(Id::Namespace, "namespace", cells, 1));
-        let is_shown = |(_, column): &(usize, &TableColumn)| self.wide || !column.is_wide;
-        let columns = table.columns.iter().enumerate().filter(is_shown).map(|(at, shown)| {
+        let columns = self.shown_columns(table).into_iter().enumerate().map(|(rank, (at, shown))| {
             let cells = rows().filter_map(|row| row.cells.get(at)).map(|cell| width(cell)).max();
-            column(Id::Cell(at), &shown.name, cells.unwrap_or(0), if at == 0 { 0 } else { at + 1 })
+            column(Id::Cell(at), &shown.name, cells.unwrap_or(0), if rank == 0 { 0 } else { rank + 1 })
         });
         namespace.into_iter().chain(columns).collect()
+    }
+
+    /// The columns that are wanted, in their order, each with the place of its cells. The first one says what a row is, and is always there.
+    fn shown_columns<'a>(&self, table: &'a ObjectTable) -> Vec<(usize, &'a TableColumn)> {
+        let all = || table.columns.iter().enumerate();
+        let Some(chosen) = &self.chosen else {
+            return all().filter(|(_, column)| self.wide || !column.is_wide).collect();
+        };
+        let mut shown: Vec<_> = all().take(1).collect();
+        for name in chosen {
+            let wanted = all().find(|(_, column)| word_of(&column.name) == *name);
+            shown.extend(wanted.filter(|(at, _)| !shown.iter().any(|(known, _)| known == at)));
+        }
+        shown
     }
 
     /// What is not on the list, and how old it is.
