@@ -76,6 +76,9 @@ pub mod annotation {
     pub const CLONED_FROM_GROUP_KIND: &str = "cluster.x-k8s.io/cloned-from-groupkind";
     /// Begins an annotation on a Machine that holds its drain.
     pub const PRE_DRAIN_HOOK_PREFIX: &str = "pre-drain.delete.hook.machine.cluster.x-k8s.io";
+    /// Begins an annotation on a Cluster that holds an upgrade of its topology.
+    /// Source: upstream `api/core/v1beta2/common_types.go`, `BeforeClusterUpgradeHookAnnotationPrefix`, v1.14.2.
+    pub const BEFORE_UPGRADE_HOOK_PREFIX: &str = "before-upgrade.hook.cluster.cluster.x-k8s.io";
     /// Begins an annotation on a Machine that holds the deletion of its infrastructure.
     pub const PRE_TERMINATE_HOOK_PREFIX: &str = "pre-terminate.delete.hook.machine.cluster.x-k8s.io";
     /// Holds a control plane Machine until its etcd member is removed.

@@ -10,7 +10,7 @@ use crate::tui::paint::Paint;
 use capi_rules::status::outside_owners::{Tool, replicas_managed_by};
 use capi_rules::status::support::TABLE_OF;
 use capi_types::columns::{Column, Type};
-use capi_types::names::label;
+use capi_types::names::{annotation, label};
 use capstan_base::text::sanitize_line;
 use capstan_base::time::{Timestamp, rfc3339};
 
@@ -37,6 +37,8 @@ pub fn about(
     let ours = [
         ("paused", if row.paused { paused(writers, paint) } else { String::new() }),
         ("upgrade plan", upgrade_plan(row)),
+        ("hooks to call", hooks_to_call(object)),
+        ("hooks that hold", hooks_that_hold(object)),
         ("rollout after", rollout.map(rfc3339).unwrap_or_default()),
         ("replicas set by", scaled_by(row, object)),
         ("applied by", applied_by(row, object, writers)),
@@ -91,6 +93,35 @@ fn looked_after_by(fleet: &Fleet, row: &Row) -> String {
     let end = fleet.manager_support_end(row.source);
     let end = end.map(|end| format!("; {end}, by upstream's table of {TABLE_OF}"));
     format!("Cluster API {version}{}", end.unwrap_or_default())
+}
+
+/// Hooks of extensions that are still to be called for the object, as the annotation of upstream notes them.
+fn hooks_to_call(object: Option<&Value>) -> String {
+    let noted = annotations(object).find(|(key, _)| *key == annotation::PENDING_HOOKS);
+    let hooks = noted.map_or("", |(_, hooks)| hooks).split(',').map(str::trim);
+    hooks.filter(|hook| !hook.is_empty()).map(sanitize_line).collect::<Vec<_>>().join(", ")
+}
+
+/// Annotations that hold the upgrade of a Cluster or the deletion of a Machine until their owners take them off: which step, the hook, and whose it
+/// is, where its value says that.
+fn hooks_that_hold(object: Option<&Value>) -> String {
+    const HOLDING: [(&str, &str); 3] = [
+        (annotation::BEFORE_UPGRADE_HOOK_PREFIX, "upgrade"),
+        (annotation::PRE_DRAIN_HOOK_PREFIX, "drain"),
+        (annotation::PRE_TERMINATE_HOOK_PREFIX, "deletion of the machine"),
+    ];
+    let held = annotations(object).filter_map(|(key, owner)| {
+        let (prefix, step) = HOLDING.into_iter().find(|(prefix, _)| key.starts_with(prefix))?;
+        let name = key.strip_prefix(prefix)?.trim_start_matches('/');
+        let owner = if owner.is_empty() { String::new() } else { format!(" of {owner}") };
+        Some(sanitize_line(&format!("{step}: {}{owner}", if name.is_empty() { key } else { name })))
+    });
+    held.collect::<Vec<_>>().join("; ")
+}
+
+fn annotations(object: Option<&Value>) -> impl Iterator<Item = (&str, &str)> {
+    let all = object.and_then(|object| object.pointer("/metadata/annotations")?.as_object());
+    all.into_iter().flatten().map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default()))
 }
 
 /// The versions that the topology of a Cluster still goes through.
@@ -166,7 +197,15 @@ mod tests {
         let theme = Theme::load("default", None, Tier::None, true).expect("shipped");
         let paint = Paint::new(&theme, now);
         let all = about(&fleet, id, row, Some(object), writers, &paint);
-        let words = ["upgrade plan", "replicas set by", "applied by", "kept by", "support"];
+        let words = [
+            "hooks to call",
+            "hooks that hold",
+            "upgrade plan",
+            "replicas set by",
+            "applied by",
+            "kept by",
+            "support",
+        ];
         let all = all.into_iter().filter(|(word, _)| words.contains(&word.as_str()));
         all.map(|(word, value)| format!("{word}: {value}")).collect()
     }
@@ -203,6 +242,27 @@ mod tests {
         );
         pool["metadata"]["annotations"] = json!({"cluster.x-k8s.io/replicas-managed-by": "false"});
         assert_eq!(told(&pool, &[]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn hooks_that_wait_are_named_with_the_step_that_they_hold() {
+        let mut machine = json!({"kind": "Machine", "metadata": {"name": "m", "namespace": "a", "annotations": {
+            "runtime.cluster.x-k8s.io/pending-hooks": "AfterClusterUpgrade, UpdateMachine",
+            "pre-drain.delete.hook.machine.cluster.x-k8s.io/migrate": "mover\u{1b}[2J",
+            "pre-terminate.delete.hook.machine.cluster.x-k8s.io/wipe": "",
+        }}, "spec": {"clusterName": "c"}});
+        assert_eq!(
+            told(&machine, &[]),
+            [
+                "hooks to call: AfterClusterUpgrade, UpdateMachine",
+                "hooks that hold: drain: migrate of mover\u{fffd}[2J; deletion of the machine: wipe",
+            ]
+        );
+        machine["metadata"]["annotations"] =
+            json!({"before-upgrade.hook.cluster.cluster.x-k8s.io/freeze": "releases", "other": "x"});
+        assert_eq!(told(&machine, &[]), ["hooks that hold: upgrade: freeze of releases"]);
+        machine["metadata"]["annotations"] = json!({"runtime.cluster.x-k8s.io/pending-hooks": ""});
+        assert_eq!(told(&machine, &[]), Vec::<String>::new());
     }
 
     #[test]
