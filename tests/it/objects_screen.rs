@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use capi_rules::admission::Webhooks;
-use capstan_dashboard::operations::{FieldPath, ObjectTable, PathColumn, TableColumn, TableRow};
+use capstan_dashboard::operations::{FieldPath, ObjectQuery, ObjectTable, PathColumn, TableColumn, TableRow};
 use capstan_dashboard::tui::effect::{Effect, EffectOutcome};
 use capstan_dashboard::tui::model::Model;
 use capstan_dashboard::tui::msg::Msg;
@@ -17,6 +17,7 @@ use kube::api::{Api, PostParams};
 use serde_json::json;
 
 use crate::actions::Place;
+use crate::fleet_fixture as fixture;
 use crate::golden;
 use crate::harbor_screen::{keys, model};
 
@@ -69,7 +70,10 @@ fn a_kind_of_the_server_is_read_shown_narrowed_and_ordered() {
     let mut model = model(80, 24);
     let effects = keys(&mut model, "\":hosts\" enter");
     let (of, rest) = asked(&effects).expect("it is read");
-    assert_eq!((of.named.as_str(), of.namespace.as_str(), rest), ("baremetalhosts.metal3.io", "", 0));
+    assert_eq!(
+        (of.query.named.as_str(), of.query.namespace.as_str(), rest),
+        ("baremetalhosts.metal3.io", "", 0)
+    );
     assert!(text(&mut model).contains("are being read"), "{}", text(&mut model));
     let next = asked(&answer(&mut model, &of, Ok(hosts()))).expect("it is read again");
     assert!(next.1 > 0, "after a rest");
@@ -104,7 +108,8 @@ fn what_cannot_be_read_is_said_and_what_was_read_stays() {
     answer(&mut model, &of, Err("not allowed: list widgets".to_owned()));
     let screen = text(&mut model);
     assert!(screen.contains("rack-2-host-1") && screen.contains("not since"), "{screen}");
-    let other = ObjectsSubject { named: "others".to_owned(), ..of };
+    let query = ObjectQuery { named: "others".to_owned(), ..of.query.clone() };
+    let other = ObjectsSubject { query, ..of };
     answer(&mut model, &other, Ok(ObjectTable { rows: Vec::new(), ..hosts() }));
     assert!(text(&mut model).contains("rack-2-host-1"), "an answer about another kind");
 }
@@ -125,22 +130,30 @@ async fn the_first_objects_of_any_kind_are_read_and_no_secret_is() {
     let secret: Secret = serde_json::from_value(secret).expect("a Secret");
     secrets.create(&PostParams::default(), &secret).await.expect("created");
     let executor = place.executor(true);
+    let query = |named: &str, namespace: &str, own: &[PathColumn]| ObjectQuery {
+        named: named.to_owned(),
+        namespace: namespace.to_owned(),
+        own: own.to_vec(),
+        ..ObjectQuery::default()
+    };
     for named in ["secrets", "secret", "Secret"] {
-        let table = executor.objects(named, "", &[]).await.expect(named);
+        let table = executor.objects(&query(named, "", &[])).await.expect(named);
         assert_eq!((table.rows.len(), table.rows[0].name.as_str()), (1, "a-ca"), "{named}");
         assert!(!format!("{table:?}").contains("c2VjcmV0"), "{table:?}");
     }
-    assert!(executor.objects("secrets", "elsewhere", &[]).await.expect("none").rows.is_empty());
+    assert!(executor.objects(&query("secrets", "elsewhere", &[])).await.expect("none").rows.is_empty());
     let own = |path: &str| {
         let path = FieldPath::parse(path).expect("a path");
         vec![PathColumn { name: "X".to_owned(), path }]
     };
-    let error = executor.objects("secrets", "", &own(".data['tls.key']")).await.expect_err("refused");
+    let error = executor.objects(&query("secrets", "", &own(".data['tls.key']"))).await.expect_err("refused");
     assert!(error.contains("fields of Secrets are not read"), "{error}");
-    let kinds =
-        executor.objects("customresourcedefinitions", "", &own(".spec.names.kind")).await.expect("kinds");
+    let kinds = executor
+        .objects(&query("customresourcedefinitions", "", &own(".spec.names.kind")))
+        .await
+        .expect("kinds");
     assert!(kinds.rows.iter().any(|row| row.cells.last().is_some_and(|cell| cell == "Machine")), "{kinds:?}");
-    let error = executor.objects("secretz", "", &[]).await.expect_err("no such kind");
+    let error = executor.objects(&query("secretz", "", &[])).await.expect_err("no such kind");
     assert!(error.contains("no kind that is called `secretz`; did you mean `secrets`?"), "{error}");
 }
 
@@ -166,7 +179,7 @@ fn columns_are_chosen_by_name_and_by_path() {
     assert!(text(&mut model).contains("at letter 13: a number"), "{}", text(&mut model));
     let effects = keys(&mut model, "\":columns +RACK=.spec.rack\" enter");
     let (own, rest) = asked(&effects).expect("it is read again");
-    assert_eq!((own.own.len(), own.own[0].path.as_str(), rest), (1, ".spec.rack", 0));
+    assert_eq!((own.query.own.len(), own.query.own[0].path.as_str(), rest), (1, ".spec.rack", 0));
     let mut table = hosts();
     table.columns.push(TableColumn { name: "RACK".to_owned(), is_wide: false });
     for (at, row) in table.rows.iter_mut().enumerate() {
@@ -179,7 +192,7 @@ fn columns_are_chosen_by_name_and_by_path() {
     keys(&mut model, "\":sort rack\" enter");
     assert!(text(&mut model).contains("r0"), "{}", text(&mut model));
     let effects = keys(&mut model, "\":columns\" enter");
-    assert!(asked(&effects).expect("it is read again").0.own.is_empty());
+    assert!(asked(&effects).expect("it is read again").0.query.own.is_empty());
     assert!(text(&mut model).contains("STATE"), "{}", text(&mut model));
 }
 
@@ -199,5 +212,45 @@ fn lists_over_the_fleet_have_the_columns_that_are_chosen() {
     // Fields are read of the objects themselves.
     let effects = keys(&mut model, "\":columns +ZONE=.spec.failureDomain\" enter");
     let (of, _) = asked(&effects).expect("it is read");
-    assert_eq!((of.named.as_str(), of.own[0].name.as_str()), ("machines.cluster.x-k8s.io", "ZONE"));
+    assert_eq!(
+        (of.query.named.as_str(), of.query.own[0].name.as_str()),
+        ("machines.cluster.x-k8s.io", "ZONE")
+    );
+}
+
+/// The MachineSets that are there, by their labels.
+#[test]
+fn revisions_of_a_deployment_are_listed_newest_first() {
+    let mut model = model(140, 24);
+    update(&mut model, Msg::Fleet(fixture::sample()));
+    keys(&mut model, "\":clusters\" enter \":revisions\" enter");
+    assert!(text(&mut model).contains("a MachineDeployment has revisions"), "{}", text(&mut model));
+    keys(&mut model, "\":md\" enter");
+    assert!(text(&mut model).contains("machine deployments"), "{}", text(&mut model));
+    let name =
+        model.selected_row().and_then(|id| model.fleet.row(id)).expect("a deployment").name.to_string();
+    let effects = keys(&mut model, "\":revisions\" enter");
+    let (of, _) = asked(&effects).expect("it is read");
+    assert!(of.query.selector.starts_with(&format!("cluster.x-k8s.io/deployment-name={name},")), "{of:?}");
+    assert!(!of.query.namespace.is_empty());
+    let names = ["Name", "Cluster", "Desired", "Ready", "Age"].map(str::to_owned);
+    let own = of.query.own.iter().map(|own| own.name.clone());
+    let columns = names.into_iter().chain(own).map(|name| TableColumn { name, is_wide: false }).collect();
+    let row = |name: &str, cells: [&str; 9]| TableRow {
+        namespace: of.query.namespace.clone(),
+        name: name.to_owned(),
+        uid: name.to_owned(),
+        cells: cells.map(str::to_owned).to_vec(),
+    };
+    let rows = vec![
+        row("web-old", ["web-old", "c", "0", "0", "9d", "9", "v1.33.1", "web-infra-1", "web-boot-1"]),
+        row("web-new", ["web-new", "c", "3", "3", "1d", "10", "v1.34.0", "web-infra-2", "web-boot-1"]),
+    ];
+    answer(&mut model, &of, Ok(ObjectTable { columns, rows, ..hosts() }));
+    let screen = text(&mut model);
+    let place = |word: &str| screen.find(word).unwrap_or_else(|| panic!("{word}:\n{screen}"));
+    assert!(screen.contains(&format!("revisions of {name} 2")), "{screen}");
+    assert!(place("web-new") < place("web-old"), "{screen}");
+    assert!(place("web-infra-1") > 0 && place("v1.33.1") > 0 && place("REVISION") < place("INFRASTRUCTURE"));
+    assert!(!screen.contains("CLUSTER  "), "{screen}");
 }

@@ -8,7 +8,7 @@ use super::proposed::ProposedAction;
 use super::{Action, ActionError, Draft, Planner, Preview, Report, Request};
 use crate::operations::guard::Guard;
 use crate::operations::{
-    BudgetReader, ConfigurationReader, EtcdReader, LockReader, LogReader, ObjectTable, PathColumn,
+    BudgetReader, ConfigurationReader, EtcdReader, LockReader, LogReader, ObjectQuery, ObjectTable,
     read_objects, workload_kubeconfig,
 };
 use capi_types::key::{ObjectKey, ObjectRef};
@@ -112,17 +112,12 @@ impl Executor {
         self.configuration.as_deref().ok_or_else(|| "nothing here reads workload clusters".to_owned())
     }
 
-    /// The first objects of a kind of this server that a person names, of one namespace or of all (empty).
+    /// The first objects of a kind of this server.
     ///
     /// # Errors
     /// They cannot be read, in a sentence.
-    pub async fn objects(
-        &self,
-        named: &str,
-        namespace: &str,
-        own: &[PathColumn],
-    ) -> Result<ObjectTable, String> {
-        read_objects(&self.connection, &self.catalog, named, namespace, own).await
+    pub async fn objects(&self, query: &ObjectQuery) -> Result<ObjectTable, String> {
+        read_objects(&self.connection, &self.catalog, query).await
     }
 
     /// The kubeconfig of a workload cluster, with which one may write there.

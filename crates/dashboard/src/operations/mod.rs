@@ -33,5 +33,7 @@ pub use finding::{Finding, Severity, blocked};
 pub use kubeconfig::workload_kubeconfig;
 pub use locks::{LockPlace, LockReader, ServerLocks};
 pub use logs::{LogLine, LogNews, LogPlace, LogReader, ServerLogs};
-pub use objects::{ObjectTable, PathColumn, ROWS_MAX, TableColumn, TableRow, cell_text, read_objects};
+pub use objects::{
+    ObjectQuery, ObjectTable, PathColumn, ROWS_MAX, TableColumn, TableRow, cell_text, read_objects,
+};
 pub use secrets::without_secrets;

@@ -47,27 +47,39 @@ pub struct TableRow {
     pub cells: Vec<String>,
 }
 
-/// The objects of the kind that a person names, in `namespace` (all when empty). `catalog`: what is known of the server's kinds;
-/// `own`: columns behind those of the server.
+/// Which objects are read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ObjectQuery {
+    /// The kind, as a person names it.
+    pub named: String,
+    /// All when empty.
+    pub namespace: String,
+    /// Labels; all when empty.
+    pub selector: String,
+    /// Columns of the person's own, behind those of the server.
+    pub own: Vec<PathColumn>,
+}
+
+/// The objects that are asked for. `catalog`: what is known of the server's kinds.
 ///
 /// # Errors
 /// The server has no such kind, does not give it, or does not answer: a sentence.
 pub async fn read_objects(
     connection: &Connection,
     catalog: &Catalog,
-    named: &str,
-    namespace: &str,
-    own: &[PathColumn],
+    query: &ObjectQuery,
 ) -> Result<ObjectTable, String> {
+    let ObjectQuery { named, namespace, selector, own } = query;
     let gvk = catalog.named(named).await.map_err(|missing| match missing {
         Missing::NotServed(why) => why,
         Missing::Unreachable(error) => explain(&error, &connection.server),
     })?;
-    let namespace = if gvk.namespaced { namespace } else { "" };
+    let namespace = if gvk.namespaced { namespace.as_str() } else { "" };
     if !own.is_empty() && gvk.group.is_empty() && gvk.kind == "Secret" {
         return Err("fields of Secrets are not read: their values are never shown".to_owned());
     }
-    let read = read_first_rows(&connection.client, &gvk, namespace, ROWS_MAX, !own.is_empty()).await;
+    let read =
+        read_first_rows(&connection.client, &gvk, namespace, selector, ROWS_MAX, !own.is_empty()).await;
     let table =
         read.map_err(|e| format!("cannot read {}: {}", gvk.plural, explain(&e, &connection.server)))?;
     Ok(ObjectTable::of(gvk, &table, own))

@@ -3,7 +3,7 @@
 
 use crate::actions::{Right, Tried};
 use crate::fleet::{Fleet, Kind, RowId, SourceId, Target, Uid};
-use crate::operations::{LockPlace, LogPlace, PathColumn};
+use crate::operations::{LockPlace, LogPlace, ObjectQuery};
 use capi_types::key::ObjectKey;
 
 /// The lists of a larger cluster are too long to be read for a line under its tree.
@@ -48,12 +48,7 @@ pub struct LogSubject {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectsSubject {
     pub source: SourceId,
-    /// The kind, as a person named it.
-    pub named: String,
-    /// All when empty.
-    pub namespace: String,
-    /// Columns of the person's own.
-    pub own: Vec<PathColumn>,
+    pub query: ObjectQuery,
 }
 
 /// Something that is read for a screen.

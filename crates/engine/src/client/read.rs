@@ -75,7 +75,7 @@ pub async fn list_values(
     }
 }
 
-/// The first objects of a kind in `namespace` (all when empty) as the table of the server's print columns, `most` of them at
+/// The first objects of a kind in `namespace` (all when empty) that `selector` chooses, as the table of the server's print columns, `most` of them at
 /// most. Where there are more, the table's metadata has a token, and the number of those that are left where the server counts.
 ///
 /// # Errors
@@ -84,10 +84,14 @@ pub async fn read_first_rows(
     client: &kube::Client,
     gvk: &Gvk,
     namespace: &str,
+    selector: &str,
     most: u32,
     are_whole: bool,
 ) -> Result<Value, kube::Error> {
-    let params = ListParams::default().limit(most);
+    let mut params = ListParams::default().limit(most);
+    if !selector.is_empty() {
+        params = params.labels(selector);
+    }
     let request = Request::new(collection_path(gvk, namespace)).list(&params);
     let mut request = request.map_err(kube::Error::BuildRequest)?;
     if are_whole {

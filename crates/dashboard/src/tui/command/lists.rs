@@ -3,17 +3,21 @@
 use std::collections::BTreeSet;
 
 use super::{Outcome, groups};
-use crate::fleet::{By, Listed, Sort};
+use crate::fleet::{By, Kind, Listed, RowId, Sort};
 use crate::tui::model::Model;
 use crate::tui::screen::Screen;
+use crate::tui::screen::chosen_columns::ChosenColumns;
 use crate::tui::screen::fleet::FleetScreen;
 use crate::tui::screen::objects::ObjectsScreen;
+use capi_types::names::label;
 use capstan_base::text::did_you_mean;
 
 const NOTHING: Outcome = Ok(Vec::new());
 /// Hosts of bare metal, which Metal3 calls otherwise.
 const HOSTS: [&str; 2] = ["hosts", "host"];
 const HOSTS_OF_METAL3: &str = "baremetalhosts.metal3.io";
+/// Owners above an object; a circle ends here.
+const OWNERS_MAX: usize = 8;
 /// The word for no choice of a namespace.
 pub const ALL_NAMESPACES: &str = "all";
 
@@ -84,6 +88,30 @@ pub fn objects(model: &mut Model, typed: &str) -> Outcome {
             None => drop(namespace(model, rest)?),
         },
     }
+    model.open(Screen::Objects(Box::new(screen)));
+    model.refresh();
+    NOTHING
+}
+
+/// What a revision of a MachineDeployment is made of, newest first.
+const REVISION_COLUMNS: &str = "REVISION=.metadata.annotations['machinedeployment.clusters.x-k8s.io/revision'],\
+     VERSION=.spec.template.spec.version,INFRASTRUCTURE=.spec.template.spec.infrastructureRef.name,\
+     BOOTSTRAP=.spec.template.spec.bootstrap.configRef.name,desired,replicas,ready,age";
+
+/// The MachineSets of a MachineDeployment, of the one that is selected or that the selected object belongs to.
+pub fn revisions(model: &mut Model) -> Outcome {
+    const NONE: &str = "a MachineDeployment has revisions; select one, or what belongs to it";
+    let selected = model.selected().ok_or(NONE)?.row();
+    let mut above = std::iter::successors(Some(selected), |id| model.fleet.owner_of(*id)).take(OWNERS_MAX);
+    let is_deployment =
+        |id: &RowId| model.fleet.row(*id).is_some_and(|row| row.kind == Kind::MachineDeployment);
+    let row = above.find(is_deployment).and_then(|id| model.fleet.row(id)).ok_or(NONE)?;
+    let columns = ChosenColumns::parse(REVISION_COLUMNS).map_err(|error| error.why)?;
+    let (deployment, cluster) = (label::DEPLOYMENT_NAME, label::CLUSTER_NAME);
+    let selector = format!("{deployment}={},{cluster}={}", row.name, row.cluster);
+    let title = format!("revisions of {}", row.name);
+    let kind = "machinesets.cluster.x-k8s.io";
+    let screen = ObjectsScreen::of_labels(row.source, kind, (&row.namespace, selector), title, &columns);
     model.open(Screen::Objects(Box::new(screen)));
     model.refresh();
     NOTHING

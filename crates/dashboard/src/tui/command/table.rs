@@ -119,6 +119,12 @@ const SCREENS: &[Command] = &[
         Argument::Optional(Kind::PastSpan),
     ),
     command(
+        "revisions",
+        Scope::Go,
+        |m, _| lists::revisions(m),
+        "The MachineSets of a MachineDeployment: versions and templates.",
+    ),
+    command(
         "rollout",
         Scope::Go,
         |m, _| go::rollout(m),

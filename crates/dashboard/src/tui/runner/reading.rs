@@ -133,10 +133,7 @@ fn logs(handle: Handle, subject: LogSubject) -> Readings {
 
 async fn objects(handle: Handle, subject: ObjectsSubject) -> Reading {
     Reading::Objects(match executor_of(handle.as_deref()) {
-        Ok(executor) => {
-            let read = executor.objects(&subject.named, &subject.namespace, &subject.own);
-            read.await.map(Box::new)
-        }
+        Ok(executor) => executor.objects(&subject.query).await.map(Box::new),
         Err(why) => Err(why),
     })
 }

@@ -52,6 +52,15 @@ impl ChosenColumns {
         self.wanted.iter().filter_map(|wanted| if let Wanted::Own(own) = wanted { Some(own) } else { None })
     }
 
+    /// All of them, as they are typed.
+    pub fn words(&self) -> Vec<String> {
+        let word = |wanted: &Wanted| match wanted {
+            Wanted::Named(name) => name.clone(),
+            Wanted::Own(own) => word_of(&own.name),
+        };
+        self.wanted.iter().map(word).collect()
+    }
+
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.wanted
             .iter()

@@ -8,10 +8,10 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
-use super::chosen_columns::{ChosenColumns, Wanted, word_of};
+use super::chosen_columns::{ChosenColumns, word_of};
 use super::{Context, foot};
 use crate::fleet::{Fleet, SourceId, Target, Uid};
-use crate::operations::{ObjectTable, PathColumn, ROWS_MAX, TableColumn, TableRow};
+use crate::operations::{ObjectQuery, ObjectTable, PathColumn, ROWS_MAX, TableColumn, TableRow};
 use crate::tui::cursor::{Cursor, Motion};
 use crate::tui::layout::{Layout, page};
 use crate::tui::paint::{Paint, put};
@@ -54,6 +54,10 @@ pub struct ObjectsScreen {
     wide: bool,
     /// Names of the columns that are shown, in their order; `None`: the usual ones.
     chosen: Option<Vec<String>>,
+    /// What the list is called in place of its kind.
+    title: Option<String>,
+    /// A column by which the first answer is ordered, greatest first.
+    order_by: Option<String>,
     /// Other columns are to be read.
     is_due: bool,
 }
@@ -61,10 +65,11 @@ pub struct ObjectsScreen {
 impl ObjectsScreen {
     /// `named`: the kind, as a person names it.
     pub fn of(source: SourceId, named: &str) -> Self {
-        let subject =
-            ObjectsSubject { source, named: named.to_owned(), namespace: String::new(), own: Vec::new() };
+        let query = ObjectQuery { named: named.to_owned(), ..ObjectQuery::default() };
         Self {
-            subject,
+            subject: ObjectsSubject { source, query },
+            title: None,
+            order_by: None,
             table: None,
             trouble: None,
             read_at: None,
@@ -77,6 +82,24 @@ impl ObjectsScreen {
             chosen: None,
             is_due: false,
         }
+    }
+
+    /// Objects with these labels in one namespace, under a name of their own, with these columns, the greatest in the first of them first.
+    pub fn of_labels(
+        source: SourceId,
+        named: &str,
+        (namespace, selector): (&str, String),
+        title: String,
+        columns: &ChosenColumns,
+    ) -> Self {
+        let mut screen = Self::of(source, named);
+        namespace.clone_into(&mut screen.subject.query.namespace);
+        screen.subject.query.selector = selector;
+        screen.title = Some(title);
+        screen.order_by = columns.own().next().map(|first| word_of(&first.name));
+        screen.chosen = Some(columns.words());
+        screen.subject.query.own = columns.own().cloned().collect();
+        screen
     }
 
     /// Shows these columns. Without any, those of the server.
@@ -92,16 +115,12 @@ impl ObjectsScreen {
         if self.table.is_some() {
             columns.check(&self.sorts())?;
         }
-        let mut own = if columns.adds { self.subject.own.clone() } else { Vec::new() };
+        let mut own = if columns.adds { self.subject.query.own.clone() } else { Vec::new() };
         for column in columns.own() {
             own.retain(|known| known.name != column.name);
             own.push(column.clone());
         }
-        let name_of = |wanted: &Wanted| match wanted {
-            Wanted::Named(name) => name.clone(),
-            Wanted::Own(own) => word_of(&own.name),
-        };
-        let added = columns.wanted.iter().map(name_of);
+        let added = columns.words().into_iter();
         // Beside the usual ones a column of one's own comes by itself.
         self.chosen = match (columns.adds, self.chosen.take()) {
             (true, None) if columns.names().next().is_none() => None,
@@ -114,8 +133,8 @@ impl ObjectsScreen {
     }
 
     fn read_other(&mut self, own: Vec<PathColumn>) {
-        if self.subject.own != own {
-            self.subject.own = own;
+        if self.subject.query.own != own {
+            self.subject.query.own = own;
             self.version += 1;
             (self.is_due, self.sort) = (true, None);
         }
@@ -123,8 +142,9 @@ impl ObjectsScreen {
 
     /// The kind and how many objects of it there are.
     pub fn title(&self) -> String {
-        let Some(table) = &self.table else { return self.subject.named.clone() };
-        let (kind, shown, read) = (&table.gvk.plural, self.shown.len(), table.rows.len());
+        let Some(table) = &self.table else { return self.subject.query.named.clone() };
+        let kind = self.title.as_ref().unwrap_or(&table.gvk.plural);
+        let (shown, read) = (self.shown.len(), table.rows.len());
         let all = match table.more {
             None => read.to_string(),
             Some(Some(more)) => (read as u64).saturating_add(more).to_string(),
@@ -139,7 +159,7 @@ impl ObjectsScreen {
 
     pub fn want(&self) -> Want {
         let is_read = self.read_at.is_some() || self.trouble.is_some();
-        let wait_ms = match (is_read && !self.is_due, self.subject.own.is_empty()) {
+        let wait_ms = match (is_read && !self.is_due, self.subject.query.own.is_empty()) {
             (false, _) => 0,
             (true, true) => REST_MS,
             (true, false) => REST_OF_WHOLE_MS,
@@ -159,6 +179,12 @@ impl ObjectsScreen {
                 (self.table, self.trouble, self.read_at) = (Some((**table).clone()), None, Some(now));
             }
             Err(why) => self.trouble = Some(sanitize_line(why)),
+        }
+        if let Some(place) =
+            self.order_by.as_ref().and_then(|by| self.sorts().iter().position(|name| name == by))
+        {
+            self.order_by = None;
+            self.sort = Some((place, true));
         }
         self.choose_rows();
     }
@@ -230,8 +256,9 @@ impl ObjectsScreen {
     pub fn refresh(&mut self, context: &Context<'_>) {
         self.wide = context.wide;
         let namespace = context.namespace.map(Arc::as_ref).unwrap_or_default();
-        if self.subject.namespace != namespace {
-            namespace.clone_into(&mut self.subject.namespace);
+        // What is chosen by labels is in its own.
+        if self.subject.query.selector.is_empty() && self.subject.query.namespace != namespace {
+            namespace.clone_into(&mut self.subject.query.namespace);
             (self.table, self.read_at, self.trouble) = (None, None, None);
             self.version += 1;
             self.shown.clear();
@@ -279,14 +306,14 @@ impl ObjectsScreen {
                 "no object matches; esc clears the filter".to_owned()
             }
             (_, Some(why)) => why.clone(),
-            (Some(table), None) if self.subject.namespace.is_empty() => {
+            (Some(table), None) if self.subject.query.namespace.is_empty() => {
                 format!("there are no {} here", table.gvk.plural)
             }
             (Some(table), None) => format!(
                 "there are no {} in the namespace {}; `:ns all` shows all",
-                table.gvk.plural, self.subject.namespace
+                table.gvk.plural, self.subject.query.namespace
             ),
-            (None, None) => format!("{} are being read", self.subject.named),
+            (None, None) => format!("{} are being read", self.subject.query.named),
         };
         let scope = if self.trouble.is_some() { Scope::Text } else { Scope::Muted };
         let lines = wrap(&words, usize::from(body.width.saturating_sub(4)));
