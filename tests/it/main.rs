@@ -88,6 +88,7 @@ mod one_namespace;
 mod one_truth;
 mod oneshot;
 mod other_control_planes;
+mod outdated;
 mod past;
 mod plan;
 mod previews;

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::confirmed::ConfirmedAction;
+use super::outdated::read_outdated;
 use super::proposed::ProposedAction;
 use super::{Action, ActionError, Draft, Planner, Preview, Report, Request};
 use crate::operations::guard::Guard;
@@ -118,6 +119,14 @@ impl Executor {
     /// They cannot be read, in a sentence.
     pub async fn objects(&self, query: &ObjectQuery) -> Result<ObjectTable, String> {
         read_objects(&self.connection, &self.catalog, query).await
+    }
+
+    /// Why a Machine is not as its owner wants it, a line for each difference.
+    ///
+    /// # Errors
+    /// Something cannot be read, in a sentence.
+    pub async fn outdated(&self, machine: &ObjectKey) -> Result<Vec<String>, String> {
+        read_outdated(&self.connection, &self.catalog, machine).await
     }
 
     /// The kubeconfig of a workload cluster, with which one may write there.

@@ -15,6 +15,7 @@ mod fields;
 pub mod in_place;
 pub mod metadata_change;
 mod order;
+mod outdated;
 pub mod outlook;
 mod owners;
 mod patch_file;

@@ -43,7 +43,7 @@ impl Model {
             }
             (_, reading) => {
                 let now = self.now;
-                self.screens.iter_mut().for_each(|screen| screen.take(subject, &reading, now));
+                self.screens.iter_mut().for_each(|screen| screen.take(&self.fleet, subject, &reading, now));
             }
         }
     }

@@ -16,6 +16,8 @@ use leader_migration::look::LockLook;
 pub enum Reading {
     /// Of an object, or of its events.
     Object(ObjectNews),
+    /// A line for each difference.
+    Outdated(Result<Vec<String>, String>),
     Plans(PlanReading),
     Rights(Vec<(Right, Grant)>),
     Etcd(Result<Facts, String>),

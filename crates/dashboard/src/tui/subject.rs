@@ -58,6 +58,8 @@ pub enum Subject {
     Object(Target),
     /// The events of an object. A busy namespace has many, so they are read only where they are shown.
     Events(Target),
+    /// Why a Machine is not as its owner wants it.
+    Outdated(Target),
     Plans(PlannedCluster),
     /// What this user may do.
     Rights {
@@ -83,6 +85,7 @@ pub enum Subject {
 pub enum SubjectKind {
     Object,
     Events,
+    Outdated,
     Plans,
     Rights,
     Etcd,
@@ -99,6 +102,7 @@ impl SubjectKind {
         match self {
             Self::Object | Self::Events | Self::Locks | Self::Logs => true,
             Self::Plans
+            | Self::Outdated
             | Self::Rights
             | Self::Etcd
             | Self::Objects
@@ -113,6 +117,7 @@ impl SubjectKind {
         match self {
             Self::Object
             | Self::Events
+            | Self::Outdated
             | Self::Locks
             | Self::Logs
             | Self::Etcd
@@ -128,6 +133,7 @@ impl Subject {
         match self {
             Self::Object(_) => SubjectKind::Object,
             Self::Events(_) => SubjectKind::Events,
+            Self::Outdated(_) => SubjectKind::Outdated,
             Self::Plans(_) => SubjectKind::Plans,
             Self::Rights { .. } => SubjectKind::Rights,
             Self::Etcd(_) => SubjectKind::Etcd,
@@ -142,7 +148,7 @@ impl Subject {
     /// The server that it is read from.
     pub fn source(&self) -> SourceId {
         match self {
-            Self::Object(target) | Self::Events(target) => target.source,
+            Self::Object(target) | Self::Events(target) | Self::Outdated(target) => target.source,
             Self::Plans(cluster)
             | Self::Etcd(cluster)
             | Self::Configuration(cluster)

@@ -28,6 +28,7 @@ pub(super) fn readings(handle: Handle, subject: Subject, remembered: Vec<Remembe
     match subject {
         Subject::Object(target) => object(handle, target),
         Subject::Events(target) => events(handle, target),
+        Subject::Outdated(machine) => once(Box::pin(outdated(handle, machine))),
         Subject::Plans(cluster) => once(Box::pin(plans(handle, cluster, remembered))),
         Subject::Rights { rights, .. } => once_if_any(Box::pin(answers(handle, rights))),
         Subject::Etcd(cluster) => once(Box::pin(etcd(handle, cluster))),
@@ -101,6 +102,13 @@ async fn plans_of(
 async fn answers(handle: Handle, rights: Vec<Right>) -> Option<Reading> {
     let executor = executor_of(handle.as_deref()).ok()?;
     Some(Reading::Rights(executor.answers(rights).await))
+}
+
+async fn outdated(handle: Handle, machine: Target) -> Reading {
+    Reading::Outdated(match executor_of(handle.as_deref()) {
+        Ok(executor) => executor.outdated(&ObjectKey::new(&machine.namespace, &machine.name)).await,
+        Err(why) => Err(why),
+    })
 }
 
 async fn etcd(handle: Handle, cluster: PlannedCluster) -> Reading {

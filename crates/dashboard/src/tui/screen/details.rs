@@ -14,7 +14,7 @@ use super::tree::Fold;
 use super::yaml_folds::YamlFolds;
 use super::{Context, foot, plan_text, timeline_text, why};
 use crate::fleet::watch::{ObjectNews, Tape};
-use crate::fleet::{Fleet, Item, ItemKey, Part, RowId, SourceId, Target, Uid};
+use crate::fleet::{Fleet, Item, ItemKey, Kind, Part, RowId, SourceId, Target, Uid};
 use crate::tui::cursor::{Motion, Scroll};
 use crate::tui::layout::{Layout, layout};
 use crate::tui::paint::{Paint, put};
@@ -23,7 +23,11 @@ use crate::tui::reads::Reading;
 use crate::tui::subject::{PlannedCluster, Subject, Want};
 use crate::tui::theme::Scope;
 use crate::tui::widget::table::{mark, select};
+use capi_types::condition::Status;
 use capstan_base::time::Timestamp;
+
+/// The condition of a Machine that is as its owner wants it.
+const UP_TO_DATE: &str = "UpToDate";
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tab {
@@ -66,6 +70,8 @@ pub struct DetailsScreen {
     yaml: YamlFolds,
     /// Whether long messages are shown whole.
     long: Long,
+    /// Why the Machine is not up to date, for what its condition says of it.
+    outdated: Option<(String, Result<Vec<String>, String>)>,
     moments: Moments,
     /// The moment of a recording that it shows, milliseconds since the epoch.
     recorded_ms: Option<i64>,
@@ -120,6 +126,7 @@ impl DetailsScreen {
             full: Full::default(),
             yaml: YamlFolds::default(),
             long: Long::default(),
+            outdated: None,
             moments: Moments::default(),
             recorded_ms: None,
             explains: None,
@@ -185,9 +192,18 @@ impl DetailsScreen {
         match self.tab {
             Tab::Plan => wants.extend(self.planned(fleet).and_then(|cluster| plans.want(cluster))),
             Tab::Events => wants.push(Want::now(Subject::Events(self.target.clone()))),
-            Tab::Overview | Tab::Yaml | Tab::Timeline | Tab::Changes => {}
+            Tab::Overview => wants.extend(self.wants_differences(fleet)),
+            Tab::Yaml | Tab::Timeline | Tab::Changes => {}
         }
         wants
+    }
+
+    /// How a Machine that is not up to date differs is read once for each thing that its condition says.
+    fn wants_differences(&self, fleet: &Fleet) -> Option<Want> {
+        let said = outdated_message(fleet, self.row()?)?;
+        let is_known =
+            self.recorded_ms.is_some() || self.outdated.as_ref().is_some_and(|(of, _)| *of == said);
+        (!is_known).then(|| Want::now(Subject::Outdated(self.target.clone())))
     }
 
     fn planned(&self, fleet: &Fleet) -> Option<PlannedCluster> {
@@ -199,7 +215,16 @@ impl DetailsScreen {
     }
 
     /// News of the object, or of its events.
-    pub fn take(&mut self, of: &Subject, reading: &Reading, now: Timestamp) {
+    pub fn take(&mut self, fleet: &Fleet, of: &Subject, reading: &Reading, now: Timestamp) {
+        if let (Subject::Outdated(target), Reading::Outdated(read)) = (of, reading) {
+            let said = self.row().and_then(|id| outdated_message(fleet, id));
+            if *target == self.target
+                && let Some(said) = said
+            {
+                self.outdated = Some((said, read.clone()));
+            }
+            return;
+        }
         let (Subject::Object(target) | Subject::Events(target), Reading::Object(news)) = (of, reading) else {
             return;
         };
@@ -483,6 +508,13 @@ impl DetailsScreen {
         let mut lines = why::lines(fleet, self.row(), self.explains(fleet), paint, width);
         let related = self.related(fleet);
         let links = Links { all: &related, chosen: self.link };
+        let is_still = |id| outdated_message(fleet, id).is_some();
+        let outdated = self.outdated.as_ref().filter(|_| self.row().is_some_and(is_still));
+        if let Some((_, Ok(differences))) = outdated {
+            let differences = details_text::outdated(differences, paint, width);
+            lines.extend((!lines.is_empty() && !differences.is_empty()).then(Line::default));
+            lines.extend(differences);
+        }
         let (rest, chosen) =
             details_text::overview(fleet, self.item, &self.full, links, self.long(), paint, width);
         if !lines.is_empty() && !rest.is_empty() {
@@ -492,4 +524,11 @@ impl DetailsScreen {
         lines.extend(rest);
         Page { lines, chosen, ..Page::default() }
     }
+}
+
+/// What the condition of a Machine says that is not up to date.
+fn outdated_message(fleet: &Fleet, id: RowId) -> Option<String> {
+    let row = fleet.row(id).filter(|row| row.kind == Kind::Machine)?;
+    let condition = row.condition(UP_TO_DATE).filter(|condition| condition.status == Status::False)?;
+    Some(condition.message.to_string())
 }

@@ -325,6 +325,19 @@ fn replicas(row: &Row, paint: &Paint<'_>, lines: &mut Vec<Line<'static>>) {
     }
 }
 
+/// How a Machine differs from what its owner wants.
+pub fn outdated(differences: &[String], paint: &Paint<'_>, width: usize) -> Vec<Line<'static>> {
+    let mut lines = Vec::new();
+    if !differences.is_empty() {
+        heading("Not up to date", paint, &mut lines);
+    }
+    for difference in differences {
+        let parts = text::wrap(difference, width);
+        lines.extend(parts.into_iter().map(|part| Line::from(paint.span(Scope::Text, part))));
+    }
+    lines
+}
+
 /// Each related object under a heading. Answers the line of the chosen one.
 fn relations(
     links: Links<'_>,

@@ -130,9 +130,9 @@ impl Screen {
     }
 
     /// Something was read, for it or for another screen.
-    pub fn take(&mut self, of: &Subject, reading: &Reading, now: Timestamp) {
+    pub fn take(&mut self, fleet: &Fleet, of: &Subject, reading: &Reading, now: Timestamp) {
         match self {
-            Self::Details(s) => s.take(of, reading, now),
+            Self::Details(s) => s.take(fleet, of, reading, now),
             Self::Objects(s) => s.take(of, reading, now),
             Self::Etcd(s) => s.take(of, reading, now),
             Self::Locks(s) => s.feed.take(of, reading),
