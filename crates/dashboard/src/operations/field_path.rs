@@ -96,9 +96,9 @@ impl Step {
             (Self::All, Value::Array(items)) => items.iter().collect(),
             (Self::All, Value::Object(fields)) => fields.values().collect(),
             (Self::With(path, wanted), Value::Array(items)) => {
-                let is_it = |value: &Value| match value {
-                    Value::String(text) => text == wanted,
-                    other => other.to_string() == *wanted,
+                let is_it = |value: &Value| {
+                    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                    text == *wanted
                 };
                 items.iter().filter(|item| found(path, item).into_iter().any(is_it)).collect()
             }
