@@ -51,7 +51,7 @@ fn links(model: &mut Model) -> Vec<(String, String)> {
             let link = drawn.links.of(cell);
             match (link, all.last_mut()) {
                 (Some((number, _)), Some((letters, _))) if before == Some(number) => {
-                    letters.push_str(cell.symbol())
+                    letters.push_str(cell.symbol());
                 }
                 (Some((_, address)), _) => all.push((cell.symbol().to_owned(), address.to_owned())),
                 (None, _) => {}

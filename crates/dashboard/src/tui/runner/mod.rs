@@ -346,7 +346,8 @@ mod tests {
         assert!(look(&mut runner).await.is_none(), "said once");
         std::fs::write(&path, "[A.B]\nmeens = \"broken, and longer\"").expect("a file");
         let read = look(&mut runner).await.expect("it changed");
-        let why = read.look.err().expect("it is broken").to_string();
+        let Err(why) = read.look else { panic!("it is broken") };
+        let why = why.to_string();
         assert!(why.contains("default.toml:2: unknown entry `meens`"), "{why}");
         assert!(look(&mut runner).await.is_none(), "an error is said once");
         std::fs::remove_file(&path).expect("a file");
