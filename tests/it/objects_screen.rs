@@ -174,9 +174,9 @@ fn columns_are_chosen_by_name_and_by_path() {
         text(&mut model)
     );
     keys(&mut model, "\":columns +RACK=.spec[rack\"");
-    assert!(text(&mut model).contains("a number, *, 'a name' or"), "{}", text(&mut model));
+    assert!(text(&mut model).contains("an index, a quoted name or * is missing"), "{}", text(&mut model));
     keys(&mut model, "enter");
-    assert!(text(&mut model).contains("at letter 13: a number"), "{}", text(&mut model));
+    assert!(text(&mut model).contains("at letter 13: an index"), "{}", text(&mut model));
     let effects = keys(&mut model, "\":columns +RACK=.spec.rack\" enter");
     let (own, rest) = asked(&effects).expect("it is read again");
     assert_eq!((own.query.own.len(), own.query.own[0].path.as_str(), rest), (1, ".spec.rack", 0));

@@ -54,13 +54,13 @@ fn what_changed_is_taken_and_an_error_leaves_what_was_before() {
         text(&mut model)
     );
     assert!(opens(&mut model, "f8") && !opens(&mut model, "f9"));
-    // Nobody asked: the error is said on the last line, and does not take the keys.
+    // A change of the file alone: the error is said on the last line, and the keys stay with the screen.
     reread(&mut model, &folder, "keymaps/default.toml", "[global]\n\"f8\" = \"no-such\"", false);
     let screen = text(&mut model);
     assert!(model.overlays.is_empty() && screen.contains("keymaps/default.toml:2:"), "{screen}");
     assert!(screen.contains("what was loaded before"), "{screen}");
     assert!(opens(&mut model, "f8"));
-    // Somebody asked: it stands until it is read.
+    // With `:reload` the error stands in a dialog until the person closes it.
     let asked = press(&mut model, "\":reload\" enter").expect("keys");
     assert!(
         matches!(&asked[..], [Effect::Reread { theme, keymap }] if theme == "default" && keymap == "default")

@@ -345,7 +345,7 @@ fn of_machine(name: &str) -> EventObject {
     EventObject { kind: "Machine".to_owned(), name: name.to_owned() }
 }
 
-/// Nobody asked the extensions: what was run ahead is one of two ways, and the screen announced a deletion that did not come.
+/// The extensions were not asked: what was run ahead is one of two ways, and the screen announced a deletion that did not come.
 #[test]
 fn where_no_extension_was_asked_the_screen_says_both_ways() {
     let open = ["rolling-cp-8gtlh", "rolling-cp-lkcfv"];

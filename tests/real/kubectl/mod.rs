@@ -4,6 +4,7 @@
 mod apply;
 mod kinds;
 mod leader_migration;
+mod paths;
 mod people;
 mod sessions;
 mod transcript;

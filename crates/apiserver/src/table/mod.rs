@@ -5,11 +5,10 @@
 //! never parsed as a whole.
 //!
 //! Source: apiextensions-apiserver `pkg/registry/customresource/tableconvertor/tableconvertor.go`,
-//! client-go `util/jsonpath`, kubernetes `pkg/printers`, v1.36.
+//! kubernetes `pkg/printers`, v1.36.
 
 mod go;
 mod native;
-pub mod path;
 mod pick;
 mod row;
 mod workloads;
@@ -19,10 +18,10 @@ mod tests;
 
 use serde_json::{Value, json};
 
-use self::path::{JsonPath, TooMany, Visits};
 use self::pick::Wanted;
 use crate::failure::Failure;
 use capstan_base::time::Timestamp;
+use k8s_machinery::json_path::{JsonPath, TooMany, Visits};
 
 /// Values that the paths of one row, and of all rows of a table, may look at.
 const ROW_VISITS_MAX: usize = 100_000;

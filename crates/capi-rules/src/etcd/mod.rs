@@ -26,7 +26,7 @@ pub struct Member {
 /// What etcd answered when it was asked for its members, or why it did not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Membership {
-    /// Nobody asked: external etcd, no connection, or a reader without access.
+    /// The members were not read: external etcd, no connection, or a reader without access.
     NotAsked,
     /// No etcd pod could be reached; innermost cause.
     NoClient(String),

@@ -379,9 +379,10 @@ impl Index {
         let is_first = machine.control_plane && row.created_s <= context.initialized_s;
         let starts =
             Starts::of(row, context.infrastructure_s, if is_first { 0 } else { context.initialized_s });
-        // How long a pause was nobody knows: what came between says nothing of what is usual.
-        let was_paused = (row.created_s.saturating_add(1)..=ready.since_s).contains(&row.resumed_s());
-        let Some(durations) = starts.durations(ready.since_s).filter(|_| !was_paused) else { return };
+        if row.was_paused_before(ready.since_s) {
+            return;
+        }
+        let Some(durations) = starts.durations(ready.since_s) else { return };
         let kind = machine.infrastructure_ref.as_ref().map_or("", |r| r.kind.kind.as_ref());
         let prior_s = self.usual.prior_s(row.source, kind, machine.control_plane);
         if self.is_live {

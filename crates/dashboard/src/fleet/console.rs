@@ -8,10 +8,10 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -23,6 +23,9 @@ use capstan_base::web_address::is_web_address;
 pub const EMBEDDED: &[(&str, &str)] = &[("default", include_str!("../../../../consoles/default.toml"))];
 
 const FIELDS: [&str; 2] = ["provider-id", "console"];
+/// Everything in a value of an address but letters, digits and the four marks that mean nothing there.
+/// Source: RFC 3986, section 2.3.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 /// Behind the name of a part: only what comes first in it up to a number.
 const REGION: &str = "region";
 
@@ -129,7 +132,8 @@ impl Piece {
             Self::Letters(text) => Some(text.clone()),
             Self::Part { name, is_region } => {
                 let value = parts.get(name.as_str())?;
-                Some(encoded(if *is_region { region(value)? } else { value }))
+                let value = if *is_region { region(value)? } else { value };
+                Some(utf8_percent_encode(value, ENCODED).to_string())
             }
         }
     }
@@ -140,20 +144,6 @@ fn region(zone: &str) -> Option<&str> {
     let first = zone.find(|c: char| c.is_ascii_digit())?;
     let length = zone[first..].find(|c: char| !c.is_ascii_digit()).unwrap_or(zone.len() - first);
     Some(&zone[..first + length])
-}
-
-/// As a part of an address (RFC 3986): everything but letters, digits and four marks by its bytes.
-fn encoded(value: &str) -> String {
-    let mut out = String::with_capacity(value.len());
-    for byte in value.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            // Writing to a text cannot fail.
-            let _ = write!(out, "%{byte:02X}");
-        }
-    }
-    out
 }
 
 fn read(source: &Source, table: &mut BTreeMap<String, Console>) -> Result<(), FileError> {

@@ -463,9 +463,15 @@ impl Row {
 
     /// When the last pause of the object ended, seconds since the epoch; 0: its condition shows none. That is false from the
     /// first look at the object on, too.
-    pub fn resumed_s(&self) -> u32 {
+    fn resumed_s(&self) -> u32 {
         let ended_s = self.condition("Paused").filter(|c| c.status == Status::False).map_or(0, |c| c.since_s);
         if ended_s > self.created_s.saturating_add(FIRST_LOOK_S) { ended_s } else { 0 }
+    }
+
+    /// A pause ended between its creation and this moment: how long it was nobody can say, so that what came between says nothing
+    /// of what is usual.
+    pub fn was_paused_before(&self, moment_s: u32) -> bool {
+        (self.created_s.saturating_add(1)..=moment_s).contains(&self.resumed_s())
     }
 
     /// The controllers have not yet looked at the newest spec.

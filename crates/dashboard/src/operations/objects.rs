@@ -14,7 +14,7 @@ use capstan_engine::client::{Connection, explain};
 pub const ROWS_MAX: u32 = 1_000;
 
 /// A column of a person's own: what a path finds in each object.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathColumn {
     pub name: String,
     pub path: FieldPath,
@@ -48,7 +48,7 @@ pub struct TableRow {
 }
 
 /// Which objects are read.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectQuery {
     /// The kind, as a person names it.
     pub named: String,

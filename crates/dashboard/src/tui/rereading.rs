@@ -33,7 +33,7 @@ impl Model {
             Err(error) if is_asked => {
                 self.notice("The file was not taken", format!("{error}\n\nWhat was loaded before stays."));
             }
-            // Nobody asked: what a person is about to type must not go to a dialog.
+            // The person may be in the middle of a word, which must not go to a dialog.
             Err(error) => self.say(Tone::Warning, format!("{error}; what was loaded before stays")),
         }
     }

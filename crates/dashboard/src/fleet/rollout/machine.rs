@@ -47,19 +47,17 @@ pub struct RollingMachine {
     pub created_s: u32,
     /// When it was ready for the last time that it turned so; 0: it is not.
     pub ready_s: u32,
-    /// Since when the last pause of it is over, seconds since the epoch; 0: it was never paused.
-    pub resumed_s: u32,
+    /// A pause ended between its creation and that.
+    pub was_paused: bool,
     /// Of the Machine taken alone.
     pub verdict: Verdict,
 }
 
 impl RollingMachine {
-    /// How long it took from its creation until it was ready, seconds. `None`: it is not, or a pause came between, of which
-    /// nobody knows how long it was.
+    /// How long it took from its creation until it was ready, seconds. `None`: it is not ready, or a pause came between.
     pub fn up_s(&self) -> Option<u32> {
-        let is_measured = self.created_s != 0 && self.ready_s >= self.created_s;
-        let was_paused = (self.created_s.saturating_add(1)..=self.ready_s).contains(&self.resumed_s);
-        (is_measured && !was_paused).then(|| self.ready_s - self.created_s)
+        let is_measured = self.created_s != 0 && self.ready_s >= self.created_s && !self.was_paused;
+        is_measured.then(|| self.ready_s - self.created_s)
     }
 }
 
@@ -89,8 +87,8 @@ impl Around {
         let is_old = self.is_old(row);
         let ready_s = true_since(row, "Ready");
         let (phase, since_s) = self.phase(row, is_old, limits);
-        let (created_s, resumed_s) = (row.created_s, row.resumed_s());
-        RollingMachine { id, is_old, phase, since_s, created_s, ready_s, resumed_s, verdict }
+        let (created_s, was_paused) = (row.created_s, row.was_paused_before(ready_s));
+        RollingMachine { id, is_old, phase, since_s, created_s, ready_s, was_paused, verdict }
     }
 
     fn phase(&self, row: &Row, is_old: bool, limits: [Option<Limits>; 4]) -> (MachinePhase, u32) {

@@ -9,7 +9,7 @@ use crate::tui::screen::Screen;
 use crate::tui::screen::chosen_columns::ChosenColumns;
 use crate::tui::screen::fleet::FleetScreen;
 use crate::tui::screen::objects::ObjectsScreen;
-use capi_types::names::label;
+use capi_types::names::{annotation, label};
 use capstan_base::text::did_you_mean;
 
 const NOTHING: Outcome = Ok(Vec::new());
@@ -93,9 +93,9 @@ pub fn objects(model: &mut Model, typed: &str) -> Outcome {
     NOTHING
 }
 
-/// What a revision of a MachineDeployment is made of, newest first.
-const REVISION_COLUMNS: &str = "REVISION=.metadata.annotations['machinedeployment.clusters.x-k8s.io/revision'],\
-     VERSION=.spec.template.spec.version,INFRASTRUCTURE=.spec.template.spec.infrastructureRef.name,\
+/// What a revision of a MachineDeployment is made of, behind its number.
+const REVISION_COLUMNS: &str = "VERSION=.spec.template.spec.version,\
+     INFRASTRUCTURE=.spec.template.spec.infrastructureRef.name,\
      BOOTSTRAP=.spec.template.spec.bootstrap.configRef.name,desired,replicas,ready,age";
 
 /// The MachineSets of a MachineDeployment, of the one that is selected or that the selected object belongs to.
@@ -106,7 +106,8 @@ pub fn revisions(model: &mut Model) -> Outcome {
     let is_deployment =
         |id: &RowId| model.fleet.row(*id).is_some_and(|row| row.kind == Kind::MachineDeployment);
     let row = above.find(is_deployment).and_then(|id| model.fleet.row(id)).ok_or(NONE)?;
-    let columns = ChosenColumns::parse(REVISION_COLUMNS).map_err(|error| error.why)?;
+    let columns = format!("REVISION=.metadata.annotations['{}'],{REVISION_COLUMNS}", annotation::REVISION);
+    let columns = ChosenColumns::parse(&columns).map_err(|error| error.why)?;
     let (deployment, cluster) = (label::DEPLOYMENT_NAME, label::CLUSTER_NAME);
     let selector = format!("{deployment}={},{cluster}={}", row.name, row.cluster);
     let title = format!("revisions of {}", row.name);

@@ -201,13 +201,10 @@ impl Prompt {
             }
             Purpose::Filter { .. } => None,
             Purpose::Command => {
-                // What is typed behind the name only: nothing yet is no mistake.
-                let typed = self
-                    .input
-                    .value()
-                    .strip_prefix(COLUMNS)?
-                    .strip_prefix(' ')
-                    .filter(|typed| !typed.is_empty())?;
+                let (name, typed) = self.input.value().split_once(' ')?;
+                if name != COLUMNS {
+                    return None;
+                }
                 let PathError { at, length, why } = ChosenColumns::parse(typed).err()?;
                 Some(FilterError { at: at + COLUMNS.len() + 1, length, why })
             }

@@ -3,9 +3,11 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -14,7 +16,6 @@ use crate::tui::command;
 use crate::tui::effect::{EffectOutcome, Reread};
 use crate::tui::look::Look;
 use crate::tui::plugin;
-use tokio::sync::mpsc;
 
 /// Folders whose TOML files count.
 const FOLDERS: [&str; 4] = ["themes", "keymaps", "explanations", "consoles"];
@@ -27,7 +28,7 @@ type Stamps = BTreeMap<PathBuf, (Option<SystemTime>, u64)>;
 /// Looks at the files, one look at a time.
 #[derive(Default)]
 pub(super) struct Files {
-    /// `None`: nobody looked yet.
+    /// `None`: before the first look.
     stamps: Arc<Mutex<Option<Stamps>>>,
     looked_at: Option<Instant>,
     look: Option<JoinHandle<()>>,
@@ -95,9 +96,7 @@ impl Files {
 fn changed(config_dir: Option<&Path>, known: &Mutex<Option<Stamps>>) -> Vec<PathBuf> {
     let Some(folder) = config_dir else { return Vec::new() };
     let now = stamps(folder);
-    // What another thread left half done is whole: a map is put in place at once.
-    let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some(before) = known.replace(now.clone()) else { return Vec::new() };
+    let Some(before) = known.lock().replace(now.clone()) else { return Vec::new() };
     let differs = |path: &&PathBuf| before.get(*path) != now.get(*path);
     let mut changed: Vec<PathBuf> = before.keys().chain(now.keys()).filter(differs).cloned().collect();
     changed.sort();

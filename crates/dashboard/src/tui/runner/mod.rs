@@ -282,7 +282,11 @@ fn executor_of(handle: Option<&SourceHandle>) -> Result<&Executor, String> {
 mod tests {
     use super::super::turns::Turn;
     use super::*;
+    use crate::actions::edit::Edit;
+    use crate::actions::{Action, Outlook, Preview, Request, Risk};
     use crate::fleet::Verdict;
+    use capi_types::key::Gvk;
+    use capi_types::machine_deployment::MachineDeployment;
 
     fn runner(tell: mpsc::Sender<EffectOutcome>) -> Runner {
         let loading = Loading { tier: Tier::None, ascii: true, config_dir: None };
@@ -308,6 +312,37 @@ mod tests {
         let said = runner.finish(&mut outcomes).await;
         assert_eq!(said, ["changed", "changed", "changed", "The change was not made: gone"]);
         assert!(!folder.exists());
+    }
+
+    /// Without a server, which answers at once: what counts is that the end waits for it.
+    #[tokio::test]
+    async fn a_write_that_was_confirmed_is_not_left_behind() {
+        let (tell, mut outcomes) = mpsc::channel(1);
+        let mut runner = runner(tell);
+        let target = ObjectRef {
+            gvk: Gvk::of::<MachineDeployment>(),
+            key: ObjectKey::new("prod", "web"),
+            uid: "web".to_owned(),
+        };
+        let preview = Preview {
+            request: Request::new(target, Action::Pause),
+            summary: String::new(),
+            risk: Risk::Low,
+            findings: Vec::new(),
+            diff: Vec::new(),
+            outlook: Outlook::NotPlanned,
+            edit: Edit::Delete,
+            back: None,
+            uid: "web".to_owned(),
+            resource_version: "1".to_owned(),
+            shown: serde_json::Value::Null,
+            topology: None,
+        };
+        let proposal = Proposal::Action(Box::new(preview));
+        runner.start(Effect::Perform { ticket: 1, source: SourceId(0), proposal });
+        let said = runner.finish(&mut outcomes).await;
+        assert_eq!(said.len(), 1, "{said:?}");
+        assert!(said[0].starts_with("The change was not made: there is no server"), "{said:?}");
     }
 
     #[tokio::test(start_paused = true)]

@@ -176,7 +176,7 @@ mod tests {
             ("age,,name", 4, 1),
             ("age,=.spec", 4, 1),
             ("age, ZONE=.spec[x]", 16, 1),
-            (" +Z=.a..b", 7, 1),
+            (" +Z=.a(b", 6, 1),
             ("Z=", 2, 1),
         ] {
             let error = ChosenColumns::parse(text).expect_err(text);

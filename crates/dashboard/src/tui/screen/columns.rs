@@ -422,7 +422,6 @@ fn late(column: table::Column<Id>, rank: usize) -> table::Column<Id> {
     table::Column { late: true, rank, ..column }
 }
 
-/// One of upstream's. Those that only the wide list has come before those that repeat ours.
 /// A column as it is typed.
 fn name_of(column: &table::Column<Id>) -> String {
     match column.id {
@@ -441,6 +440,7 @@ fn name_of(column: &table::Column<Id>) -> String {
     }
 }
 
+/// One of upstream's. Those that only the wide list has come before those that repeat ours.
 fn upstreams(part: &Part) -> table::Column<Id> {
     match part {
         Part::Group(group) => {

@@ -23,6 +23,7 @@ pub use sequence::Input;
 pub use writer::{FrameWriter, Written};
 
 use super::links::Links;
+use super::theme::is_dec_terminal;
 
 /// Everything we may have switched on, off again, in an order that leaves no trace: end of a frame,
 /// mouse, bracketed paste, attributes, cursor, alternate screen.
@@ -290,9 +291,8 @@ pub fn has_links(env: impl Fn(&str) -> Option<String>, is_plain: bool) -> bool {
     let term = env("TERM").unwrap_or_default();
     // tmux has TERM=screen in its older settings, and knows links.
     let is_screen = term.starts_with("screen") && env("TMUX").is_none_or(|value| value.is_empty());
-    // Not the newer terminals of the library VTE.
-    let is_vt = term.strip_prefix("vt").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
-    let is_old = is_vt || ["dumb", "linux", "ansi", "cons25", "sun"].iter().any(|old| term.starts_with(old));
+    let is_old = is_dec_terminal(&term)
+        || ["dumb", "linux", "ansi", "cons25", "sun"].iter().any(|old| term.starts_with(old));
     !(is_plain || term.is_empty() || is_screen || is_old)
 }
 

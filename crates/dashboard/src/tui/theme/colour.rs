@@ -34,10 +34,14 @@ impl Tier {
     }
 }
 
+/// A terminal of DEC, by its `TERM`: not the newer ones of the library VTE.
+pub fn is_dec_terminal(term: &str) -> bool {
+    term.strip_prefix("vt").is_some_and(|model| model.starts_with(|c: char| c.is_ascii_digit()))
+}
+
 /// Of DEC's terminals only the `vt525` has colours, and terminfo says of others in their names that they have none.
 fn is_monochrome(term: &str) -> bool {
-    let is_dec = term.strip_prefix("vt").is_some_and(|model| model.starts_with(|c: char| c.is_ascii_digit()));
-    (is_dec && !term.starts_with("vt525")) || term.ends_with("-m") || term.ends_with("-mono")
+    (is_dec_terminal(term) && !term.starts_with("vt525")) || term.ends_with("-m") || term.ends_with("-mono")
 }
 
 /// The 16 names, in palette order: the first eight, then their bright forms.

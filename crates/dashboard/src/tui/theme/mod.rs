@@ -13,7 +13,7 @@ use std::path::Path;
 
 use ratatui::style::Style;
 
-pub use colour::{Tier, web_colour};
+pub use colour::{Tier, is_dec_terminal, web_colour};
 pub use file::EMBEDDED;
 pub use glyph::Glyphs;
 

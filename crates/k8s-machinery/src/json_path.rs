@@ -1,8 +1,9 @@
-//! The JSONPath of printer columns: parse once, evaluate often. Must not know columns.
+//! The JSONPath of printer columns and of kubectl: parse once, evaluate often. Must not know columns.
 //!
 //! Source: client-go `util/jsonpath/{parser,jsonpath}.go`, v0.36. Missing keys give no result.
 
 use std::cmp::Ordering;
+use std::fmt;
 
 use serde_json::Value;
 
@@ -10,10 +11,10 @@ use serde_json::Value;
 const FILTERS_MAX: usize = 16;
 
 /// A parsed path such as `.status.conditions[?(@.type=="Ready")].status`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JsonPath(Vec<Step>);
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Step {
     Field(String),
     Index(i64),
@@ -25,7 +26,7 @@ enum Step {
     Filter(Operand, Option<(Comparison, Operand)>),
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Operand {
     /// Relative to the item (`@.type`).
     Path(Vec<Step>),
@@ -52,19 +53,69 @@ const COMPARISONS: [(&str, Comparison); 6] = [
     (">", Comparison::Greater),
 ];
 
+/// What is wrong with a path, at which byte of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JsonPathError {
+    pub at: usize,
+    pub why: &'static str,
+}
+
+impl fmt::Display for JsonPathError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at byte {}", self.why, self.at)
+    }
+}
+
+impl std::error::Error for JsonPathError {}
+
 impl JsonPath {
     /// With or without braces around it.
     ///
     /// # Errors
     /// What is wrong, at which byte.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let text = text.trim();
-        let inner = text.strip_prefix('{').and_then(|t| t.strip_suffix('}')).unwrap_or(text);
-        let inner = inner.strip_prefix('$').unwrap_or(inner);
-        if !inner.starts_with(['.', '[']) {
-            return Err("must start with a dot".to_owned());
+    pub fn parse(text: &str) -> Result<Self, JsonPathError> {
+        Self::parse_from(text, false)
+    }
+
+    /// As kubectl takes the path of a column, which may leave out the first dot as well.
+    /// Source: kubectl `pkg/cmd/get/customcolumn.go` `RelaxedJSONPathExpression`, v0.36.
+    ///
+    /// # Errors
+    /// What is wrong, at which byte.
+    pub fn parse_relaxed(text: &str) -> Result<Self, JsonPathError> {
+        Self::parse_from(text, true)
+    }
+
+    fn parse_from(text: &str, is_relaxed: bool) -> Result<Self, JsonPathError> {
+        let trimmed = text.trim();
+        let inner = trimmed.strip_prefix('{').and_then(|t| t.strip_suffix('}')).unwrap_or(trimmed);
+        // A brace before it is an only byte.
+        let begin = text.len() - text.trim_start().len() + usize::from(inner.len() < trimmed.len());
+        let path = inner.strip_prefix('$').unwrap_or(inner);
+        let begin = begin + inner.len() - path.len();
+        let mut parser = Parser { text: path, at: 0, filters: 0 };
+        let mut steps = Vec::new();
+        let parsed = if path.starts_with(['.', '[']) {
+            parser.steps(&mut steps)
+        } else if is_relaxed {
+            parser.field(&mut steps).and_then(|()| parser.steps(&mut steps))
+        } else {
+            parser.wrong("must start with a dot")
+        };
+        parsed.map_err(|error| JsonPathError { at: begin + error.at, ..error })?;
+        Ok(Self(steps))
+    }
+
+    /// All results. None as well when a filter cannot be applied.
+    ///
+    /// # Errors
+    /// [`TooMany`] values would have to be looked at.
+    pub fn all<'a>(&self, root: &'a Value, visits: &mut Visits) -> Result<Vec<&'a Value>, TooMany> {
+        match results(&self.0, root, visits) {
+            Ok(found) => Ok(found),
+            Err(Stop::Unfit) => Ok(Vec::new()),
+            Err(Stop::TooMany) => Err(TooMany),
         }
-        Parser { text: inner, at: 0, filters: 0 }.steps().map(Self)
     }
 
     /// The first result. None as well when a filter cannot be applied: to what is not a list, or to values that
@@ -73,16 +124,12 @@ impl JsonPath {
     /// # Errors
     /// [`TooMany`] values would have to be looked at.
     pub fn first<'a>(&self, root: &'a Value, visits: &mut Visits) -> Result<Option<&'a Value>, TooMany> {
-        match results(&self.0, root, visits) {
-            // Upstream takes the first result, too, however many a path has.
-            Ok(found) => Ok(found.into_iter().next()),
-            Err(Stop::Unfit) => Ok(None),
-            Err(Stop::TooMany) => Err(TooMany),
-        }
+        // Upstream takes the first result, too, however many a path has.
+        self.all(root, visits).map(|found| found.into_iter().next())
     }
 
     /// The plain fields at the start of the path: no other part of an object matters to it.
-    pub(super) fn leading_fields(&self) -> impl Iterator<Item = &str> {
+    pub fn leading_fields(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map_while(|step| match step {
             Step::Field(name) => Some(name.as_str()),
             _ => None,
@@ -272,19 +319,18 @@ impl<'a> Parser<'a> {
         found
     }
 
-    fn wrong<T>(&self, what: &str) -> Result<T, String> {
-        Err(format!("{what} at byte {} of {:?}", self.at, self.text))
+    fn wrong<T>(&self, why: &'static str) -> Result<T, JsonPathError> {
+        Err(JsonPathError { at: self.at, why })
     }
 
-    fn steps(&mut self) -> Result<Vec<Step>, String> {
-        let mut steps = Vec::new();
+    fn steps(&mut self, steps: &mut Vec<Step>) -> Result<(), JsonPathError> {
         while !self.rest().is_empty() {
-            self.step(&mut steps)?;
+            self.step(steps)?;
         }
-        Ok(steps)
+        Ok(())
     }
 
-    fn step(&mut self, steps: &mut Vec<Step>) -> Result<(), String> {
+    fn step(&mut self, steps: &mut Vec<Step>) -> Result<(), JsonPathError> {
         if self.skip("..") {
             steps.push(Step::Descend);
             if self.rest().starts_with('[') {
@@ -303,6 +349,10 @@ impl<'a> Parser<'a> {
             steps.push(Step::All);
             return Ok(());
         }
+        self.field(steps)
+    }
+
+    fn field(&mut self, steps: &mut Vec<Step>) -> Result<(), JsonPathError> {
         let name = self.name();
         if name.is_empty() {
             return self.wrong("a field name is missing");
@@ -331,7 +381,7 @@ impl<'a> Parser<'a> {
     }
 
     /// After `[`.
-    fn bracket(&mut self) -> Result<Step, String> {
+    fn bracket(&mut self) -> Result<Step, JsonPathError> {
         if self.skip("?(") {
             if self.filters == FILTERS_MAX {
                 return self.wrong("a filter in too many others");
@@ -366,7 +416,7 @@ impl<'a> Parser<'a> {
     }
 
     /// `3`, `-1`, `1:2`, `:2`, `::2`
-    fn indices(&mut self) -> Result<Step, String> {
+    fn indices(&mut self) -> Result<Step, JsonPathError> {
         let mut parts = vec![self.integer()?];
         while parts.len() < 3 && self.skip(":") {
             parts.push(self.integer()?);
@@ -380,7 +430,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn integer(&mut self) -> Result<Option<i64>, String> {
+    fn integer(&mut self) -> Result<Option<i64>, JsonPathError> {
         let rest = self.rest();
         let end = rest.find(|c: char| !c.is_ascii_digit() && c != '-').unwrap_or(rest.len());
         if end == 0 {
@@ -391,7 +441,7 @@ impl<'a> Parser<'a> {
         Ok(Some(number))
     }
 
-    fn quoted(&mut self, quote: char) -> Result<String, String> {
+    fn quoted(&mut self, quote: char) -> Result<String, JsonPathError> {
         self.at += quote.len_utf8();
         let mut text = String::new();
         let mut escaped = false;
@@ -411,7 +461,7 @@ impl<'a> Parser<'a> {
     }
 
     /// After `[?(`.
-    fn filter(&mut self) -> Result<Step, String> {
+    fn filter(&mut self) -> Result<Step, JsonPathError> {
         let left = self.operand()?;
         self.spaces();
         let comparison = COMPARISONS.iter().find(|(token, _)| self.rest().starts_with(token)).copied();
@@ -429,7 +479,7 @@ impl<'a> Parser<'a> {
         Ok(Step::Filter(left, test))
     }
 
-    fn operand(&mut self) -> Result<Operand, String> {
+    fn operand(&mut self) -> Result<Operand, JsonPathError> {
         self.spaces();
         match self.rest().chars().next() {
             Some('@') => {
@@ -519,6 +569,32 @@ mod tests {
     }
 
     #[test]
+    fn an_error_is_at_its_byte_of_what_was_typed() {
+        for (path, at, why) in [
+            ("", 0, "must start with a dot"),
+            (" spec", 1, "must start with a dot"),
+            (".spec[x]", 6, "an index, a quoted name or * is missing"),
+            ("{.spec[x]}", 7, "an index, a quoted name or * is missing"),
+            (" {$.spec[0}", 10, "a closing ] is missing"),
+            (".a b", 2, "unexpected text"),
+        ] {
+            assert_eq!(JsonPath::parse(path), Err(JsonPathError { at, why }), "{path}");
+        }
+    }
+
+    #[test]
+    fn the_path_of_a_column_may_leave_out_its_dot_and_finds_all_values() {
+        let object = json!({"spec": {"a": [{"k": "x"}, {"k": "y"}, {}]}});
+        for path in ["spec.a[*].k", "{spec.a[*].k}", ".spec.a[*].k", "{.spec.a[*].k}", "$.spec.a[*].k"] {
+            let found = JsonPath::parse_relaxed(path).expect(path);
+            assert_eq!(found.all(&object, &mut Visits(100)), Ok(vec![&json!("x"), &json!("y")]), "{path}");
+        }
+        for (path, at) in [("", 0), ("{}", 1), ("]", 0), ("{spec[}", 6)] {
+            assert_eq!(JsonPath::parse_relaxed(path).map_err(|error| error.at), Err(at), "{path}");
+        }
+    }
+
+    #[test]
     fn a_path_that_meets_everything_again_and_again_is_given_up() {
         let nested = (0..60).fold(json!(1), |below, _| json!({"a": below}));
         let path = |times: usize| JsonPath::parse(&"..a".repeat(times)).expect("a path");
@@ -543,7 +619,14 @@ mod tests {
     proptest! {
         #[test]
         fn garbage_never_panics(text in "[.$\\[\\]{}a-b0-9*?(@)=<>'\"\\\\:,ä -]{0,24}") {
-            if let Ok(path) = JsonPath::parse(&text) {
+            for path in [JsonPath::parse(&text), JsonPath::parse_relaxed(&text)] {
+                let path = match path {
+                    Ok(path) => path,
+                    Err(error) => {
+                        prop_assert!(error.at <= text.len() && text.is_char_boundary(error.at), "{error}");
+                        continue;
+                    }
+                };
                 let _ = path.first(&json!({"a": [1, {"b": 2}], "b": {"a": 1}}), &mut Visits(10_000));
             }
         }
