@@ -93,6 +93,7 @@ const MATRIX: &[(&str, &[&str])] = &[
         "operations",
         &[
             "base",
+            "machinery",
             "api",
             "change",
             "leader_migration",
