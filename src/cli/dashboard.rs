@@ -166,6 +166,7 @@ impl Servers {
             mark: None,
             scope: namespace.map_or_else(|| "all namespaces".to_owned(), |ns| format!("namespace {ns}")),
             read_only,
+            confirm_after_s: 0,
             history: None,
         }
     }
@@ -181,7 +182,8 @@ impl Servers {
         let is_kept = self.keeps_history && connection.setting.history;
         let place = self.place.as_deref().unwrap_or(&connection.server);
         let history = is_kept.then(|| name_of(&title, place, scope.namespace.as_deref()));
-        let session = Session { mark, history, ..Self::session(&title, &scope, connection.read_only) };
+        let confirm_after_s = connection.setting.confirm_after_s;
+        let session = Session { mark, history, confirm_after_s, ..Self::session(&title, &scope, connection.read_only) };
         let rng = self.rng.stream(&format!("fleet {}", id.0));
         let (deltas, source) = watch::spawn(connection, id, scope, self.clock.clone(), rng);
         let executor = super::executor(connection.clone(), self.clock.clone())?;

@@ -14,7 +14,7 @@ use capstan_base::text;
 use capstan_base::time::{Clock, Timestamp, rfc3339};
 use capstan_dashboard::actions::{Executor, Outlook, Preview, Request};
 use capstan_dashboard::operations::diff::DiffLine;
-use capstan_dashboard::operations::{Confirmation, Finding, Severity};
+use capstan_dashboard::operations::{Finding, Severity};
 
 /// How an action is confirmed.
 #[derive(Clone, Debug, Args)]
@@ -64,7 +64,7 @@ pub async fn act(
         )?;
     }
     if !confirm.yes {
-        ask(&preview, out, answers)?;
+        ask(&preview, executor.confirm_after_s(), out, answers)?;
     }
     // Confirmed before the wait: the person may be away when the moment comes.
     if let Some(later) = later {
@@ -182,15 +182,14 @@ fn show_outlook(outlook: &Outlook, out: &mut impl Write) -> std::io::Result<()> 
     Ok(())
 }
 
-fn ask(preview: &Preview, out: &mut impl Write, answers: &mut impl BufRead) -> anyhow::Result<()> {
+fn ask(
+    preview: &Preview,
+    confirm_after_s: u32,
+    out: &mut impl Write,
+    answers: &mut impl BufRead,
+) -> anyhow::Result<()> {
     let name = &preview.request.target.key.name;
     let confirmation = preview.risk.confirmation();
-    let text = match confirmation {
-        Confirmation::Enter => "Do it? [Y/n] ".to_owned(),
-        Confirmation::Yes => "Do it? [y/N] ".to_owned(),
-        Confirmation::Name => {
-            format!("Much can break here. Type {name} to do it: ")
-        }
-    };
-    LinePrompt { text, confirmation, name, otherwise: "--dry-run to look" }.ask(out, answers)
+    let question = "Do it?".to_owned();
+    LinePrompt { question, confirmation, name, confirm_after_s, otherwise: "--dry-run to look" }.ask(out, answers)
 }

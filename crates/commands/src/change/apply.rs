@@ -382,9 +382,10 @@ impl<'d, O: Write + Send, A: BufRead + Send> Doing<'d, O, A> {
             }
         };
         let prompt = LinePrompt {
-            text: format!("Carry it out on {}? [y/N] ", text::sanitize_line(&place)),
+            question: format!("Carry it out on {}?", text::sanitize_line(&place)),
             confirmation: judged.confirmation(),
             name: &judged.live.server,
+            confirm_after_s: judged.live.setting.confirm_after_s,
             otherwise: "use `change plan` to look",
         };
         prompt.ask(self.out, self.answers)

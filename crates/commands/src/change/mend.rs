@@ -48,9 +48,11 @@ pub(super) async fn find(
         )?;
     }
     if !args.carry_out.yes {
-        let text = "Write it back, before anything is taken back? [y/N] ".to_owned();
+        let question = "Write it back, before anything is taken back?".to_owned();
+        let confirm_after_s = live.setting.confirm_after_s;
         let otherwise = "mend the ConfigMap yourself";
-        LinePrompt { text, confirmation: Confirmation::Yes, name: "", otherwise }.ask(out, answers)?;
+        let (confirmation, name) = (Confirmation::Yes.in_context(&live.setting), &live.server);
+        LinePrompt { question, confirmation, name, confirm_after_s, otherwise }.ask(out, answers)?;
     }
     guard.write(&mut MendedMaps { live: &live, maps: &maps }, &[]).await?;
     source::find(&args.source, &session.reach).await

@@ -40,9 +40,11 @@ pub(super) async fn put_back(
     let what = args.change.as_ref().map_or("the last change".to_owned(), |id| format!("change {id}"));
     let nodes = names.join(", ");
     if !args.carry_out.yes {
-        let text = format!("Put back what stood on {nodes} before {what}? [y/N] ");
+        let question = format!("Put back what stood on {nodes} before {what}?");
+        // Without an API server there is not a context either, but a repair.
+        let confirm_after_s = 0;
         let confirmation = Confirmation::Yes;
-        LinePrompt { text, confirmation, name: &nodes, otherwise: "look at back.sh on the hosts" }
+        LinePrompt { question, confirmation, name: &nodes, confirm_after_s, otherwise: "look at back.sh on the hosts" }
             .ask(out, answers)?;
     }
     let ssh = ssh_of(&args.carry_out.hosts);

@@ -102,7 +102,7 @@ impl<O: Write + Send, A: BufRead + Send> Next<'_, O, A> {
         if !matches!(edit.act, EditAct::Delete(_)) && !step.changes().await? {
             return Ok(None);
         }
-        self.make(step, edit, server, live.read_only).await.map(Some)
+        self.make(step, edit, server, live).await.map(Some)
     }
 
     /// Looks at it, shows it, asks, and writes.
@@ -111,9 +111,9 @@ impl<O: Write + Send, A: BufRead + Send> Next<'_, O, A> {
         mut step: MigrationStep<'_>,
         edit: &StageEdit,
         server: &str,
-        read_only: bool,
+        live: &LiveCluster,
     ) -> anyhow::Result<ChangeAnswer> {
-        let guard: Guard = self.session.guard.over(read_only);
+        let guard: Guard = self.session.guard.over(live.read_only);
         let looked = guard.look(&mut step).await?;
         writeln!(self.out, "{}", sanitize_line(&edit.title))?;
         show_findings(&looked.findings, self.out)?;
@@ -124,9 +124,10 @@ impl<O: Write + Send, A: BufRead + Send> Next<'_, O, A> {
         let objects = step.objects().join(", ");
         if !self.args.carry_out.yes {
             let prompt = LinePrompt {
-                text: format!("Write {} at {}? [y/N] ", sanitize_line(&objects), sanitize_line(server)),
-                confirmation: Confirmation::Yes,
+                question: format!("Write {} at {}?", sanitize_line(&objects), sanitize_line(server)),
+                confirmation: Confirmation::Yes.in_context(&live.setting),
                 name: server,
+                confirm_after_s: live.setting.confirm_after_s,
                 otherwise: "leave --apply out to look",
             };
             prompt.ask(self.out, self.answers)?;

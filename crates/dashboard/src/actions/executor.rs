@@ -39,6 +39,11 @@ pub struct Executor {
 const PREVIEWS: u32 = 5;
 
 impl Executor {
+    /// From a preview to the first moment at which it can be confirmed.
+    pub fn confirm_after_s(&self) -> u32 {
+        self.connection.setting.confirm_after_s
+    }
+
     pub fn new(connection: Connection, guard: &Guard) -> Self {
         let guard = guard.over(connection.read_only);
         // A server that is not strict drops fields which the version does not have, without an

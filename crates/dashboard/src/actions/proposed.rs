@@ -148,7 +148,7 @@ impl<'a> ProposedAction<'a> {
 
     /// What it amounts to may be graver than what it is called, and is never taken for less.
     fn risk(&self, meant: &Action, related: &Related) -> Risk {
-        if self.executor.connection.is_production() {
+        if self.executor.connection.setting.is_production() {
             return Risk::High;
         }
         risk(&self.request.action, related).max(risk(meant, related))

@@ -190,7 +190,7 @@ impl Model {
 
     /// Opens the preview of an order: what the server has to be asked for it.
     pub fn open_preview(&mut self, source: SourceId, order: Order) -> Effect {
-        let open = PreviewBox::new(self.next_ticket(), source, order);
+        let open = PreviewBox::new(self.next_ticket(), source, order, self.session.confirm_after_s);
         let question = open.question();
         self.overlays.push(Overlay::Preview(Box::new(open)));
         question
@@ -392,8 +392,8 @@ impl Model {
     pub fn was_drawn(&mut self) {
         self.needs_frame = false;
         match self.overlays.last_mut() {
-            Some(Overlay::Preview(preview)) => preview.was_drawn(self.area),
-            Some(Overlay::Many(many)) => many.was_drawn(self.area),
+            Some(Overlay::Preview(preview)) => preview.was_drawn(self.area, self.now),
+            Some(Overlay::Many(many)) => many.was_drawn(self.area, self.now),
             _ => {}
         }
     }

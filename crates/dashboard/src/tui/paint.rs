@@ -30,6 +30,10 @@ impl<'a> Paint<'a> {
         Self { theme, now, next_change_s: Cell::new(None), linker: Linker::default() }
     }
 
+    pub fn now(&self) -> Timestamp {
+        self.now
+    }
+
     pub fn style(&self, scope: Scope) -> Style {
         self.theme.style(scope)
     }

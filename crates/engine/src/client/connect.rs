@@ -12,7 +12,7 @@ use kube::{Client, Config};
 use tokio::time::{Instant, timeout};
 use tower::{BoxError, Service};
 
-use super::context_settings::{ContextSetting, ContextSettings, Rank};
+use super::context_settings::{ContextSetting, ContextSettings};
 use super::errors::{Cause, classify, explain};
 use super::json_lines::JsonLinesLayer;
 use super::kubeconfig::{Chosen, Merged};
@@ -87,13 +87,6 @@ pub struct Connection {
     pub setting: ContextSetting,
     /// What the client's requests show about the other end.
     pub pulse: Pulse,
-}
-
-impl Connection {
-    /// Whatever is changed there is confirmed by a name.
-    pub fn is_production(&self) -> bool {
-        self.setting.rank == Some(Rank::Production)
-    }
 }
 
 /// Why there is no connection: sentences for an operator.

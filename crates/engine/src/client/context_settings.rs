@@ -1,4 +1,4 @@
-//! What a person wants of single contexts of their kubeconfigs: a rank and a word, read-only, a namespace, no history. Owns the file
+//! What a person wants of single contexts of their kubeconfigs: a rank and a word, read-only, time to read, a namespace, no history. Owns the file
 //! `contexts.toml` and which of its entries holds for a context; must not know how anything is shown.
 
 use std::path::Path;
@@ -41,6 +41,9 @@ pub struct ContextSetting {
     /// No write leaves the process, dry runs neither.
     #[serde(default)]
     pub read_only: bool,
+    /// From a preview that was read to its end to the first moment at which it can be confirmed.
+    #[serde(default)]
+    pub confirm_after_s: u32,
     /// As `--namespace`, where neither that nor `--all-namespaces` is given.
     pub namespace: Option<String>,
     /// What the dashboard sees happen there is kept for its next run.
@@ -50,7 +53,15 @@ pub struct ContextSetting {
 
 impl Default for ContextSetting {
     fn default() -> Self {
-        Self { name: String::new(), rank: None, word: None, read_only: false, namespace: None, history: true }
+        Self {
+            name: String::new(),
+            rank: None,
+            word: None,
+            read_only: false,
+            confirm_after_s: 0,
+            namespace: None,
+            history: true,
+        }
     }
 }
 
@@ -59,6 +70,11 @@ fn yes() -> bool {
 }
 
 impl ContextSetting {
+    /// Whatever is changed there is confirmed by a name.
+    pub fn is_production(&self) -> bool {
+        self.rank == Some(Rank::Production)
+    }
+
     /// What is shown beside the context's name.
     pub fn word(&self) -> Option<&str> {
         self.word.as_deref().or(self.rank.map(Rank::name))
@@ -119,7 +135,7 @@ mod tests {
     #[test]
     fn the_first_entry_that_fits_holds() {
         let settings = read(
-            "[[context]]\nname = 'prod-eu'\nrank = 'production'\nword = 'EU'\nnamespace = 'fleet'\n\
+            "[[context]]\nname = 'prod-eu'\nrank = 'production'\nword = 'EU'\nconfirm-after-s = 20\nnamespace = 'fleet'\n\
              [[context]]\nname = 'prod-*'\nrank = 'production'\nread-only = true\n\
              history = false\n",
         )
@@ -127,6 +143,7 @@ mod tests {
         let europe = settings.of("prod-eu");
         assert_eq!((europe.word(), europe.read_only), (Some("EU"), false));
         assert_eq!(europe.namespace.as_deref(), Some("fleet"));
+        assert_eq!(europe.confirm_after_s, 20);
         let asia = settings.of("prod-asia");
         assert_eq!((asia.word(), asia.read_only), (Some("production"), true));
         assert!(europe.history && !asia.history);
@@ -162,6 +179,7 @@ mod tests {
             ("[[context]]\nname = 'a'\nreadonly = true\n", 3, "unknown field `readonly`"),
             ("[[context]]\nrank = 'staging'\n", 1, "missing field `name`"),
             ("[[context]]\nname = 'a'\nread-only = 'yes'\n", 3, "expected a boolean"),
+            ("[[context]]\nname = 'a'\nconfirm-after-s = -1\n", 3, "expected u32"),
             ("context = 3\n", 1, "expected a sequence"),
             ("[[context]\n", 1, "unclosed array table"),
         ] {

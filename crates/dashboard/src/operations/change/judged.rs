@@ -79,7 +79,8 @@ impl Judged {
     /// What a person has to answer before.
     pub fn confirmation(&self) -> Confirmation {
         let is_doubtful = self.plan.state == PlanState::NeedsAcknowledgement;
-        if is_doubtful || self.live.is_production { Confirmation::Name } else { Confirmation::Yes }
+        let usual = if is_doubtful { Confirmation::Name } else { Confirmation::Yes };
+        usual.in_context(&self.live.setting)
     }
 
     /// What is written of it, by the person and at the moment of `guard`.

@@ -12,7 +12,7 @@ use capi_types::key::{ObjectKey, ObjectRef};
 use capi_types::machine::Machine;
 use capi_types::names::label::CLUSTER_NAME;
 use capstan_engine::client::deadline::within;
-use capstan_engine::client::{Client, Connection};
+use capstan_engine::client::{Client, Connection, ContextSetting};
 use capstan_engine::reconfigure::read::{ClusterReading, ReadError, read};
 use capstan_engine::workload::{REQUEST_TIMEOUT, connect_to};
 use kubeadm_change::network::parse_ip;
@@ -32,8 +32,8 @@ pub struct LiveCluster {
     /// For messages and the journal.
     pub server: String,
     pub read_only: bool,
-    /// Whatever is changed is confirmed by the cluster's name.
-    pub is_production: bool,
+    /// What a person set for the context that it was reached by.
+    pub setting: ContextSetting,
     /// The Cluster of a management cluster that it was reached by.
     pub fleet: Option<FleetCluster>,
     /// The KubeadmControlPlane that looks after it.
@@ -43,14 +43,13 @@ pub struct LiveCluster {
 impl LiveCluster {
     /// The cluster of the connection itself.
     pub fn of_connection(connection: Connection) -> Self {
-        let is_production = connection.is_production();
-        let Connection { client, server, read_only, .. } = connection;
+        let Connection { client, server, read_only, setting, .. } = connection;
         // A host whose power is pulled closes no connection.
         Self {
             client: within(client, REQUEST_TIMEOUT),
             server,
             read_only,
-            is_production,
+            setting,
             fleet: None,
             managed: None,
         }
@@ -102,7 +101,7 @@ pub async fn reading_of(live: LiveCluster) -> Result<SourceReading, SourceError>
 /// # Errors
 /// [`SourceError`].
 pub async fn of_fleet(management: Connection, key: &ObjectKey) -> Result<LiveCluster, SourceError> {
-    let (read_only, is_production) = (management.read_only, management.is_production());
+    let (read_only, setting) = (management.read_only, management.setting.clone());
     let served = ServedObjects::new(&management);
     let cluster: Option<Cluster> = served.get(key).await.map_err(SourceError::Unreachable)?;
     let missing = || SourceError::NoCluster { cluster: key.clone(), server: management.server.clone() };
@@ -124,7 +123,7 @@ pub async fn of_fleet(management: Connection, key: &ObjectKey) -> Result<LiveClu
         }
     };
     let fleet = Some(FleetCluster { management, key: key.clone() });
-    Ok(LiveCluster { client, server: format!("Cluster {key}"), read_only, is_production, fleet, managed })
+    Ok(LiveCluster { client, server: format!("Cluster {key}"), read_only, setting, fleet, managed })
 }
 
 /// The hosts of the Machines of a cluster of a fleet, by the names of their Nodes; `None` for a cluster of a kubeconfig.

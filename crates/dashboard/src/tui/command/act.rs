@@ -37,7 +37,11 @@ fn preview_many(model: &mut Model, about: &[RowId], action: &Action) -> Outcome 
     let all: Vec<_> = rows.into_iter().map(of).collect();
     let with_ticket = |(source, request, is_member)| (model.next_ticket(), source, request, is_member);
     let objects: Vec<_> = all.into_iter().map(with_ticket).collect();
-    let many = ManyBox::new(format!("{action} of {} objects", objects.len()), objects);
+    let many = ManyBox::new(
+        format!("{action} of {} objects", objects.len()),
+        objects,
+        model.session.confirm_after_s,
+    );
     let effects = many.begin();
     model.overlays.push(Overlay::Many(Box::new(many)));
     Ok(effects)

@@ -9,6 +9,7 @@ use ratatui::text::Line;
 use tui_input::Input;
 use tui_input::backend::crossterm::EventHandler as _;
 
+use super::reading::{ReadState, Reading};
 use super::{Answer, frame};
 use crate::actions::{Order, Preview, Proposal, Request};
 use crate::fleet::SourceId;
@@ -19,6 +20,7 @@ use crate::tui::effect::Effect;
 use crate::tui::paint::{Paint, put};
 use crate::tui::theme::Scope;
 use capstan_base::text;
+use capstan_base::time::Timestamp;
 
 /// So many objects at once are still read.
 pub const OBJECTS_MAX: usize = 50;
@@ -76,14 +78,17 @@ pub struct ManyBox {
     /// Enter was pressed behind another word.
     is_missed: bool,
     scroll: Scroll,
-    /// The last line was on the screen.
-    is_read: bool,
+    reading: Reading,
 }
 
 impl ManyBox {
     /// A dialog about an action on these objects, with the tickets by which answers are told apart; whether each has to be
-    /// changed alone.
-    pub fn new(title: String, objects: Vec<(u64, SourceId, Request, bool)>) -> Self {
+    /// changed alone. `confirm_after_s`: from its end on the screen to a yes.
+    pub fn new(
+        title: String,
+        objects: Vec<(u64, SourceId, Request, bool)>,
+        confirm_after_s: u32,
+    ) -> Self {
         let part =
             |(ticket, source, request, is_alone)| Part { ticket, source, request, is_alone, preview: None };
         Self {
@@ -94,7 +99,7 @@ impl ManyBox {
             typed: Input::default(),
             is_missed: false,
             scroll: Scroll::default(),
-            is_read: false,
+            reading: Reading::new(confirm_after_s),
         }
     }
 
@@ -135,7 +140,7 @@ impl ManyBox {
         self.parts.iter().filter_map(|part| Some((part, part.allowed()?)))
     }
 
-    /// What has to be typed before enter; `None` while it cannot be confirmed. `is_read`: its end was on the screen.
+    /// What has to be typed before enter; `None` while it cannot be confirmed. `is_read`: it was read to its end.
     fn word(&self, is_read: bool) -> Option<String> {
         let count = self.allowed().count();
         let is_ready = !self.is_asking() && is_read && self.sent.is_none() && count > 0;
@@ -143,8 +148,10 @@ impl ManyBox {
     }
 
     /// It was drawn on a screen of this size.
-    pub fn was_drawn(&mut self, area: Rect) {
-        self.is_read |= !self.is_asking() && self.shows_end(area);
+    pub fn was_drawn(&mut self, area: Rect, now: Timestamp) {
+        if !self.is_asking() {
+            self.reading.was_drawn(self.shows_end(area), now);
+        }
     }
 
     /// Its last line is on a screen of this size.
@@ -155,7 +162,7 @@ impl ManyBox {
 
     pub fn on_key(&mut self, event: KeyEvent) -> Option<Answer> {
         // Before it can be confirmed, keys move about: nothing is typed ahead of what is read.
-        let is_right = self.typed.value() == self.word(self.is_read)?;
+        let is_right = self.typed.value() == self.word(self.reading.is_done())?;
         self.is_missed = event.code == KeyCode::Enter && !is_right && !self.typed.value().is_empty();
         match (event.code, event.modifiers) {
             (KeyCode::Esc, _) | (KeyCode::Char('c' | 'g'), KeyModifiers::CONTROL) => Some(Answer::Close),
@@ -174,7 +181,7 @@ impl ManyBox {
 
     pub fn on_paste(&mut self, text: &str) -> Option<Answer> {
         // Nothing is pasted ahead of what is read.
-        self.word(self.is_read)?;
+        self.word(self.reading.is_done())?;
         self.typed = Input::new(format!("{}{}", self.typed.value(), text.trim()));
         Some(Answer::Handled)
     }
@@ -274,18 +281,20 @@ impl ManyBox {
     }
 
     /// What is asked, or why nothing is.
-    fn question(&self, is_read: bool) -> (Scope, String) {
+    fn question(&self, read: ReadState, paint: &Paint<'_>) -> (Scope, String) {
         let asked = self.parts.iter().filter(|part| part.preview.is_some()).count();
         let (all, allowed) = (self.parts.len(), self.allowed().count());
         match self.sent {
             Some(_) => (Scope::Muted, format!("{} of {allowed} done, waiting for the answer", self.done)),
             None if asked < all => (Scope::Muted, format!("asked about {asked} of {all}")),
             None if allowed == 0 => (Scope::NoticeError, "None of them can be changed now.".to_owned()),
-            None if !is_read => (Scope::NoticeWarning, "Scroll to the end first (down).".to_owned()),
-            None if self.is_missed => {
-                (Scope::NoticeError, format!("That is another word. Type yes {allowed}, then enter: "))
-            }
-            None => (Scope::NoticeWarning, format!("Type yes {allowed}, then enter: ")),
+            None => match read.words(Some(paint)) {
+                Some(words) => (Scope::NoticeWarning, words),
+                None if self.is_missed => {
+                    (Scope::NoticeError, format!("That is another word. Type yes {allowed}, then enter: "))
+                }
+                None => (Scope::NoticeWarning, format!("Type yes {allowed}, then enter: ")),
+            },
         }
     }
 
@@ -303,18 +312,17 @@ impl ManyBox {
         let page = inside.height.saturating_sub(2);
         frame::scrolled(&lines, self.scroll, Rect { height: page, ..inside }, buffer);
         let shown = self.scroll.clamped(lines.len(), page.into()) + usize::from(page);
-        // What is seen to its end with this picture can be confirmed as soon as it was drawn.
-        let is_read = self.is_read || self.shows_end(area);
-        let scope = if is_read { Scope::Muted } else { Scope::NoticeWarning };
+        let read = self.reading.state(self.shows_end(area), paint.now());
+        let scope = if read == ReadState::Below { Scope::NoticeWarning } else { Scope::Muted };
         let marker = Rect { y: inside.y + page, height: inside.height.min(1), ..inside };
         frame::more_below(lines.len().saturating_sub(shown), scope, marker, paint, buffer);
         if inside.height < 2 {
             return None;
         }
         let y = inside.bottom() - 1;
-        let (scope, words) = self.question(is_read);
+        let (scope, words) = self.question(read, paint);
         put(buffer, inside.x, y, &Line::from(paint.span(scope, words.clone())), inside.width);
-        self.word(is_read)?;
+        self.word(read == ReadState::Read)?;
         let after = u16::try_from(text::width(&words)).unwrap_or(u16::MAX);
         let x = inside.x.saturating_add(after);
         let room = inside.right().saturating_sub(x);
@@ -372,13 +380,13 @@ mod tests {
     fn many(objects: &[(&str, bool)]) -> ManyBox {
         let objects = (1..).zip(objects);
         let objects = objects.map(|(ticket, (name, alone))| (ticket, SourceId(0), request(name), *alone));
-        ManyBox::new("pause of objects".to_owned(), objects.collect())
+        ManyBox::new("pause of objects".to_owned(), objects.collect(), 0)
     }
 
     fn press(many: &mut ManyBox, keys: &str) -> Vec<Effect> {
         let mut effects = Vec::new();
         for key in parse_chord(keys).expect("keys") {
-            many.was_drawn(AREA);
+            many.was_drawn(AREA, Timestamp::default());
             if let Some(Answer::Effects(more)) = many.on_key(key.event()) {
                 effects.extend(more);
             }
@@ -442,8 +450,8 @@ mod tests {
         assert!(press(&mut many, "y e s space 1 enter").is_empty(), "one has not answered");
         many.show(3, answer("c", Risk::Low, Severity::Note));
         let screen = text(&many);
-        assert_eq!(many.word(many.is_read), None, "what was not on the screen yet cannot be confirmed");
-        many.was_drawn(AREA);
+        assert_eq!(many.word(many.reading.is_done()), None, "what was not on the screen yet cannot be confirmed");
+        many.was_drawn(AREA, Timestamp::default());
         assert_eq!(text(&many), screen, "the first picture asks already");
         for part in [
             "prod/a: will be changed",

@@ -8,6 +8,7 @@ pub mod many;
 pub mod notice;
 pub mod preview;
 pub mod prompt;
+pub mod reading;
 pub mod refusal;
 
 use crossterm::event::KeyEvent;

@@ -25,6 +25,8 @@ pub struct Session {
     pub scope: String,
     /// No action is offered. Enforced in the client as well.
     pub read_only: bool,
+    /// From a preview that was read to its end to a yes.
+    pub confirm_after_s: u32,
     /// The name under which the history of this server is kept; `None`: it is not.
     pub history: Option<String>,
 }

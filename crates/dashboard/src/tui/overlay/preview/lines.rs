@@ -21,6 +21,10 @@ impl QuestionLine {
     /// Room for what is typed; a field with less gets a line of its own.
     const FIELD_CELLS: usize = 12;
 
+    pub fn blank() -> Self {
+        Self { scope: Scope::Text, text: String::new(), has_field: false }
+    }
+
     pub fn all(scope: Scope, words: &str, width: usize, has_field: bool) -> Vec<Self> {
         let plain = |text| Self { scope, text, has_field: false };
         if !has_field || text::width(words) + Self::FIELD_CELLS <= width {

@@ -13,6 +13,7 @@ use tui_input::Input;
 use tui_input::backend::crossterm::EventHandler as _;
 
 use self::lines::{QuestionLine, body, styled};
+use super::reading::{ReadState, Reading};
 use super::{Answer, frame};
 use crate::actions::{Order, Outlook, PatchFile, Proposal, Request};
 use crate::fleet::SourceId;
@@ -23,6 +24,7 @@ use crate::tui::paint::{Paint, put};
 use crate::tui::theme::Scope;
 use capi_types::key::ObjectKey;
 use capstan_base::text;
+use capstan_base::time::Timestamp;
 
 /// How far the conversation is.
 enum Stage {
@@ -48,28 +50,30 @@ pub struct PreviewBox {
     pub ticket: u64,
     source: SourceId,
     order: Order,
+    confirm_after_s: u32,
     stage: Stage,
     /// What was typed so far, where a word has to be typed.
     typed: Input,
     /// Enter was pressed behind another word.
     is_missed: bool,
     scroll: Scroll,
-    /// The last line was on the screen: nothing is confirmed that could not be read.
-    is_read: bool,
+    reading: Reading,
     first: First,
 }
 
 impl PreviewBox {
-    pub fn new(ticket: u64, source: SourceId, order: Order) -> Self {
+    /// `confirm_after_s`: from its end on the screen to a yes.
+    pub fn new(ticket: u64, source: SourceId, order: Order, confirm_after_s: u32) -> Self {
         Self {
             ticket,
             source,
+            confirm_after_s,
             order,
             stage: Stage::Asking,
             typed: Input::default(),
             is_missed: false,
             scroll: Scroll::default(),
-            is_read: false,
+            reading: Reading::new(confirm_after_s),
             first: First::No,
         }
     }
@@ -92,8 +96,10 @@ impl PreviewBox {
     }
 
     /// It was drawn on a screen of this size.
-    pub fn was_drawn(&mut self, area: Rect) {
-        self.is_read |= matches!(self.stage, Stage::Ready(_)) && self.shows_end(area);
+    pub fn was_drawn(&mut self, area: Rect, now: Timestamp) {
+        if matches!(self.stage, Stage::Ready(_)) {
+            self.reading.was_drawn(self.shows_end(area), now);
+        }
     }
 
     /// Its last line is on a screen of this size.
@@ -105,7 +111,7 @@ impl PreviewBox {
     /// What can be confirmed now; `None` while something is not known or was not read.
     fn confirmable(&self) -> Option<&Proposal> {
         match &self.stage {
-            Stage::Ready(preview) if preview.is_allowed() && self.is_read => Some(preview),
+            Stage::Ready(preview) if preview.is_allowed() && self.reading.is_done() => Some(preview),
             _ => None,
         }
     }
@@ -206,7 +212,7 @@ impl PreviewBox {
         }
         let request = Request { asks_extensions: true, ..request.clone() };
         // From the beginning: what is confirmed has to be the preview that has their answers.
-        *self = Self::new(ticket, self.source, Order::Action(request));
+        *self = Self::new(ticket, self.source, Order::Action(request), self.confirm_after_s);
         Ok(vec![self.question()])
     }
 
@@ -238,7 +244,8 @@ impl PreviewBox {
     /// How many lines of text there are, and how many fit above the question.
     fn extent(&self, area: Rect) -> (usize, usize) {
         let width = frame::text_width(area, frame::WIDTH_MAX);
-        let (lines, below) = (self.lines(None, width).len(), 1 + self.asked(width, self.is_read).len());
+        let read = if self.reading.is_done() { ReadState::Read } else { ReadState::Below };
+        let (lines, below) = (self.lines(None, width).len(), 1 + self.asked(width, read, None).len());
         (lines, frame::text_height(area).saturating_sub(below).clamp(1, lines.max(1)))
     }
 
@@ -254,16 +261,15 @@ impl PreviewBox {
     pub fn view(&self, paint: &Paint<'_>, area: Rect, buffer: &mut Buffer) -> Option<Position> {
         let width = frame::text_width(area, frame::WIDTH_MAX);
         let title = paint.cut(&self.order.to_string(), width);
-        // What is seen to its end with this picture can be confirmed as soon as it was drawn.
-        let is_read = self.is_read || self.shows_end(area);
-        let (lines, question) = (self.lines(Some(paint), width), self.asked(width, is_read));
+        let read = self.reading.state(self.shows_end(area), paint.now());
+        let (lines, question) = (self.lines(Some(paint), width), self.asked(width, read, Some(paint)));
         let wanted = lines.len() + 1 + question.len();
         let inside = frame::open(&title, &self.hints(paint), wanted, frame::WIDTH_MAX, paint, area, buffer);
         let asked = u16::try_from(question.len()).unwrap_or(u16::MAX).min(inside.height);
         let page = inside.height.saturating_sub(asked + 1);
         frame::scrolled(&lines, self.scroll, Rect { height: page, ..inside }, buffer);
         let shown = self.scroll.clamped(lines.len(), page.into()) + usize::from(page);
-        let scope = if is_read { Scope::Muted } else { Scope::NoticeWarning };
+        let scope = if read == ReadState::Below { Scope::NoticeWarning } else { Scope::Muted };
         let marker = Rect { y: inside.y + page, height: inside.height.min(1), ..inside };
         frame::more_below(lines.len().saturating_sub(shown), scope, marker, paint, buffer);
         let first = inside.bottom() - asked;
@@ -296,7 +302,7 @@ impl PreviewBox {
     }
 
     /// What is asked, or why nothing is, in lines.
-    fn asked(&self, width: usize, is_read: bool) -> Vec<QuestionLine> {
+    fn asked(&self, width: usize, read: ReadState, paint: Option<&Paint<'_>>) -> Vec<QuestionLine> {
         let plain = |scope, words: &str| QuestionLine::all(scope, words, width, false);
         match &self.stage {
             Stage::Asking => Vec::new(),
@@ -304,15 +310,16 @@ impl PreviewBox {
             Stage::Ready(preview) if !preview.is_allowed() => {
                 plain(Scope::NoticeError, "This cannot be done now.")
             }
-            Stage::Ready(preview) if !is_read => {
-                let mut parts = plain(Scope::NoticeWarning, "Scroll to the end first (down).");
-                // As high as what is asked then, so that the end stays on the screen when it is.
-                parts.resize_with(parts.len().max(self.confirmation(preview, width).len()), || {
-                    QuestionLine { scope: Scope::Text, text: String::new(), has_field: false }
-                });
+            Stage::Ready(preview) => {
+                let Some(words) = read.words(paint) else { return self.confirmation(preview, width) };
+                let mut parts = plain(Scope::NoticeWarning, &words);
+                // As high as what is said and asked then, so that the end stays on the screen.
+                let later = [ReadState::Below, ReadState::Waits(self.confirm_after_s)];
+                let said = later.iter().filter_map(|state| state.words(None));
+                let said = said.map(|words| plain(Scope::Text, &words).len()).max().unwrap_or(0);
+                parts.resize_with(said.max(self.confirmation(preview, width).len()), QuestionLine::blank);
                 parts
             }
-            Stage::Ready(preview) => self.confirmation(preview, width),
         }
     }
 

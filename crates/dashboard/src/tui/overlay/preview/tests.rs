@@ -1,3 +1,5 @@
+use chrono::TimeDelta;
+
 use super::lines::outlook;
 use super::*;
 use crate::actions::edit::Edit;
@@ -23,9 +25,13 @@ fn request() -> Request {
 }
 
 fn ready(risk: Risk, severity: Severity) -> PreviewBox {
+    ready_after(0, risk, severity)
+}
+
+fn ready_after(confirm_after_s: u32, risk: Risk, severity: Severity) -> PreviewBox {
     let finding = |severity, rule, text: &str| Finding { severity, rule, text: text.to_owned() };
     let line = |sign, text: &str| DiffLine { sign, text: text.to_owned() };
-    let mut open = PreviewBox::new(7, SourceId(0), Order::Action(request()));
+    let mut open = PreviewBox::new(7, SourceId(0), Order::Action(request()), confirm_after_s);
     open.show(Proposal::Action(Box::new(Preview {
         request: request(),
         summary: "MachineDeployment md-0 goes from 3 to 5 replicas: 2 Machines are created.".to_owned(),
@@ -66,19 +72,44 @@ fn ready(risk: Risk, severity: Severity) -> PreviewBox {
 /// Draws it, and once more as it is after that.
 fn picture(open: &mut PreviewBox, width: u16, height: u16) -> String {
     drawn(open, width, height);
-    open.was_drawn(Rect::new(0, 0, width, height));
+    open.was_drawn(Rect::new(0, 0, width, height), Timestamp::default());
     drawn(open, width, height)
 }
 
 fn drawn(open: &PreviewBox, width: u16, height: u16) -> String {
+    drawn_at(open, 0, width, height).0
+}
+
+/// The picture after so many seconds, and after how many more it reads differently.
+fn drawn_at(open: &PreviewBox, seconds: i64, width: u16, height: u16) -> (String, Option<i64>) {
     let theme = Theme::load("default", None, Tier::None, true).expect("shipped");
-    let paint = Paint::new(&theme, Timestamp::default());
+    let paint = Paint::new(&theme, Timestamp::default() + TimeDelta::seconds(seconds));
     let area = Rect::new(0, 0, width, height);
     let mut buffer = Buffer::empty(area);
     open.view(&paint, area, &mut buffer);
     let lines = buffer.content().chunks(usize::from(width.max(1)));
     let text = |line: &[ratatui::buffer::Cell]| line.iter().map(|c| c.symbol()).collect::<String>();
-    lines.map(|line| text(line).trim_end().to_owned()).collect::<Vec<_>>().join("\n")
+    let text = lines.map(|line| text(line).trim_end().to_owned()).collect::<Vec<_>>().join("\n");
+    (text, paint.next_change_s())
+}
+
+#[test]
+fn time_to_read_is_counted_down_before_a_word_can_be_typed() {
+    let mut open = ready_after(10, Risk::High, Severity::Warning);
+    let area = Rect::new(0, 0, 80, 30);
+    let (first, next_s) = drawn_at(&open, 0, 80, 30);
+    assert!(first.contains("Can be confirmed in 10 s") && !first.contains("Type md-0"), "{first}");
+    assert_eq!(next_s, Some(1));
+    open.was_drawn(area, Timestamp::default());
+    let (later, _) = drawn_at(&open, 7, 80, 30);
+    assert!(later.contains("Can be confirmed in 3 s"), "{later}");
+    open.was_drawn(area, Timestamp::default() + TimeDelta::seconds(7));
+    assert_eq!(open.word(), None, "keys move about until then");
+    let (asked, next_s) = drawn_at(&open, 10, 80, 30);
+    assert!(asked.contains("Type md-0, then enter:"), "{asked}");
+    assert_eq!(next_s, None);
+    open.was_drawn(area, Timestamp::default() + TimeDelta::seconds(10));
+    assert_eq!(open.word(), Some("md-0"));
 }
 
 #[test]
@@ -282,7 +313,7 @@ fn a_blocked_action_cannot_be_confirmed() {
             "{text}"
         );
     }
-    let mut asking = PreviewBox::new(1, SourceId(0), Order::Action(request()));
+    let mut asking = PreviewBox::new(1, SourceId(0), Order::Action(request()), 0);
     picture(&mut asking, 70, 20);
     assert!(enter(&mut asking).is_empty() && enter(&mut asking).is_empty(), "nothing is known yet");
 }
