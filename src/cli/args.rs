@@ -37,6 +37,7 @@ use capstan_commands::plan::PlanArgs;
 use capstan_commands::simulate::args::SimulateArgs;
 use capstan_commands::status_compute::StatusComputeArgs;
 use capstan_commands::wait::WaitArgs;
+use capstan_commands::watch::WatchArgs;
 use capstan_engine::client::Impersonated;
 #[cfg(feature = "worlds")]
 use capstan_worlds::{extension::Cover, samples::Sample};
@@ -137,6 +138,8 @@ pub enum Command {
     Simulate(SimulateArgs),
     /// Wait until an object reaches a state
     Wait(WaitArgs),
+    /// Say every change of a verdict in the fleet, line by line
+    Watch(WatchArgs),
     /// Serve the verdicts of all clusters, or of --namespace, as a page that Prometheus reads
     Metrics(MetricsArgs),
     #[command(flatten)]

@@ -183,7 +183,8 @@ impl Servers {
         let place = self.place.as_deref().unwrap_or(&connection.server);
         let history = is_kept.then(|| name_of(&title, place, scope.namespace.as_deref()));
         let confirm_after_s = connection.setting.confirm_after_s;
-        let session = Session { mark, history, confirm_after_s, ..Self::session(&title, &scope, connection.read_only) };
+        let session =
+            Session { mark, history, confirm_after_s, ..Self::session(&title, &scope, connection.read_only) };
         let rng = self.rng.stream(&format!("fleet {}", id.0));
         let (deltas, source) = watch::spawn(connection, id, scope, self.clock.clone(), rng);
         let executor = super::executor(connection.clone(), self.clock.clone())?;

@@ -69,6 +69,7 @@ use capstan_commands::plan::PlanArgs;
 use capstan_commands::simulate::args::SimulateArgs;
 use capstan_commands::status_compute::StatusComputeArgs;
 use capstan_commands::wait::{WaitArgs, Waited};
+use capstan_commands::watch::{self, WatchArgs};
 use capstan_commands::{
     act, change, describe, engine_status, get, host, leader_migration, leases, output, plan, simulate,
     status_compute, wait,
@@ -163,6 +164,7 @@ async fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Plan(args) => plan(cli, args).await?,
         Command::Simulate(args) => simulate(cli, args).await?,
         Command::Wait(args) => return wait(cli, args).await,
+        Command::Watch(args) => return Ok(after(watch_fleet(cli, args).await?)),
         Command::Metrics(args) => return Ok(after(serve_metrics(cli, args).await?)),
         Command::Act(args) => return act_on(cli, args).await,
         Command::Backup(args) => backup(cli, args).await?,
@@ -232,6 +234,7 @@ fn terminal(command: Option<&Command>) -> Terminal {
             | Command::Plan(_)
             | Command::Simulate(_)
             | Command::Wait(_)
+            | Command::Watch(_)
             | Command::Act(_)
             | Command::Backup(_)
             | Command::Restore(_)
@@ -474,6 +477,18 @@ async fn wait(cli: &Cli, args: &WaitArgs) -> anyhow::Result<ExitCode> {
             let is_of_verdict = args.exit_status && verdict != Verdict::Ok;
             Ok(if is_of_verdict { ExitCode::of_verdict(verdict) } else { ExitCode::Failure })
         }
+    }
+}
+
+/// Until a signal comes, or nobody reads any more.
+async fn watch_fleet(cli: &Cli, args: &WatchArgs) -> anyhow::Result<Exit> {
+    let on = OneShot::open(cli).await?;
+    // All clusters unless one namespace is named, as for metrics.
+    let namespace = cli.connect.namespace.as_deref().unwrap_or_default();
+    let (clock, mut out) = ((on.clock, Rng::from_entropy()), std::io::stdout());
+    tokio::select! {
+        ended = watch::watch(&on.connection, args, namespace, clock, &mut out) => ended.map(|()| Exit::Quit),
+        exit = engine::stopped() => exit,
     }
 }
 

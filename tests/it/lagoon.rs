@@ -24,7 +24,7 @@ use capstan_dashboard::operations::guard::Guard;
 use capstan_dashboard::operations::journal::Journal;
 use capstan_engine::client::read::get_value;
 use capstan_engine::client::write::{Part, gvk_of};
-use capstan_engine::client::{Client, Mode, Precondition, Writer, get};
+use capstan_engine::client::{Client, ContextSetting, Mode, Precondition, Writer, get};
 use capstan_store::MemoryStore;
 use capstan_worlds::controller_managers::Ledger;
 use capstan_worlds::samples::Sample;
@@ -154,7 +154,14 @@ impl Lagoon {
     /// The cluster as commands reach it.
     fn live(&self, managed: Option<ManagedCluster>) -> LiveCluster {
         let (client, server) = (self.client().clone(), "lagoon".to_owned());
-        LiveCluster { client, server, read_only: false, is_production: false, fleet: None, managed }
+        LiveCluster {
+            client,
+            server,
+            read_only: false,
+            setting: ContextSetting::default(),
+            fleet: None,
+            managed,
+        }
     }
 
     /// `next --apply`, with the control plane's object as the management cluster has it: what was shown, and how it ended.

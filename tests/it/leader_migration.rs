@@ -8,6 +8,7 @@ use capstan_commands::leader_migration::walkthrough::{Extent, walk};
 use capstan_commands::leader_migration::{Printed, check_rights, defaults, generate, rights, validate};
 use capstan_commands::output::Style;
 use capstan_dashboard::operations::change::source::LiveCluster;
+use capstan_engine::client::ContextSetting;
 use clap::Parser as _;
 
 const FILE: &str = "apiVersion: controllermanager.config.k8s.io/v1
@@ -351,8 +352,14 @@ async fn walked(client: &kube::Client, line: &str) -> Printed {
     };
     let now = capstan_base::time::parse_rfc3339("2026-11-20T10:00:00Z").expect("a moment");
     let (client, server) = (client.clone(), "workload".to_owned());
-    let live =
-        LiveCluster { client, server, read_only: false, is_production: false, fleet: None, managed: None };
+    let live = LiveCluster {
+        client,
+        server,
+        read_only: false,
+        setting: ContextSetting::default(),
+        fleet: None,
+        managed: None,
+    };
     walk(&live, &args, extent, now).await.expect("a walkthrough")
 }
 

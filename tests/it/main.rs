@@ -130,5 +130,6 @@ mod topologies;
 mod unused_clones;
 mod upstream_extension;
 mod verdicts;
+mod watched_lines;
 mod web_links;
 mod workload_api;

@@ -12,6 +12,7 @@ use capstan_commands::get;
 use capstan_commands::metrics::{self, Page};
 use capstan_commands::output::Style;
 use capstan_commands::wait::{self, Waited};
+use capstan_commands::watch::{self as watch_command, FleetNews};
 use capstan_dashboard::fleet::watch::{self, Recording, Scope};
 use capstan_dashboard::fleet::{FeedState, Fleet, SourceId};
 use capstan_dashboard::tui::report::report;
@@ -110,6 +111,14 @@ async fn every_reader_says_the_same_verdict_and_cause() {
         let verdict = fleet.verdict(*id).word();
         assert!(written.lines().next().expect("a title").ends_with(&format!(": {verdict}")), "{written}");
     }
+    let lines = watch_command::Said::default().look(&fleet, &[]);
+    let of_watch = lines.into_iter().map(|change| match change {
+        FleetNews::Cluster { namespace, name, verdict, why, .. } => {
+            ((namespace, name), (verdict.word().to_owned(), why))
+        }
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(of_watch.collect::<Said>(), truth, "watch");
     let mut turns = Turns::since_now(&before_any_report(&objects));
     for turn in turns.look(&fleet) {
         let said = (turn.after.word().to_owned(), turn.why);

@@ -191,5 +191,6 @@ fn ask(
     let name = &preview.request.target.key.name;
     let confirmation = preview.risk.confirmation();
     let question = "Do it?".to_owned();
-    LinePrompt { question, confirmation, name, confirm_after_s, otherwise: "--dry-run to look" }.ask(out, answers)
+    LinePrompt { question, confirmation, name, confirm_after_s, otherwise: "--dry-run to look" }
+        .ask(out, answers)
 }

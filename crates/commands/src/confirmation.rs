@@ -58,7 +58,9 @@ impl LinePrompt<'_> {
         match self.confirmation {
             Confirmation::Enter => format!("{question} [Y/n] "),
             Confirmation::Yes => format!("{question} [y/N] "),
-            Confirmation::Name => format!("{question} Much can break here. Type {} to do it: ", sanitize_line(name)),
+            Confirmation::Name => {
+                format!("{question} Much can break here. Type {} to do it: ", sanitize_line(name))
+            }
         }
     }
 }
@@ -69,8 +71,13 @@ mod tests {
 
     fn asked(confirmation: Confirmation, confirm_after_s: u32, answer: &str) -> (String, Option<String>) {
         let question = "Do it?".to_owned();
-        let prompt =
-            LinePrompt { question, confirmation, name: "md-0\x1b[2J", confirm_after_s, otherwise: "--dry-run to look" };
+        let prompt = LinePrompt {
+            question,
+            confirmation,
+            name: "md-0\x1b[2J",
+            confirm_after_s,
+            otherwise: "--dry-run to look",
+        };
         let mut out = Vec::new();
         let refusal = prompt.ask(&mut out, &mut answer.as_bytes()).err().map(|error| error.to_string());
         (String::from_utf8_lossy(&out).into_owned(), refusal)
@@ -82,14 +89,20 @@ mod tests {
         assert_eq!(said(Confirmation::Enter), "Do it? [Y/n] ");
         assert_eq!(said(Confirmation::Yes), "Do it? [y/N] ");
         let name = said(Confirmation::Name);
-        assert!(name.starts_with("Do it? Much can break here. Type md-0") && !name.contains('\x1b'), "{name:?}");
+        assert!(
+            name.starts_with("Do it? Much can break here. Type md-0") && !name.contains('\x1b'),
+            "{name:?}"
+        );
     }
 
     #[test]
     fn an_answer_that_was_typed_ahead_is_not_one_where_time_to_read_is_wanted() {
         assert_eq!(asked(Confirmation::Yes, 0, "yes\n").1, None);
         let refusal = asked(Confirmation::Yes, 3600, "yes\n").1.expect("it is too early");
-        assert!(refusal.contains("sooner than 3600 s") && refusal.contains("nothing was written"), "{refusal}");
+        assert!(
+            refusal.contains("sooner than 3600 s") && refusal.contains("nothing was written"),
+            "{refusal}"
+        );
         let refusal = asked(Confirmation::Yes, 3600, "no\n").1.expect("it is a no");
         assert!(refusal.starts_with("not confirmed; "), "{refusal}");
     }

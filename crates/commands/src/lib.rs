@@ -27,3 +27,4 @@ pub mod status_compute;
 mod status_report;
 pub mod target;
 pub mod wait;
+pub mod watch;

@@ -44,8 +44,14 @@ pub(super) async fn put_back(
         // Without an API server there is not a context either, but a repair.
         let confirm_after_s = 0;
         let confirmation = Confirmation::Yes;
-        LinePrompt { question, confirmation, name: &nodes, confirm_after_s, otherwise: "look at back.sh on the hosts" }
-            .ask(out, answers)?;
+        LinePrompt {
+            question,
+            confirmation,
+            name: &nodes,
+            confirm_after_s,
+            otherwise: "look at back.sh on the hosts",
+        }
+        .ask(out, answers)?;
     }
     let ssh = ssh_of(&args.carry_out.hosts);
     let executor = session.executor.as_deref().unwrap_or(&ssh);

@@ -84,11 +84,7 @@ pub struct ManyBox {
 impl ManyBox {
     /// A dialog about an action on these objects, with the tickets by which answers are told apart; whether each has to be
     /// changed alone. `confirm_after_s`: from its end on the screen to a yes.
-    pub fn new(
-        title: String,
-        objects: Vec<(u64, SourceId, Request, bool)>,
-        confirm_after_s: u32,
-    ) -> Self {
+    pub fn new(title: String, objects: Vec<(u64, SourceId, Request, bool)>, confirm_after_s: u32) -> Self {
         let part =
             |(ticket, source, request, is_alone)| Part { ticket, source, request, is_alone, preview: None };
         Self {
@@ -450,7 +446,11 @@ mod tests {
         assert!(press(&mut many, "y e s space 1 enter").is_empty(), "one has not answered");
         many.show(3, answer("c", Risk::Low, Severity::Note));
         let screen = text(&many);
-        assert_eq!(many.word(many.reading.is_done()), None, "what was not on the screen yet cannot be confirmed");
+        assert_eq!(
+            many.word(many.reading.is_done()),
+            None,
+            "what was not on the screen yet cannot be confirmed"
+        );
         many.was_drawn(AREA, Timestamp::default());
         assert_eq!(text(&many), screen, "the first picture asks already");
         for part in [
