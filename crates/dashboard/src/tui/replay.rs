@@ -186,6 +186,5 @@ impl Replay {
 }
 
 fn is_worse(turn: &Turned) -> bool {
-    let is_fault = |verdict| matches!(verdict, Some(Verdict::Degraded | Verdict::Blocked));
-    turn.to > turn.from && is_fault(turn.to)
+    turn.to > turn.from && turn.to.is_some_and(Verdict::is_at_fault)
 }

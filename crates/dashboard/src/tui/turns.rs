@@ -49,8 +49,7 @@ impl Turns {
 impl Turn {
     /// Did it come to be at fault? Whose state is not known is not.
     pub fn is_alarm(&self) -> bool {
-        let is_at_fault = |verdict| matches!(verdict, Verdict::Degraded | Verdict::Blocked);
-        is_at_fault(self.after) && !is_at_fault(self.before)
+        self.after.is_at_fault() && !self.before.is_at_fault()
     }
 
     /// What a command is told, as its environment: no text of a cluster becomes part of a command line.

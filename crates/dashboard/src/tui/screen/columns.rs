@@ -164,6 +164,12 @@ impl Columns {
         self.wide
     }
 
+    /// The rows of before are another fleet's, or of another moment: they need no room any more.
+    pub fn forget_rows(&mut self) {
+        self.needs = None;
+        self.types.clear();
+    }
+
     /// Makes room for rows with these needs, beside those before.
     pub fn fit(&mut self, rows: Needs) {
         let so_far = self.needs.unwrap_or_default();

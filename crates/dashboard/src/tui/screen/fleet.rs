@@ -225,6 +225,9 @@ impl FleetScreen {
 
     pub fn note(&mut self, changes: &Changes) {
         self.order.note(changes, &self.query);
+        if changes.is_replaced {
+            self.columns.forget_rows();
+        }
     }
 
     /// Does a change touch what is on the screen? The header counts verdicts.
