@@ -1,5 +1,6 @@
 //! `capstan watch`: the fleet as lines, one for each change of a verdict or of its cause, for people who read line by line (a screen
-//! reader, a log, a chat) and for scripts. Owns what is said of a change and when; verdicts and causes are the model's.
+//! reader, a log, a chat) and for scripts. What a cluster waits for on its way changes every few seconds and is not news; what is wrong
+//! with it is. Owns what is said of a change and when; verdicts and causes are the model's.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Write};
@@ -38,7 +39,7 @@ pub struct WatchArgs {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase", tag = "kind")]
 pub enum FleetNews {
-    /// A Cluster has another verdict, another cause, or is new.
+    /// A Cluster has another verdict, another thing is wrong with it, or it is new.
     #[serde(rename_all = "camelCase")]
     Cluster {
         namespace: String,
@@ -93,10 +94,19 @@ impl FleetNews {
     }
 }
 
+/// How a Cluster is.
+#[derive(Clone, Debug)]
+struct State {
+    verdict: Verdict,
+    /// Kind and condition of the first cause of a fault, which is news when it is another one.
+    fault: String,
+    why: String,
+}
+
 /// What was said last, so that only what differs is said.
 #[derive(Debug, Default)]
 pub struct Said {
-    clusters: BTreeMap<(String, String), (Verdict, String)>,
+    clusters: BTreeMap<(String, String), State>,
     lost: Option<String>,
 }
 
@@ -125,14 +135,14 @@ impl Said {
         changes
     }
 
-    fn turned(&self, key: &(String, String), (verdict, why): &(Verdict, String)) -> Option<FleetNews> {
+    fn turned(&self, key: &(String, String), now: &State) -> Option<FleetNews> {
         let before = self.clusters.get(key);
-        if before.is_some_and(|before| before == &(*verdict, why.clone())) {
+        if before.is_some_and(|before| before.verdict == now.verdict && before.fault == now.fault) {
             return None;
         }
         let (namespace, name) = key.clone();
-        let before = before.map(|(before, _)| *before);
-        Some(FleetNews::Cluster { namespace, name, verdict: *verdict, before, why: why.clone() })
+        let before = before.map(|before| before.verdict);
+        Some(FleetNews::Cluster { namespace, name, verdict: now.verdict, before, why: now.why.clone() })
     }
 }
 
@@ -142,14 +152,15 @@ impl FleetNews {
     }
 }
 
-fn clusters(fleet: &Fleet, names: &[String]) -> BTreeMap<(String, String), (Verdict, String)> {
+fn clusters(fleet: &Fleet, names: &[String]) -> BTreeMap<(String, String), State> {
     let rows = fleet.clusters().iter().filter_map(|id| Some((*id, fleet.row(*id)?)));
     let wanted = rows.filter(|(_, row)| names.is_empty() || names.iter().any(|name| **name == *row.name));
     let state = |(id, row): (_, &std::sync::Arc<capstan_dashboard::fleet::Row>)| {
         let verdict = fleet.verdict(id);
         // Those that are well are most of them, and have nothing to say.
         let why = if verdict == Verdict::Ok { String::new() } else { fleet.what_is_wrong(id) };
-        ((row.namespace.to_string(), row.name.to_string()), (verdict, why))
+        let fault = if verdict.is_at_fault() { fleet.first_cause(id) } else { String::new() };
+        ((row.namespace.to_string(), row.name.to_string()), State { verdict, fault, why })
     };
     wanted.map(state).collect()
 }

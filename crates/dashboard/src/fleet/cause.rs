@@ -123,7 +123,7 @@ impl Fleet {
     }
 
     /// Kind and condition type of what explains the verdict best, whatever people marked; empty when it is well.
-    pub(super) fn first_cause(&self, id: RowId) -> String {
+    pub fn first_cause(&self, id: RowId) -> String {
         let groups = self.groups(id);
         let first = groups.iter().min_by_key(|group| group.weight());
         first.map(|first| format!("{} {}", first.kind.1, first.type_)).unwrap_or_default()

@@ -163,7 +163,7 @@ impl Turns {
 
 /// Does a verdict count as a fault in the past of a fleet? What could not be read does not.
 fn is_fault(verdict: Option<Verdict>) -> bool {
-    matches!(verdict, Some(Verdict::Degraded | Verdict::Blocked))
+    verdict.is_some_and(Verdict::is_at_fault)
 }
 
 impl Fleet {

@@ -26,6 +26,11 @@ pub enum Verdict {
 impl Verdict {
     pub const ALL: [Self; 5] = [Self::Ok, Self::Progressing, Self::Unknown, Self::Degraded, Self::Blocked];
 
+    /// Is something wrong? Whose state is not known is not at fault.
+    pub fn is_at_fault(self) -> bool {
+        matches!(self, Self::Degraded | Self::Blocked)
+    }
+
     pub fn word(self) -> &'static str {
         match self {
             Self::Ok => "ok",
