@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use chrono::TimeDelta;
 
-use super::timing::{Span, Timing};
+use super::timing::{Samples, Span, Timing};
 use super::timings::{Timings, cluster_of};
 use capi_rules::observe::dump::Dump;
 use capi_types::condition::{Conditioned as _, find};
@@ -21,9 +21,6 @@ use capstan_base::time::{Timestamp, from_k8s};
 const LONGEST: TimeDelta = TimeDelta::hours(2);
 /// From so many samples on, what is usual for the provider does not count any more.
 const ENOUGH: usize = 5;
-
-/// Of fewer samples the ends are not those of what happens.
-const ENOUGH_FOR_ENDS: usize = 10;
 
 /// Durations of the three steps that conditions tell of, in seconds.
 #[derive(Clone, Debug, Default)]
@@ -170,10 +167,13 @@ fn span(samples: &[u32], usual: Span) -> Span {
     sorted.sort_unstable();
     let at = |tenths: usize| sorted[(sorted.len() - 1) * tenths / 10];
     let median = at(5);
+    let count = u32::try_from(sorted.len()).unwrap_or(u32::MAX);
     // Without the outer tenths: one host that was repaired must not make the range.
-    let mut own = Span::new(at(1), median, sorted[((sorted.len() - 1) * 9).div_ceil(10)]);
-    if sorted.len() < ENOUGH_FOR_ENDS {
-        own = Span::new(own.short_s.min(median - median / 3), median, own.long_s.max(median + median / 2));
+    let mut own = Span::new(at(1), median, sorted[((sorted.len() - 1) * 9).div_ceil(10)])
+        .of_samples(Samples::Of(count));
+    if count < Samples::ENOUGH_FOR_ENDS {
+        own.short_s = own.short_s.min(median - median / 3);
+        own.long_s = own.long_s.max(median + median / 2);
     }
     if sorted.len() >= ENOUGH {
         return own;
@@ -183,7 +183,11 @@ fn span(samples: &[u32], usual: Span) -> Span {
         let ratio = f64::from(part) / f64::from(usual.usual_s.max(1));
         (f64::from(median) * ratio) as u32
     };
-    Span::new(own.short_s.min(scaled(usual.short_s)), median, own.long_s.max(scaled(usual.long_s)))
+    Span {
+        short_s: own.short_s.min(scaled(usual.short_s)),
+        long_s: own.long_s.max(scaled(usual.long_s)),
+        ..own
+    }
 }
 
 #[cfg(test)]
@@ -221,7 +225,7 @@ mod tests {
         let pool = learnt.timings.pools[&md("c")];
         assert_eq!(
             pool.infrastructure,
-            Span::new(30, 60, 133),
+            Span::new(30, 60, 133).of_samples(Samples::Of(1)),
             "half and 2.2 times as long, as usual for AWS"
         );
         assert_eq!(pool.node.usual_s, 90);
@@ -238,7 +242,10 @@ mod tests {
             machine(&format!("m{n}"), BORN, [BORN, &host, "2026-11-20T10:02:00Z"])
         };
         let learnt = learnt((0..11).map(one).collect());
-        assert_eq!(learnt.timings.pools[&md("c")].infrastructure, Span::new(61, 65, 69));
+        assert_eq!(
+            learnt.timings.pools[&md("c")].infrastructure,
+            Span::new(61, 65, 69).of_samples(Samples::Of(11))
+        );
         assert_eq!(learnt.grounds, ["durations of a AWSMachine are learnt from 11 Machines"]);
     }
 
@@ -269,7 +276,11 @@ mod tests {
             node: vec![90; 4],
         };
         let pool = learn_with(&dump, &[kept("c"), kept("other")]).timings.pools[&md("c")];
-        assert_eq!(pool.infrastructure, Span::new(43, 64, 96), "five of this cluster, none of the other");
+        assert_eq!(
+            pool.infrastructure,
+            Span::new(43, 64, 96).of_samples(Samples::Of(5)),
+            "five of this cluster, none of the other"
+        );
     }
 
     #[test]

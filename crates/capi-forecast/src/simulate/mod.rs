@@ -20,6 +20,7 @@ mod following;
 mod hosts;
 mod hunt;
 mod learn;
+mod likely;
 mod next_step;
 mod outcome;
 mod passes;
@@ -57,7 +58,7 @@ pub use outcome::{API_VERSION, Duration, End, Forecast, Held, Pool, Simulation};
 pub use scenario::{HORIZON, Scenario};
 pub use score::{Score, score};
 pub use stages::{Begin, PlannedStage, StageForecast, staged};
-pub use timing::{Span, Tempo, Timing};
+pub use timing::{Chance, Samples, Span, Tempo, Timing};
 pub use timings::Timings;
 pub use under_way::agreed_move;
 pub use upgrade::{ClusterUpgrade, Upgrade, UpgradePlan, Wave, Window, control_planes_of, upgrade};
@@ -121,8 +122,8 @@ fn in_threads<T: Sync, O: Send>(items: &[T], cores: usize, work: impl Fn(&T) -> 
     done.into_iter().map(|(_, outcome)| outcome).collect()
 }
 
-/// One Cluster: as it usually goes, and how long that takes when every step is short or long. The last two run side by
-/// side, and only where something takes time.
+/// One Cluster: as it usually goes, and in which range of time, after runs by chance. Those run side by side, and only where something
+/// takes time.
 pub fn forecast(dump: &Dump, key: &ObjectKey, scenario: &Scenario, now: Timestamp) -> Option<Forecast> {
     forecast_apart(dump, key, scenario, now, false)
 }
@@ -145,15 +146,15 @@ fn forecast_apart(
     };
     let mut usual = go(Tempo::Usual, scenario.detail);
     if usual.duration.usual_s > 0 && usual.rounds.is_none() {
-        let tempos = [Tempo::Short, Tempo::Long];
-        let runs = in_threads(&tempos, if is_apart { 1 } else { tempos.len() }, |tempo| {
+        let tempos = likely::tempos(usual.runs);
+        let cores = thread::available_parallelism().map_or(1, NonZero::get);
+        let runs = in_threads(&tempos, if is_apart { 1 } else { cores }, |tempo| {
             go(tempo.clone(), Detail::Counters)
         });
-        let [short, long] = runs.as_slice() else { return Some(usual) };
-        // A run of short steps may go another way and take
-        // longer; the range holds the usual one all the same.
-        usual.duration.short_s = short.duration.usual_s.min(usual.duration.usual_s);
-        usual.duration.long_s = long.duration.usual_s.max(usual.duration.usual_s);
+        // A run that ends in another way takes its time for something else.
+        let alike = runs.iter().filter(|run| run.ending.is_like(&usual.ending));
+        let took: Vec<i64> = alike.map(|run| run.duration.usual_s).collect();
+        usual.duration = likely::range(usual.duration.usual_s, &took);
     }
     Some(usual)
 }

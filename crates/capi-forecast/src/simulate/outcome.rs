@@ -71,7 +71,14 @@ pub enum End {
     TooLong,
 }
 
-/// How long it takes to the last change, in seconds.
+impl End {
+    /// The same end, whatever its numbers.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        std::mem::discriminant(self) == std::mem::discriminant(other)
+    }
+}
+
+/// How long it takes to the last change, in seconds: as it usually goes, and the ends between which eight of ten lie.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Duration {

@@ -8,6 +8,7 @@ use super::begin::{Beginning, world_of};
 use super::change::ActorKind;
 use super::chronicle::{Chronicle, Detail};
 use super::course::{Course, Ending};
+use super::likely;
 use super::outcome::{Duration, End, Forecast, Held, Pool};
 use super::scenario::Scenario;
 use super::timing::Tempo;
@@ -40,7 +41,7 @@ pub struct StageForecast {
     pub name: String,
     /// RFC 3339, as it usually goes.
     pub begins: String,
-    /// From there to its last change; the ends are those of runs in which every step is short or long.
+    /// From there to its last change; the ends are those of the range after runs by chance.
     pub duration: Duration,
     pub ending: End,
     /// Pools whose counters change.
@@ -73,21 +74,25 @@ pub fn staged(
     now: Timestamp,
 ) -> Option<Vec<StageForecast>> {
     let begun = world_of(dump, key, now)?;
-    let runs = [Tempo::Usual, Tempo::Short, Tempo::Long].map(|tempo| run(&begun, scenario, stages, tempo));
-    let [mut usual, short, long] = runs;
+    let (mut usual, controller_runs) = run(&begun, scenario, stages, Tempo::Usual);
+    let tempos = likely::tempos(controller_runs);
+    let by_chance: Vec<_> = tempos.into_iter().map(|tempo| run(&begun, scenario, stages, tempo).0).collect();
     for (at, stage) in usual.iter_mut().enumerate() {
-        let took = |run: &[StageForecast]| run.get(at).map_or(stage.duration.usual_s, |s| s.duration.usual_s);
-        let usual_s = stage.duration.usual_s;
-        // Shorter steps may lead another way, and that one
-        // may take longer: the range still holds the usual.
-        let (short_s, long_s) = (took(&short).min(usual_s), took(&long).max(usual_s));
-        stage.duration = Duration { short_s, usual_s, long_s };
+        let same = by_chance.iter().filter_map(|run| run.get(at));
+        let alike = same.filter(|other| other.ending.is_like(&stage.ending));
+        let took: Vec<i64> = alike.map(|other| other.duration.usual_s).collect();
+        stage.duration = likely::range(stage.duration.usual_s, &took);
     }
     Some(usual)
 }
 
-/// At one tempo: durations have no range.
-fn run(begun: &Beginning, scenario: &Scenario, stages: &[PlannedStage], tempo: Tempo) -> Vec<StageForecast> {
+/// At one tempo, so that durations have no range, with how many runs of controllers that took.
+fn run(
+    begun: &Beginning,
+    scenario: &Scenario,
+    stages: &[PlannedStage],
+    tempo: Tempo,
+) -> (Vec<StageForecast>, u64) {
     let now = begun.world.now;
     let chronicle = Chronicle::new(Detail::Counters, now);
     let mut course = Course::new(begun.clone(), scenario.way(tempo), scenario.timings.clone(), chronicle);
@@ -108,7 +113,7 @@ fn run(begun: &Beginning, scenario: &Scenario, stages: &[PlannedStage], tempo: T
             break;
         }
     }
-    all
+    (all, course.runs)
 }
 
 fn forecast_of(course: &Course, ending: &Ending, name: &str, began: Timestamp) -> StageForecast {

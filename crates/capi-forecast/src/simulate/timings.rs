@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::timing::{Span, Timing};
+use super::timing::{Samples, Span, Timing};
 use capi_rules::observe::namespace;
 use capi_types::key::ObjectKey;
 use capi_types::machine::Machine;
@@ -46,7 +46,7 @@ impl Timings {
 
     /// A step takes this long, whatever is known of it.
     pub fn overrule(&mut self, step: fn(&mut Timing) -> &mut Span, span: Span) {
-        self.overruled.push((step, span));
+        self.overruled.push((step, span.of_samples(Samples::Given)));
     }
 
     fn apply(&self, timing: &mut Timing) {

@@ -3,6 +3,7 @@
 mod following;
 mod hunted;
 mod in_place;
+mod lives;
 mod rollouts;
 mod sequences;
 
