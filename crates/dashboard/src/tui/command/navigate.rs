@@ -21,6 +21,7 @@ use crate::tui::screen::related::{NODE_ELSEWHERE, Way};
 use crate::tui::screen::rollout::RolloutScreen;
 use crate::tui::screen::rollouts::RolloutsScreen;
 use crate::tui::screen::simulation::SimulationScreen;
+use crate::tui::screen::sources_text;
 use crate::tui::screen::tree::{Fold, TreeScreen};
 use crate::tui::subject::LockSubject;
 
@@ -252,6 +253,16 @@ pub fn notices(model: &mut Model) -> Outcome {
         return Err("there is nothing to tell: everything could be read".to_owned());
     }
     model.notice("What could not be read", explanation);
+    NOTHING
+}
+
+/// Each kind that is read, with the age of what is known of it.
+pub fn sources(model: &mut Model) -> Outcome {
+    let text = sources_text::sources(&model.fleet, model.now);
+    if text.is_empty() {
+        return Err("nothing is read yet".to_owned());
+    }
+    model.notice("What is read", text);
     NOTHING
 }
 

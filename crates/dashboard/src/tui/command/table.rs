@@ -311,6 +311,12 @@ const SCREENS: &[Command] = &[
         &["group"],
     ),
     command("notices", Scope::Go, |m, _| go::notices(m), "What could not be read, and why, in full."),
+    command(
+        "sources",
+        Scope::Go,
+        |m, _| go::sources(m),
+        "Which kinds are read, and how old what is shown of each is.",
+    ),
     command("back", Scope::Go, |m, _| go::back(m), "Clear the filter, then marks, else the screen before."),
     command("leave", Scope::Go, |m, _| go::leave(m), "The screen before; quit on the first one."),
     motion("up", |m, _| go::step(m, Motion::Up), "One line up."),

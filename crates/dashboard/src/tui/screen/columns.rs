@@ -14,7 +14,7 @@ use rustc_hash::FxHashSet;
 use super::chosen_columns::word_of;
 use super::parts::{AGE_WIDTH, Part, Printed, counters_of, parts};
 use crate::fleet::Verdict;
-use crate::fleet::{Cell, ConditionText, Kind, Listed, Row, Tone};
+use crate::fleet::{Cell, Changes, ConditionText, Kind, Listed, Row, Tone};
 use crate::tui::paint::{Paint, put, verdict_scope};
 use crate::tui::theme::Scope;
 use crate::tui::widget::{counters, table};
@@ -164,10 +164,12 @@ impl Columns {
         self.wide
     }
 
-    /// The rows of before are another fleet's, or of another moment: they need no room any more.
-    pub fn forget_rows(&mut self) {
-        self.needs = None;
-        self.types.clear();
+    /// Rows of another fleet, or of another moment, need no room any more.
+    pub fn note(&mut self, changes: &Changes) {
+        if changes.is_replaced {
+            self.needs = None;
+            self.types.clear();
+        }
     }
 
     /// Makes room for rows with these needs, beside those before.

@@ -225,9 +225,7 @@ impl FleetScreen {
 
     pub fn note(&mut self, changes: &Changes) {
         self.order.note(changes, &self.query);
-        if changes.is_replaced {
-            self.columns.forget_rows();
-        }
+        self.columns.note(changes);
     }
 
     /// Does a change touch what is on the screen? The header counts verdicts.

@@ -33,6 +33,7 @@ mod row_cells;
 pub mod search;
 pub mod simulation;
 pub mod since;
+pub mod sources_text;
 pub mod spec_text;
 pub mod timeline_text;
 pub mod tree;

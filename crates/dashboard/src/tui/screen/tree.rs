@@ -149,9 +149,7 @@ impl TreeScreen {
     pub fn note(&mut self, fleet: &Fleet, changes: &Changes) {
         let cluster = fleet.find(self.cluster.0, self.cluster.1);
         self.stale |= changes.overview || cluster.is_none_or(|id| changes.clusters.contains(&id));
-        if changes.is_replaced {
-            self.columns.forget_rows();
-        }
+        self.columns.note(changes);
     }
 
     /// It is no longer what the fleet has.
