@@ -24,7 +24,8 @@ pub(super) fn tempos(controller_runs: u64) -> Vec<Tempo> {
 }
 
 /// The range in which eight of ten further runs lie, after the durations of runs by chance: that of a logarithm whose mean and deviation
-/// are only estimated (Student's distribution, the prediction of one more value). It holds the usual run, which people see step by step.
+/// are only estimated (Student's distribution, the prediction of one more value). The usual run may be shorter than all of it: where many
+/// Machines come up side by side, the slowest of them counts.
 pub(super) fn range(usual_s: i64, by_chance: &[i64]) -> Duration {
     let (Some(width), false) = (width_in_deviations(by_chance.len()), by_chance.is_empty()) else {
         return Duration { short_s: usual_s, usual_s, long_s: usual_s };
@@ -37,7 +38,7 @@ pub(super) fn range(usual_s: i64, by_chance: &[i64]) -> Duration {
     let squares: f64 = logarithms.iter().map(|value| (value - mean).powi(2)).sum();
     let half = width * (squares / (count - 1.0)).sqrt();
     let end = |logarithm: f64| (logarithm.exp() - 1.0).round() as i64;
-    Duration { short_s: end(mean - half).min(usual_s), usual_s, long_s: end(mean + half).max(usual_s) }
+    Duration { short_s: end(mean - half), usual_s, long_s: end(mean + half) }
 }
 
 /// Half of the width of that range in deviations of the runs; `None`: too few runs to know a deviation.
@@ -72,8 +73,7 @@ mod tests {
                 (short_s..=long_s).contains(&life())
             };
             let held = (0..4_000).filter(|at| holds(*at)).count();
-            // A little more than 80 %, as the usual run is in it.
-            assert!((3_100..=3_440).contains(&held), "{held} of 4000 with {runs} runs");
+            assert!((3_100..=3_300).contains(&held), "{held} of 4000 with {runs} runs");
         }
     }
 

@@ -128,8 +128,7 @@ impl Pool {
 impl Duration {
     /// Such as `about 14 to 22 minutes`.
     pub fn in_words(&self) -> String {
-        // Three runs: a longer step may end a run sooner, so that their order is not given.
-        let (low, high) = (self.short_s.min(self.usual_s), self.long_s.max(self.usual_s));
+        let (low, high) = (self.short_s, self.long_s);
         for (unit, name) in [(86_400, "days"), (3600, "hours"), (60, "minutes")] {
             // Two of a unit tell enough; less of it would hide the range.
             if low < 2 * unit && high < 10 * unit {
