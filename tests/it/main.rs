@@ -118,6 +118,7 @@ mod status_appendix;
 mod status_bad_input;
 mod status_compute;
 mod takeover;
+mod tasks;
 mod tidy;
 mod tidy_docs;
 mod tidy_layers;
