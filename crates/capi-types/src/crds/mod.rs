@@ -21,6 +21,9 @@ use super::control_plane::{KubeadmControlPlane, KubeadmControlPlaneTemplate};
 use super::dev::{DevCluster, DevClusterTemplate, DevMachine, DevMachineTemplate};
 use super::dev_pool::DevMachinePool;
 use super::extension_config::ExtensionConfig;
+use super::host::{self, Host, HostPool};
+use super::host_cluster::{HostCluster, HostClusterTemplate};
+use super::host_machine::{HostMachine, HostMachineTemplate};
 use super::machine::Machine;
 use super::machine_deployment::MachineDeployment;
 use super::machine_drain_rule::MachineDrainRule;
@@ -63,6 +66,12 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         live::<DevMachine>(schemas, Spec::Optional),
         live::<DevMachineTemplate>(schemas, Spec::Optional),
         live::<DevMachinePool>(schemas, Spec::Optional),
+        live::<HostPool>(schemas, Spec::Optional),
+        live::<Host>(schemas, Spec::Required),
+        live::<HostMachine>(schemas, Spec::Optional),
+        live::<HostMachineTemplate>(schemas, Spec::Required),
+        live::<HostCluster>(schemas, Spec::Optional),
+        inert::<HostClusterTemplate>(schemas, Spec::Required),
     ]
 }
 
@@ -86,7 +95,8 @@ where
 
 fn definition(mut crd: CustomResourceDefinition, properties: Value, spec: Spec) -> CustomResourceDefinition {
     // kube derives none of these from the types.
-    crd.metadata.labels = Some(labels(&crd.spec.group));
+    let served = crd.spec.versions.first().map_or(names::VERSION, |version| version.name.as_str());
+    crd.metadata.labels = Some(labels(&crd.spec.group, served));
     crd.spec.names.list_kind = Some(format!("{}List", crd.spec.names.kind));
     let schema = root_schema(&crd.spec.names.kind, properties, spec);
     for version in &mut crd.spec.versions {
@@ -152,14 +162,21 @@ fn description(kind: &str) -> &'static str {
         "DevMachine" => "A server for development: a container, or simulated in memory.",
         "DevMachineTemplate" => "What DevMachines are made from.",
         "DevMachinePool" => "Servers for development that come and go as one group.",
+        "HostPool" => "What Hosts have in common: how they are reached.",
+        "Host" => "A machine that exists, reached over ssh.",
+        "HostMachine" => "The use of a Host by a Machine, from its claim to its reset.",
+        "HostMachineTemplate" => "What HostMachines are made from.",
+        "HostCluster" => "Where the API server of a cluster on Hosts is reached.",
+        "HostClusterTemplate" => "What HostClusters are made from.",
         _ => "",
     }
 }
 
 /// The component a definition belongs to, and the contract it fulfils. Kinds of the core group
 /// carry no contract label: the core is what reads the contract. Neither do its extensions.
-fn labels(group: &str) -> BTreeMap<String, String> {
+fn labels(group: &str, version: &str) -> BTreeMap<String, String> {
     let provider = match group {
+        names::INFRASTRUCTURE_GROUP if version == host::VERSION => "infrastructure-capstan-hosts",
         names::CONTROL_PLANE_GROUP => "control-plane-kubeadm",
         names::BOOTSTRAP_GROUP => "bootstrap-kubeadm",
         names::INFRASTRUCTURE_GROUP => "infrastructure-docker",
@@ -170,7 +187,7 @@ fn labels(group: &str) -> BTreeMap<String, String> {
         (names::label::CLUSTERCTL.to_owned(), String::new()),
     ]);
     if ![names::CORE_GROUP, names::RUNTIME_GROUP].contains(&group) {
-        labels.insert(names::label::CONTRACT.to_owned(), names::VERSION.to_owned());
+        labels.insert(names::label::CONTRACT.to_owned(), version.to_owned());
     }
     labels
 }
