@@ -1,5 +1,6 @@
 //! The system's OpenSSH client, or a program that is called in the same way. Owns its arguments; must not know which lines are run.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use tokio::process::Command;
@@ -8,7 +9,7 @@ use capstan_base::command_line::CommandLine;
 use capstan_base::text::counted;
 
 use super::destination::Destination;
-use super::host_key::{self, HostKey};
+use super::host_key::{self, HostKey, PublicKey};
 use super::program::run_to_end;
 use super::trouble::{OF_SSH, SshTrouble, of_complaint};
 
@@ -16,6 +17,9 @@ use super::trouble::{OF_SSH, SshTrouble, of_complaint};
 const OUTPUT_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// A host that does not say its keys by then is not waited for.
 const KEYS_WITHIN: Duration = Duration::from_secs(10);
+
+/// The name of every host in a file of pinned keys.
+pub const PINNED_NAME: &str = "capstan-pinned";
 
 /// How ssh is called for every host.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +30,9 @@ pub struct OpenSsh {
     pub sudo: bool,
     /// Hosts to go through, in their order; none: as the ssh configuration says.
     pub jump: Vec<Destination>,
+    /// A known-hosts file whose keys, of the host [`PINNED_NAME`], are the only ones that are trusted. `None`: as the ssh
+    /// configuration says. It does not count for jump hosts.
+    pub host_keys: Option<PathBuf>,
 }
 
 /// One line for one host.
@@ -80,7 +87,7 @@ struct Resolved {
 impl OpenSsh {
     /// The program by its name, everything else as its configuration says.
     pub fn named(program: &str) -> Self {
-        Self { program: program.to_owned(), user: None, sudo: false, jump: Vec::new() }
+        Self { program: program.to_owned(), user: None, sudo: false, jump: Vec::new(), host_keys: None }
     }
 
     fn arguments(&self, to: &Destination, line: &CommandLine) -> Vec<String> {
@@ -96,12 +103,27 @@ impl OpenSsh {
         ];
         let mut words: Vec<String> =
             options.iter().flat_map(|option| ["-o".to_owned(), (*option).to_owned()]).collect();
+        words.extend(self.pinned());
         words.extend(self.place(to));
         let line =
             if self.sudo { CommandLine::of("sudo -n sh -c {}", [line.as_str()]) } else { line.clone() };
         // The dashes keep a host that begins with one from being read as an option.
         words.extend(["--".to_owned(), to.host.clone(), line.as_str().to_owned()]);
         words
+    }
+
+    /// Only the pinned keys, where there are any.
+    fn pinned(&self) -> Vec<String> {
+        let Some(file) = &self.host_keys else { return Vec::new() };
+        let options = [
+            format!("UserKnownHostsFile={}", quoted(&file.display().to_string())),
+            "GlobalKnownHostsFile=/dev/null".to_owned(),
+            "KnownHostsCommand=none".to_owned(),
+            format!("HostKeyAlias={PINNED_NAME}"),
+            "VerifyHostKeyDNS=no".to_owned(),
+            "UpdateHostKeys=no".to_owned(),
+        ];
+        options.into_iter().flat_map(|option| ["-o".to_owned(), option]).collect()
     }
 
     /// User, port and jump hosts.
@@ -144,20 +166,30 @@ impl OpenSsh {
         })
     }
 
+    /// The same, in full: type and base64, for those that a person compared to be pinned.
+    pub async fn offered_public_keys(&self, to: &Destination) -> Vec<PublicKey> {
+        host_key::public_keys_of_lines(&self.scanned(to).await)
+    }
+
     /// The keys that a host offers now, for a person to compare; none where it cannot be asked directly, as behind a jump host.
     pub async fn offered_keys(&self, to: &Destination) -> Vec<HostKey> {
+        host_key::of_lines(&self.scanned(to).await)
+    }
+
+    /// What `ssh-keyscan` prints of a host; nothing where it cannot be asked.
+    async fn scanned(&self, to: &Destination) -> String {
         let resolved = self.resolved(to).await;
         if resolved.is_behind_another || !self.jump.is_empty() {
-            return Vec::new();
+            return String::new();
         }
         let host = resolved.hostname.unwrap_or_else(|| to.host.clone());
         let port = to.port.or(resolved.port).unwrap_or(22).to_string();
         // What a configuration says is text of a person, and still no option.
-        let Ok(to) = Destination::host(&host) else { return Vec::new() };
+        let Ok(to) = Destination::host(&host) else { return String::new() };
         let mut command = Command::new("ssh-keyscan");
         command.args(["-T", "5", "-p", &port, "--", &to.host]);
         let ended = run_to_end(command, b"", Some(KEYS_WITHIN), OUTPUT_BYTES_MAX).await;
-        ended.map(|ended| host_key::of_lines(&String::from_utf8_lossy(&ended.stdout))).unwrap_or_default()
+        ended.map(|ended| String::from_utf8_lossy(&ended.stdout).into_owned()).unwrap_or_default()
     }
 
     async fn resolved(&self, to: &Destination) -> Resolved {
@@ -166,6 +198,11 @@ impl OpenSsh {
         let ended = run_to_end(command, b"", Some(KEYS_WITHIN), OUTPUT_BYTES_MAX).await;
         ended.map(|ended| resolved_of(&String::from_utf8_lossy(&ended.stdout))).unwrap_or_default()
     }
+}
+
+/// A path as ssh takes several of them: a blank would begin another one.
+fn quoted(path: &str) -> String {
+    format!("\"{}\"", path.replace('"', ""))
 }
 
 fn resolved_of(text: &str) -> Resolved {
@@ -203,6 +240,22 @@ mod tests {
         let plain = OpenSsh { user: Some("admin".to_owned()), ..self::ssh() };
         let words = plain.arguments(&Destination::host("h1").expect("a host"), &CommandLine::of("true", []));
         assert_eq!(words[12..], ["-l", "admin", "--", "h1", "true"]);
+    }
+
+    #[test]
+    fn pinned_keys_are_the_only_ones() {
+        let ssh = OpenSsh { host_keys: Some(PathBuf::from("/run/a b/keys")), ..ssh() };
+        let words = ssh.arguments(&Destination::host("h1").expect("a host"), &CommandLine::of("true", []));
+        let options: Vec<&str> = words.iter().map(String::as_str).filter(|word| *word != "-o").collect();
+        for wanted in [
+            "StrictHostKeyChecking=yes",
+            "UserKnownHostsFile=\"/run/a b/keys\"",
+            "GlobalKnownHostsFile=/dev/null",
+            "KnownHostsCommand=none",
+            "HostKeyAlias=capstan-pinned",
+        ] {
+            assert!(options.contains(&wanted), "{wanted}: {options:?}");
+        }
     }
 
     #[test]
