@@ -22,6 +22,7 @@ use capstan_engine::engine::sharing::Sharing;
 use capstan_store::{DiskStore, MemoryStore, Range, Store};
 use capstan_worlds::extension::{Behaviour, Serving};
 use capstan_worlds::samples::{IN_PLACE_CLUSTER, Living, Sample, aged};
+use capstan_worlds::standalone::options::RealHosts;
 use capstan_worlds::standalone::past;
 use capstan_worlds::standalone::pending::Pending;
 use capstan_worlds::standalone::stack::{Stack, StackOptions};
@@ -146,6 +147,8 @@ pub async fn standalone(cli: &Cli, args: &StandaloneArgs) -> anyhow::Result<Exit
     let (lease, sharing) = among_servers(args, &place)?;
     let identity = listen::ServerIdentity::of(&place, &args.store, &clock)?;
     let is_static = matches!(args.sample, Some(Sample::Synthetic(_)));
+    // Until the end: its folder goes with it.
+    let hosts = args.hosts.reached(&clock, cli.connect.read_only)?;
     let options = StackOptions {
         clock: clock.clone(),
         rng: rng.clone(),
@@ -158,6 +161,7 @@ pub async fn standalone(cli: &Cli, args: &StandaloneArgs) -> anyhow::Result<Exit
         lease,
         sharing,
         in_place: args.gates.in_place(),
+        hosts: Some(RealHosts { machines: hosts.machines.clone(), settings: hosts.settings.clone() }),
     };
     let is_new = has_no_clusters(store.as_ref()).await?;
     let stack = Stack::start(store, options).await?;

@@ -232,11 +232,12 @@ const HOST: &[Column] = &[
     text("State", Json(".status.state")),
     text("Claimed by", Json(".spec.consumerRef.name")),
     wide("Cluster", Json(".spec.consumerRef.clusterName")),
-    wide_number("CPUs", ".status.facts.cpus"),
-    wide_number("MiB", ".status.facts.memoryMiB"),
+    number("CPUs", ".status.facts.cpus"),
+    number("MiB", ".status.facts.memoryMiB"),
+    text("Kubelet", Json(".status.facts.kubelet")),
     wide("OS", Json(".status.facts.os")),
-    wide("Kubelet", Json(".status.facts.kubelet")),
     AGE,
+    wide("Why", Json(r#".status.conditions[?(@.type=="Available")].message"#)),
 ];
 
 const HOST_POOL: &[Column] = &[

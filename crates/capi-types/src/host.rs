@@ -109,6 +109,10 @@ pub struct HostJump {
 pub struct HostPoolSpec {
     /// For Hosts that do not say it themselves.
     pub connection: Option<HostConnection>,
+    /// Rules of `capstan host check` that do not speak against a Host, such as `cgroup`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    pub ignored_rules: Vec<String>,
 }
 
 /// How many Hosts a pool has, by what they are used for.
@@ -160,6 +164,10 @@ pub struct HostSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     pub host_keys: Vec<String>,
+    /// Rules of `capstan host check` that do not speak against it, beside those of its pool.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    pub ignored_rules: Vec<String>,
     /// The failure domain of Machines on it.
     #[schemars(length(min = 1, max = 256))]
     pub failure_domain: Option<String>,
@@ -228,6 +236,8 @@ pub struct HostStatus {
     pub owner: Option<HostOwnerStatus>,
     /// What runs on it, or ran last.
     pub run: Option<HostRunStatus>,
+    /// How often it was reset while no HostMachine had it, each time as a run of its own.
+    pub resets: Option<i32>,
 }
 
 /// What tells a machine from every other one.
@@ -281,6 +291,10 @@ pub struct HostFactsStatus {
     pub kubeadm: Option<String>,
     /// Version, with its `v`.
     pub kubelet: Option<String>,
+    /// `Root` or `Sudo`.
+    pub privilege: Option<String>,
+    /// Of the container runtime that is used.
+    pub runtime_socket: Option<String>,
 }
 
 /// A host key as people compare it.

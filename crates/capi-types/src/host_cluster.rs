@@ -15,7 +15,7 @@ use super::reference::{DNS_SUBDOMAIN, TemplateMeta};
 pub const ENDPOINT_READY: &str = "EndpointReady";
 
 /// Who answers at the endpoint.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EndpointMode {
     /// A load balancer or a name that leads to the control plane; it is somebody else's business.
     #[default]
@@ -23,7 +23,6 @@ pub enum EndpointMode {
     /// One Host, whose control plane is the only one.
     SingleHost,
     /// An address that the Hosts of the control plane hold in turn. Not there yet: refused with a sentence.
-    #[serde(rename = "VIP")]
     Vip,
 }
 
@@ -33,10 +32,22 @@ pub enum EndpointMode {
 #[serde(rename_all = "camelCase")]
 pub struct HostEndpoint {
     /// `External` or `SingleHost`.
-    pub mode: EndpointMode,
+    #[schemars(extend("enum" = ["External", "SingleHost", "VIP"]))]
+    pub mode: String,
     /// With `SingleHost`: the Host.
     #[schemars(length(min = 1, max = 253), regex(pattern = DNS_SUBDOMAIN))]
     pub host_name: Option<String>,
+}
+
+impl HostEndpoint {
+    /// External where nothing else is said.
+    pub fn mode(&self) -> EndpointMode {
+        match self.mode.as_str() {
+            "SingleHost" => EndpointMode::SingleHost,
+            "VIP" => EndpointMode::Vip,
+            _ => EndpointMode::External,
+        }
+    }
 }
 
 /// What a HostCluster should be.

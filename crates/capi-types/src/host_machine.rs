@@ -78,6 +78,8 @@ pub struct HostMachineStatus {
     pub initialization: Option<InfrastructureInitialization>,
     /// The Host that it claimed.
     pub host_ref: Option<HostRef>,
+    /// How often its Host was reset, each time as a run of its own.
+    pub resets: Option<i32>,
 }
 
 /// A Host, and which of its name.
@@ -90,6 +92,8 @@ pub struct HostRef {
     /// So that a successor of the same name is not meant.
     #[schemars(length(min = 1, max = 64))]
     pub uid: String,
+    /// Of the owner file on the machine: grows when a person has it taken over.
+    pub generation: i64,
 }
 
 /// Holder of the template.

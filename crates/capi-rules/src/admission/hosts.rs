@@ -3,11 +3,11 @@
 
 use serde_json::Value;
 
+use super::Review;
 use super::finding::Findings;
 use super::infrastructure::refuse_difference;
 use super::parts::{check_metadata, differences};
 use super::value::{at, is_defined, items, text};
-use super::Review;
 
 /// The longest name of a host (RFC 1035).
 const WORD_BYTES_MAX: usize = 253;

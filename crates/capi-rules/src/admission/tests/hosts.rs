@@ -26,8 +26,7 @@ fn words() -> Vec<Row> {
     let mut rows = Vec::new();
     for address in ["-oProxyCommand=id", "h1 id", "h1;id", "$(id)", "fe80::1%-x", "a/b"] {
         let what = "a name or an address that ssh goes to";
-        let says =
-            said(format!("spec.address: Invalid value: \"{address}\": it is not {what}: {SIGNS}"));
+        let says = said(format!("spec.address: Invalid value: \"{address}\": it is not {what}: {SIGNS}"));
         rows.push(create("HO-1", "Host", host(json!({ "address": address })), says));
     }
     let says = said(format!("spec.connection.user: Invalid value: \"-l\": it is not a user: {SIGNS}"));
@@ -37,7 +36,8 @@ fn words() -> Vec<Row> {
         "spec.connection.jump[0].address: Invalid value: \"a,b\": it is not a name or an address: {SIGNS}"
     ));
     rows.push(create("HO-1", "HostPool", host(json!({"connection": {"jump": [{"address": "a,b"}]}})), says));
-    for key in ["h1 ssh-ed25519 AAAAC3NzaC1lZDI1NTE5", "@cert-authority * ssh-rsa A", "ssh-ed25519 AAAA", ""] {
+    for key in ["h1 ssh-ed25519 AAAAC3NzaC1lZDI1NTE5", "@cert-authority * ssh-rsa A", "ssh-ed25519 AAAA", ""]
+    {
         let says = said(format!(
             "spec.hostKeys[0]: Invalid value: {}: expected a public key as /etc/ssh/ssh_host_ed25519_key.pub has it: type and \
              key, no host before them",
@@ -51,7 +51,13 @@ fn words() -> Vec<Row> {
 fn claims() -> Vec<Row> {
     let by = |uid: &str| host(json!({"consumerRef": {"kind": "HostMachine", "name": "m", "uid": uid}}));
     vec![
-        change("HO-3", "Host", by("1"), by("2"), "spec.consumerRef: Forbidden: the Host is claimed by another HostMachine"),
+        change(
+            "HO-3",
+            "Host",
+            by("1"),
+            by("2"),
+            "spec.consumerRef: Forbidden: the Host is claimed by another HostMachine",
+        ),
         update(
             "HO-4",
             "HostMachine",
