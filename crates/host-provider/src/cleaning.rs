@@ -68,11 +68,13 @@ impl Cleaning<'_> {
         match decide_reset(&plan, &watched) {
             ResetNext::Upload => {
                 let changed = machines.upload(self.at, &plan, self.owner).await?;
-                Ok(of_change(changed).unwrap_or_else(|| Cleaned::Running(run_status(&plan, &watched, self.owner))))
+                Ok(of_change(changed)
+                    .unwrap_or_else(|| Cleaned::Running(run_status(&plan, &watched, self.owner))))
             }
             ResetNext::Start(start) => {
                 let changed = machines.start(self.at, &plan.id, self.owner, &start).await?;
-                Ok(of_change(changed).unwrap_or_else(|| Cleaned::Running(run_status(&plan, &watched, self.owner))))
+                Ok(of_change(changed)
+                    .unwrap_or_else(|| Cleaned::Running(run_status(&plan, &watched, self.owner))))
             }
             ResetNext::Wait { .. } => Ok(Cleaned::Running(run_status(&plan, &watched, self.owner))),
             ResetNext::Ended => {
@@ -108,7 +110,8 @@ pub fn sentences(proof: &Proof) -> Vec<String> {
 /// What a Host says of the run on it.
 pub fn run_status(plan: &RunPlan, watched: &Watched, owner: &Owner) -> HostRunStatus {
     let journal = watched.journal.as_ref();
-    let at = journal.map_or(1, |journal| journal.next()).min(u32::try_from(plan.steps.len()).unwrap_or(u32::MAX));
+    let at =
+        journal.map_or(1, |journal| journal.next()).min(u32::try_from(plan.steps.len()).unwrap_or(u32::MAX));
     let is_reset = plan.kubeadm.is_none();
     let last_line = watched.log.lines().rfind(|line| !line.trim().is_empty());
     HostRunStatus {

@@ -56,9 +56,11 @@ impl HostClusters {
     fn desired(&self, key: &ObjectKey, own: &HostCluster) -> HostCluster {
         let mut after = own.clone();
         let mut status = after.status.take().unwrap_or_default();
-        let mut draft = Draft::new(std::mem::take(&mut status.conditions), own.metadata.generation, self.clock.now());
+        let mut draft =
+            Draft::new(std::mem::take(&mut status.conditions), own.metadata.generation, self.clock.now());
         let is_paused = self.is_paused(key, own);
-        let (paused, reason) = if is_paused { (Status::True, "Paused") } else { (Status::False, "NotPaused") };
+        let (paused, reason) =
+            if is_paused { (Status::True, "Paused") } else { (Status::False, "NotPaused") };
         draft.set(&condition(PAUSED, paused, reason, ""));
         if !is_paused {
             let hosts = self.hosts.in_namespace(&key.namespace);
@@ -94,15 +96,21 @@ fn endpoint(own: &HostCluster, hosts: &[&Host]) -> (Option<Endpoint>, Condition)
         }
         (_, Some(given)) => (Some(given), yes()),
         (EndpointMode::External, None) => {
-            let message = "spec.controlPlaneEndpoint is not set: name the load balancer's host and port".to_owned();
+            let message =
+                "spec.controlPlaneEndpoint is not set: name the load balancer's host and port".to_owned();
             (None, no("WaitingForEndpoint", message))
         }
         (EndpointMode::SingleHost, None) => {
             let name = asked.host_name.as_deref().unwrap_or_default();
             let found = hosts.iter().find(|host| host.metadata.name.as_deref() == Some(name));
-            let Some(host) = found else { return (None, no("WaitingForHost", format!("there is no Host {name}"))) };
+            let Some(host) = found else {
+                return (None, no("WaitingForHost", format!("there is no Host {name}")));
+            };
             let Some(address) = address(host) else {
-                return (None, no("WaitingForHost", format!("the addresses of Host {name} are not known yet")));
+                return (
+                    None,
+                    no("WaitingForHost", format!("the addresses of Host {name} are not known yet")),
+                );
             };
             (Some(Endpoint { host: Some(address), port: Some(API_SERVER_PORT) }), yes())
         }
@@ -120,7 +128,8 @@ fn address(host: &Host) -> Option<String> {
 }
 
 fn failure_domains(hosts: &[&Host]) -> Vec<FailureDomain> {
-    let names: BTreeSet<&String> = hosts.iter().filter_map(|host| host.spec.failure_domain.as_ref()).collect();
+    let names: BTreeSet<&String> =
+        hosts.iter().filter_map(|host| host.spec.failure_domain.as_ref()).collect();
     let of = |name: &String| FailureDomain {
         name: name.clone(),
         control_plane: Some(true),
@@ -141,7 +150,8 @@ impl Controller for HostClusters {
             Trigger::own(&self.host_clusters),
             Trigger::on(&self.clusters, |old: Option<&Cluster>, new| {
                 let Some(cluster) = new.or(old) else { return Vec::new() };
-                let reference = cluster.spec.infrastructure_ref.as_ref().filter(|it| it.kind == "HostCluster");
+                let reference =
+                    cluster.spec.infrastructure_ref.as_ref().filter(|it| it.kind == "HostCluster");
                 let namespace = cluster.metadata.namespace.clone().unwrap_or_default();
                 reference.map(|it| ObjectKey::new(namespace, &it.name)).into_iter().collect()
             }),
@@ -150,7 +160,8 @@ impl Controller for HostClusters {
                 if old.map(facts) == new.map(facts) {
                     return Vec::new();
                 }
-                let namespace = new.or(old).and_then(|host| host.metadata.namespace.clone()).unwrap_or_default();
+                let namespace =
+                    new.or(old).and_then(|host| host.metadata.namespace.clone()).unwrap_or_default();
                 all.in_namespace(&namespace).iter().map(|own| ObjectKey::of(own.as_ref())).collect()
             }),
         ]
@@ -160,7 +171,9 @@ impl Controller for HostClusters {
         let Some(own) = self.host_clusters.get(key) else { return Ok(Outcome::Done) };
         if own.metadata.deletion_timestamp.is_none() {
             let after = self.desired(key, &own);
-            self.writer.patch(own.as_ref(), &after, &Precondition::unchanged(own.as_ref()), Mode::Real).await?;
+            self.writer
+                .patch(own.as_ref(), &after, &Precondition::unchanged(own.as_ref()), Mode::Real)
+                .await?;
         }
         Ok(Outcome::Done)
     }
@@ -180,7 +193,10 @@ mod tests {
             ..HostSpec::default()
         };
         let mut host = Host::new(name, spec);
-        let of = |address: &&str| MachineAddress { type_: "InternalIP".to_owned(), address: (*address).to_owned() };
+        let of = |address: &&str| MachineAddress {
+            type_: "InternalIP".to_owned(),
+            address: (*address).to_owned(),
+        };
         host.status = Some(HostStatus { addresses: has.iter().map(of).collect(), ..HostStatus::default() });
         host
     }
@@ -193,7 +209,11 @@ mod tests {
 
     #[test]
     fn an_endpoint_is_given_or_that_of_one_host() {
-        let hosts = [host("a", "10.0.0.1", &["10.0.0.1"]), host("b", "edge", &["10.0.0.2"]), host("c", "10.0.0.3", &[])];
+        let hosts = [
+            host("a", "10.0.0.1", &["10.0.0.1"]),
+            host("b", "edge", &["10.0.0.2"]),
+            host("c", "10.0.0.3", &[]),
+        ];
         let all: Vec<&Host> = hosts.iter().collect();
         for (own, expected, reason) in [
             (asked("External", None, Some("lb")), Some("lb"), "Ready"),

@@ -75,7 +75,9 @@ impl Hosts {
     /// Until the next look; zero when it is due.
     fn rest(&self, key: &ObjectKey, host: &Host, reach: &Reach) -> Duration {
         let kept = self.kept.lock();
-        let Some(kept) = kept.get(key).filter(|kept| is_same_way(&kept.reach, reach)) else { return Duration::ZERO };
+        let Some(kept) = kept.get(key).filter(|kept| is_same_way(&kept.reach, reach)) else {
+            return Duration::ZERO;
+        };
         let every = match (&kept.look.answer, &host.spec.consumer_ref) {
             (Err(_), _) => TRY_EVERY,
             (Ok(_), None) => LOOK_EVERY,
@@ -187,7 +189,8 @@ fn fill(status: &mut HostStatus, look: &Look) {
                 generation: i64::try_from(owner.generation).ok(),
             });
             let proof = seen.proof.as_ref().and_then(|proof| proof.as_ref().ok());
-            status.leftovers = proof.map(|proof| proof.left.iter().map(ToString::to_string).collect()).unwrap_or_default();
+            status.leftovers =
+                proof.map(|proof| proof.left.iter().map(ToString::to_string).collect()).unwrap_or_default();
             status.leftovers.truncate(64);
         }
         Err(silence) => {
@@ -236,7 +239,8 @@ fn facts(facts: &HostFacts) -> HostFactsStatus {
 }
 
 fn addresses(facts: &HostFacts) -> Vec<MachineAddress> {
-    let of = |type_: &str, address: &str| MachineAddress { type_: type_.to_owned(), address: address.to_owned() };
+    let of =
+        |type_: &str, address: &str| MachineAddress { type_: type_.to_owned(), address: address.to_owned() };
     let without_prefix = |text: &String| text.split('/').next().unwrap_or_default().to_owned();
     let all = facts.addresses.iter().map(without_prefix).filter(|it| it.parse::<std::net::IpAddr>().is_ok());
     let named = facts.hostname.iter().map(|name| of("Hostname", name));
@@ -256,11 +260,16 @@ impl Controller for Hosts {
             Trigger::on(&self.pools, move |old: Option<&HostPool>, new| {
                 let Some(pool) = new.or(old).map(ObjectKey::of) else { return Vec::new() };
                 let is_of = |host: &Host| host.spec.pool.as_deref() == Some(pool.name.as_str());
-                by_pool.select(&pool.namespace, is_of).iter().map(|host| ObjectKey::of(host.as_ref())).collect()
+                by_pool
+                    .select(&pool.namespace, is_of)
+                    .iter()
+                    .map(|host| ObjectKey::of(host.as_ref()))
+                    .collect()
             }),
             // A machine that turns out to be another's twin, or is no more, changes both.
             Trigger::on(&self.hosts, move |old: Option<&Host>, new| {
-                let identity = |host: Option<&Host>| host.and_then(|host| host.status.as_ref()?.identity.clone());
+                let identity =
+                    |host: Option<&Host>| host.and_then(|host| host.status.as_ref()?.identity.clone());
                 let (before, after) = (identity(old), identity(new));
                 if before == after {
                     return Vec::new();

@@ -25,17 +25,15 @@ pub struct HostPools {
 
 impl HostPools {
     pub fn new(engine: &mut Engine) -> Self {
-        Self {
-            pools: engine.cache(),
-            hosts: engine.cache(),
-            writer: engine.writer().managed_by(MANAGER),
-        }
+        Self { pools: engine.cache(), hosts: engine.cache(), writer: engine.writer().managed_by(MANAGER) }
     }
 }
 
 fn counted(hosts: &[&Host]) -> HostPoolStatus {
-    let count = |is_it: &dyn Fn(&Host) -> bool| i32::try_from(hosts.iter().filter(|host| is_it(host)).count()).ok();
-    let holds = |host: &Host, type_: &str| host.status.as_ref().is_some_and(|it| is_true(&it.conditions, type_));
+    let count =
+        |is_it: &dyn Fn(&Host) -> bool| i32::try_from(hosts.iter().filter(|host| is_it(host)).count()).ok();
+    let holds =
+        |host: &Host, type_: &str| host.status.as_ref().is_some_and(|it| is_true(&it.conditions, type_));
     let is_claimed = |host: &Host| host.spec.consumer_ref.is_some();
     HostPoolStatus {
         hosts: count(&|_| true),

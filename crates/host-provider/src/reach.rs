@@ -71,7 +71,11 @@ mod tests {
 
     #[test]
     fn a_host_overrides_its_pool_field_by_field() {
-        let jump = vec![HostJump { address: "bastion".to_owned(), user: Some("admin".to_owned()), port: Some(2222) }];
+        let jump = vec![HostJump {
+            address: "bastion".to_owned(),
+            user: Some("admin".to_owned()),
+            port: Some(2222),
+        }];
         let common = HostConnection { user: Some("ops".to_owned()), port: Some(22), jump };
         let pool = HostPool::new("p", HostPoolSpec { connection: Some(common), ..HostPoolSpec::default() });
         let own = HostConnection { port: Some(2022), ..HostConnection::default() };

@@ -68,7 +68,14 @@ impl SshMachines {
         Ok(path)
     }
 
-    async fn call(&self, at: &Reach, ssh: &OpenSsh, line: &CommandLine, input: &[u8], limit: Duration) -> Result<ShellOutput, Silence> {
+    async fn call(
+        &self,
+        at: &Reach,
+        ssh: &OpenSsh,
+        line: &CommandLine,
+        input: &[u8],
+        limit: Duration,
+    ) -> Result<ShellOutput, Silence> {
         let environment = [("CAPSTAN_NODE", at.to.host.as_str())];
         let call = Call { to: &at.to, line, input, environment: &environment, limit: Some(limit) };
         let output = ssh.call(call).await.map_err(|error| Silence::because(error.to_string()))?;
@@ -147,7 +154,13 @@ impl Machines for SshMachines {
         self.ask(at, run::start(id, owner, *start), run::read_changed).await
     }
 
-    async fn watch(&self, at: &Reach, id: &RunId, log_from: u64, redactor: &Redactor) -> Result<Watched, Silence> {
+    async fn watch(
+        &self,
+        at: &Reach,
+        id: &RunId,
+        log_from: u64,
+        redactor: &Redactor,
+    ) -> Result<Watched, Silence> {
         self.ask(at, run::watch(id, log_from), |stdout| run::read_watch(stdout, redactor)).await
     }
 

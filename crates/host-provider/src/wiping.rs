@@ -66,7 +66,9 @@ impl Wiping {
         let wanted = Owner::new(&self.installation, uid, uid, NO_CLUSTER, 1);
         let wanted = wanted.map_err(|error| Silence::because(error.to_string()))?;
         let claim = match self.machines.owner(reach).await? {
-            OwnerAnswer::Other { owner, .. } | OwnerAnswer::Ours { owner, .. } if owner.machine == uid && owner.installation == self.installation => {
+            OwnerAnswer::Other { owner, .. } | OwnerAnswer::Ours { owner, .. }
+                if owner.machine == uid && owner.installation == self.installation =>
+            {
                 return Ok(Ok(owner));
             }
             OwnerAnswer::Other { owner, .. } | OwnerAnswer::Ours { owner, .. } => {
@@ -77,7 +79,9 @@ impl Wiping {
             }
             OwnerAnswer::Free => Claim::Make,
             OwnerAnswer::Busy => return Ok(Err(Cleaned::Busy)),
-            OwnerAnswer::Unreadable => return Ok(Err(Cleaned::NotOwner("nobody that can be read".to_owned()))),
+            OwnerAnswer::Unreadable => {
+                return Ok(Err(Cleaned::NotOwner("nobody that can be read".to_owned())));
+            }
         };
         Ok(match self.machines.claim(reach, &claim, &wanted).await? {
             OwnerAnswer::Ours { owner, .. } => Ok(owner),
@@ -88,7 +92,8 @@ impl Wiping {
 
     /// A former HostMachine of this very Host has nothing to say any more; anybody else only loses what a person named.
     fn may_take(&self, host: &Host, owner: &Owner) -> bool {
-        let is_former = owner.installation == self.installation && Some(&owner.host) == host.metadata.uid.as_ref();
+        let is_former =
+            owner.installation == self.installation && Some(&owner.host) == host.metadata.uid.as_ref();
         is_former || annotation(host, TAKE_OVER) == Some(owner.installation.as_str())
     }
 

@@ -69,7 +69,10 @@ impl HostMachines {
         if first.log_bytes <= LOG_BYTES {
             return Ok(first);
         }
-        self.shells.watch(&claimed.reach, &plan.id, first.log_bytes - LOG_BYTES, &redactor).await.map_err(silent)
+        self.shells
+            .watch(&claimed.reach, &plan.id, first.log_bytes - LOG_BYTES, &redactor)
+            .await
+            .map_err(silent)
     }
 
     async fn observed<'o>(
@@ -90,7 +93,11 @@ impl HostMachines {
             watched,
             is_control_plane,
             node: self.node_seen(scope, &claimed.host).await,
-            member: if is_control_plane { self.member_seen(scope, &claimed.host).await } else { MemberSeen::NotAMember },
+            member: if is_control_plane {
+                self.member_seen(scope, &claimed.host).await
+            } else {
+                MemberSeen::NotAMember
+            },
             is_cluster_initialized: Some(is_initialized(scope)),
             is_clean,
             has_token_expired: reason::has_token_expired(watched),
@@ -155,7 +162,9 @@ impl HostMachines {
         Ok(match next {
             Next::Upload => self.upload(claimed, plan).await,
             Next::Start { start, .. } => self.start(claimed, plan, &start).await,
-            Next::Wait { step } => of_run(Waiting::moment("Running", step_words(plan, watched, step), WATCH_EVERY)),
+            Next::Wait { step } => {
+                of_run(Waiting::moment("Running", step_words(plan, watched, step), WATCH_EVERY))
+            }
             Next::Done => {
                 report.holds(BOOTSTRAP_SUCCEEDED, "Succeeded", "");
                 report.set_addresses(&claimed.host);
@@ -168,7 +177,9 @@ impl HostMachines {
                 "TokenExpired",
                 "the token of the bootstrap data has expired: delete the Machine, so that another one takes its place",
             )),
-            Next::Failed { step, code } => of_run(Waiting::person("StepFailed", failure(plan, watched, step, code))),
+            Next::Failed { step, code } => {
+                of_run(Waiting::person("StepFailed", failure(plan, watched, step, code)))
+            }
             Next::AskPerson { why } => of_run(Waiting::person("NeedsPerson", question(why))),
             Next::FindOut { what } => of_run(Waiting::moment("FindingOut", unknown(what), FIND_OUT_EVERY)),
         })
@@ -184,13 +195,16 @@ impl HostMachines {
     async fn start(&self, claimed: &Claimed, plan: &RunPlan, start: &Start) -> Result<Outcome, Waiting> {
         let changed = self.shells.start(&claimed.reach, &plan.id, &claimed.owner, start).await;
         taken(changed.map_err(|silence| Waiting::silent(&silence).of(BOOTSTRAP_SUCCEEDED))?, &claimed.host)?;
-        let words = format!("attempt {} begins with step {} of {}", start.attempt, start.from_step, plan.steps.len());
+        let words =
+            format!("attempt {} begins with step {} of {}", start.attempt, start.from_step, plan.steps.len());
         Err(Waiting::moment("Started", words, WATCH_EVERY).of(BOOTSTRAP_SUCCEEDED))
     }
 
     async fn remove_member(&self, scope: &Scope, host: &Host) -> Waiting {
         let removed = match self.member(scope, host).await {
-            Ok(Some((id, _))) => self.workload.remove_member(&scope.cluster_key, id).await.map_err(|error| error.to_string()),
+            Ok(Some((id, _))) => {
+                self.workload.remove_member(&scope.cluster_key, id).await.map_err(|error| error.to_string())
+            }
             Ok(None) => Ok(()),
             Err(error) => Err(error),
         };
@@ -255,14 +269,21 @@ impl HostMachines {
     }
 
     async fn identify_node(&self, scope: &Scope, host: &Host) -> Result<(), String> {
-        let (Some(node), Some(id)) = (self.node(scope, host).await?, &scope.own.spec.provider_id) else { return Ok(()) };
-        let has_one = node.spec.as_ref().and_then(|spec| spec.provider_id.as_ref()).is_some_and(|it| !it.is_empty());
+        let (Some(node), Some(id)) = (self.node(scope, host).await?, &scope.own.spec.provider_id) else {
+            return Ok(());
+        };
+        let has_one =
+            node.spec.as_ref().and_then(|spec| spec.provider_id.as_ref()).is_some_and(|it| !it.is_empty());
         if has_one {
             return Ok(());
         }
         let name = node.metadata.name.clone().unwrap_or_default();
         let body = json!({ "spec": { "providerID": id } });
-        self.workload.patch_node(&scope.cluster_key, &name, &body).await.map(drop).map_err(|error| error.to_string())
+        self.workload
+            .patch_node(&scope.cluster_key, &name, &body)
+            .await
+            .map(drop)
+            .map_err(|error| error.to_string())
     }
 
     /// Takes the claim away from a Host; its next user finds a machine that was proved clean, or looks itself.
@@ -329,8 +350,12 @@ fn question(why: AskReason) -> &'static str {
         AskReason::ClusterMayLive => {
             "kubeadm init died, and the cluster may be in use: a reset would destroy it. Look at the machine; then delete the Machine"
         }
-        AskReason::TooManyResets => "three attempts were taken back; capstan host log says what happened. Then delete the Machine",
-        AskReason::NotClean => "the machine is not clean after a reset; clean it by hand, or delete the Machine",
+        AskReason::TooManyResets => {
+            "three attempts were taken back; capstan host log says what happened. Then delete the Machine"
+        }
+        AskReason::NotClean => {
+            "the machine is not clean after a reset; clean it by hand, or delete the Machine"
+        }
     }
 }
 

@@ -35,7 +35,11 @@ pub struct Claimed {
 
 impl HostMachines {
     /// Claims a Host, or goes on with the one that is claimed.
-    pub(super) async fn claimed(&self, scope: &Scope, report: &mut Report) -> Result<Result<Claimed, Waiting>, ReconcileError> {
+    pub(super) async fn claimed(
+        &self,
+        scope: &Scope,
+        report: &mut Report,
+    ) -> Result<Result<Claimed, Waiting>, ReconcileError> {
         let host = match self.host_of(&scope.own, &scope.key.namespace) {
             Some(host) => host,
             None => match self.choose(scope, report) {
@@ -92,19 +96,30 @@ impl HostMachines {
     }
 
     /// The owner file, and that nothing is left on the machine.
-    async fn on_machine(&self, scope: &Scope, host: Arc<Host>, report: &mut Report) -> Result<Claimed, Waiting> {
+    async fn on_machine(
+        &self,
+        scope: &Scope,
+        host: Arc<Host>,
+        report: &mut Report,
+    ) -> Result<Claimed, Waiting> {
         let reach = self.reach(&host)?;
         let cluster = scope.cluster_key.to_string();
         let owner = self.owner(&scope.own, &host, &cluster);
         let owner = owner.map_err(|error| Waiting::person("NotValid", error.to_string()))?;
-        let owner = if report.was_true(HOST_CLAIMED) { owner } else { self.own(&host, &reach, &owner, report).await? };
+        let owner = if report.was_true(HOST_CLAIMED) {
+            owner
+        } else {
+            self.own(&host, &reach, &owner, report).await?
+        };
         report.holds(HOST_CLAIMED, "Claimed", "");
         if !report.was_true(HOST_PREPARED) {
             let proof = self.shells.prove(&reach).await;
             let proof = proof.map_err(|silence| Waiting::silent(&silence).of(HOST_PREPARED))?;
             if !proof.is_clean() {
                 let left = sentences(&proof).join("; ");
-                return Err(Waiting::person("NotClean", format!("left of an earlier node: {left}")).of(HOST_PREPARED));
+                return Err(
+                    Waiting::person("NotClean", format!("left of an earlier node: {left}")).of(HOST_PREPARED)
+                );
             }
             report.holds(HOST_PREPARED, "Clean", "");
         }
@@ -149,7 +164,8 @@ impl HostMachines {
     /// What a person asked for is done. A write that fails leaves an annotation that names an owner who is gone.
     async fn forget_take_over(&self, host: &Host) {
         let none = json!({ "metadata": { "uid": host.metadata.uid, "annotations": { TAKE_OVER: null } } });
-        let patched = self.writer.patch_part::<Host>(&ObjectKey::of(host), Part::Main, &none, Mode::Real).await;
+        let patched =
+            self.writer.patch_part::<Host>(&ObjectKey::of(host), Part::Main, &none, Mode::Real).await;
         if let Err(error) = patched {
             tracing::warn!("{error}");
         }

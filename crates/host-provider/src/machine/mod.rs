@@ -70,7 +70,8 @@ impl Scope {
     }
 
     fn is_paused(&self) -> bool {
-        self.cluster.spec.paused == Some(true) || annotation_of(self.own.as_ref(), annotation::PAUSED).is_some()
+        self.cluster.spec.paused == Some(true)
+            || annotation_of(self.own.as_ref(), annotation::PAUSED).is_some()
     }
 }
 
@@ -109,7 +110,8 @@ impl HostMachines {
     /// The Host that a HostMachine has: the one that it names, or one that names it.
     fn host_of(&self, own: &HostMachine, namespace: &str) -> Option<Arc<Host>> {
         let uid = own.metadata.uid.as_deref()?;
-        let is_its = |host: &Host| host.spec.consumer_ref.as_ref().is_some_and(|consumer| consumer.uid == uid);
+        let is_its =
+            |host: &Host| host.spec.consumer_ref.as_ref().is_some_and(|consumer| consumer.uid == uid);
         self.hosts.select(namespace, is_its).into_iter().next()
     }
 
@@ -121,15 +123,23 @@ impl HostMachines {
 
     /// What the owner file says of this use of the Host.
     fn owner(&self, own: &HostMachine, host: &Host, cluster: &str) -> Result<Owner, OwnerError> {
-        let generation = own.status.as_ref().and_then(|status| status.host_ref.as_ref()).map_or(1, |it| it.generation);
+        let generation =
+            own.status.as_ref().and_then(|status| status.host_ref.as_ref()).map_or(1, |it| it.generation);
         let (host, machine) = (host.metadata.uid.as_deref(), own.metadata.uid.as_deref());
         let generation = u64::try_from(generation).unwrap_or(1).max(1);
-        Owner::new(&self.installation, host.unwrap_or_default(), machine.unwrap_or_default(), cluster, generation)
+        Owner::new(
+            &self.installation,
+            host.unwrap_or_default(),
+            machine.unwrap_or_default(),
+            cluster,
+            generation,
+        )
     }
 
     /// The Host at the endpoint of the HostCluster, where one Host is the endpoint.
     fn endpoint_host(&self, scope: &Scope) -> Option<String> {
-        let reference = scope.cluster.spec.infrastructure_ref.as_ref().filter(|it| it.kind == "HostCluster")?;
+        let reference =
+            scope.cluster.spec.infrastructure_ref.as_ref().filter(|it| it.kind == "HostCluster")?;
         let cluster = self.host_clusters.get(&ObjectKey::new(&scope.key.namespace, &reference.name))?;
         let endpoint = cluster.spec.endpoint.as_ref().filter(|it| it.mode() == EndpointMode::SingleHost)?;
         endpoint.host_name.clone()
@@ -163,12 +173,22 @@ impl HostMachines {
         self.finish(report, outcome).await
     }
 
-    async fn grow(&self, scope: &Scope, report: &mut Report) -> Result<Result<Outcome, Waiting>, ReconcileError> {
+    async fn grow(
+        &self,
+        scope: &Scope,
+        report: &mut Report,
+    ) -> Result<Result<Outcome, Waiting>, ReconcileError> {
         if !cluster_provisioned(&scope.cluster) {
-            return Ok(Err(Waiting::trigger("WaitingForClusterInfrastructure", "the Cluster's infrastructure is not ready")));
+            return Ok(Err(Waiting::trigger(
+                "WaitingForClusterInfrastructure",
+                "the Cluster's infrastructure is not ready",
+            )));
         }
         let Some(data) = self.data(scope).await? else {
-            return Ok(Err(Waiting::trigger("WaitingForBootstrapData", "the bootstrap data is not there yet")));
+            return Ok(Err(Waiting::trigger(
+                "WaitingForBootstrapData",
+                "the bootstrap data is not there yet",
+            )));
         };
         let claimed = match self.claimed(scope, report).await? {
             Ok(claimed) => claimed,
@@ -203,7 +223,9 @@ impl Controller for HostMachines {
             Trigger::on(&self.clusters, move |old: Option<&Cluster>, new| {
                 let gates = |cluster: &Cluster| (cluster.spec.paused, cluster_provisioned(cluster));
                 let wakes = old.map(gates) != new.map(gates);
-                new.filter(|_| wakes).map(|it| of_cluster(&by_cluster, &ObjectKey::of(it))).unwrap_or_default()
+                new.filter(|_| wakes)
+                    .map(|it| of_cluster(&by_cluster, &ObjectKey::of(it)))
+                    .unwrap_or_default()
             }),
             // A Host that became available is for those that wait for one; otherwise it is its user's.
             Trigger::on(&self.hosts, move |old: Option<&Host>, new| woken_by_host(&by_host, old, new)),
@@ -213,7 +235,9 @@ impl Controller for HostMachines {
                         by_node.of_cluster(key).iter().map(|own| ObjectKey::of(own.as_ref())).collect()
                     }
                     Announcement::Node { .. } => Vec::new(),
-                    Announcement::Missed => by_node.list().iter().map(|own| ObjectKey::of(own.as_ref())).collect(),
+                    Announcement::Missed => {
+                        by_node.list().iter().map(|own| ObjectKey::of(own.as_ref())).collect()
+                    }
                 }
             }),
         ]
@@ -249,7 +273,12 @@ fn woken_by_host(all: &Cache<HostMachine>, old: Option<&Host>, new: Option<&Host
     use capi_types::host::condition::{AVAILABLE, REACHABLE};
     let facts = |host: &Host| {
         let conditions = host.status.as_ref().map_or(&[][..], |status| &status.conditions);
-        (is_true(conditions, AVAILABLE), is_true(conditions, REACHABLE), host.spec.clone(), host.metadata.annotations.clone())
+        (
+            is_true(conditions, AVAILABLE),
+            is_true(conditions, REACHABLE),
+            host.spec.clone(),
+            host.metadata.annotations.clone(),
+        )
     };
     if old.map(facts) == new.map(facts) {
         return Vec::new();

@@ -3,8 +3,11 @@
 use capstan_hosts::run::Watched;
 
 /// kubeadm's words for a join token that the cluster does not know any more (1.36.3, `discovery/token/token.go`).
-const EXPIRED: [&str; 3] =
-    ["could not find a JWS signature", "there is no JWS signed token", "is invalid for this cluster or it has expired"];
+const EXPIRED: [&str; 3] = [
+    "could not find a JWS signature",
+    "there is no JWS signed token",
+    "is invalid for this cluster or it has expired",
+];
 const LINES_SHOWN: usize = 3;
 
 /// The token of the bootstrap data has ended.

@@ -29,7 +29,11 @@ const WATCH_EVERY: Duration = Duration::from_secs(3);
 const AT_ONCE: Duration = Duration::from_millis(1);
 
 impl HostMachines {
-    pub(super) async fn release(&self, key: &ObjectKey, own: &Arc<HostMachine>) -> Result<Outcome, ReconcileError> {
+    pub(super) async fn release(
+        &self,
+        key: &ObjectKey,
+        own: &Arc<HostMachine>,
+    ) -> Result<Outcome, ReconcileError> {
         let mut report = Report::of(own, self.clock.now());
         let Some(host) = self.host_of(own, &key.namespace) else {
             report.drop_finalizer(HOST_MACHINE_FINALIZER);
@@ -56,7 +60,9 @@ impl HostMachines {
         let reach = self.reach(host)?;
         let namespace = own.metadata.namespace.as_deref().unwrap_or_default();
         let cluster = format!("{namespace}/{}", cluster_label(own).unwrap_or("none"));
-        let owner = self.owner(own, host, &cluster).map_err(|error| Waiting::person("NotValid", error.to_string()))?;
+        let owner = self
+            .owner(own, host, &cluster)
+            .map_err(|error| Waiting::person("NotValid", error.to_string()))?;
         let silent = |silence: Silence| silent(&silence, host);
         let owner = match self.shells.owner(&reach).await.map_err(silent)? {
             // Nothing was ever begun on it.
@@ -99,13 +105,8 @@ impl HostMachines {
         if report.resets() == 0 {
             self.shells.stop(reach, &of, owner).await.map_err(silent)?;
         }
-        let cleaning = Cleaning {
-            at: reach,
-            owner,
-            of,
-            runtime_socket: runtime_socket(host),
-            resets: report.resets(),
-        };
+        let cleaning =
+            Cleaning { at: reach, owner, of, runtime_socket: runtime_socket(host), resets: report.resets() };
         let cleaned = cleaning.go_on(&self.shells).await.map_err(silent)?;
         if cleaned != Cleaned::Proved {
             return Ok(cleaned);
@@ -146,7 +147,9 @@ impl HostMachines {
                 self.show_run(host, &run).await?;
                 Ok(say(Waiting::moment("Resetting", message, WATCH_EVERY), report))
             }
-            Cleaned::Busy => Ok(say(Waiting::moment("Busy", "a job runs on the machine", WATCH_EVERY), report)),
+            Cleaned::Busy => {
+                Ok(say(Waiting::moment("Busy", "a job runs on the machine", WATCH_EVERY), report))
+            }
             Cleaned::NotOwner(owner) => {
                 let message = format!("the machine's owner file names {owner}: nothing is done on it");
                 Ok(say(Waiting::person("OwnedElsewhere", message), report))

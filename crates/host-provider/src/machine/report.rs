@@ -8,9 +8,7 @@ use capi_rules::status::conditions::setter::{Draft, condition};
 use capi_types::condition::{Status, find};
 use capi_types::dev::InfrastructureInitialization;
 use capi_types::host::Host;
-use capi_types::host_machine::condition::{
-    BOOTSTRAP_SUCCEEDED, HOST_CLAIMED, HOST_PREPARED, HOST_RELEASED,
-};
+use capi_types::host_machine::condition::{BOOTSTRAP_SUCCEEDED, HOST_CLAIMED, HOST_PREPARED, HOST_RELEASED};
 use capi_types::host_machine::{HostMachine, HostMachineStatus, HostRef};
 use capi_types::names::condition::{PAUSED, READY};
 use capstan_base::time::Timestamp;
@@ -155,7 +153,8 @@ impl Report {
     }
 
     pub fn paused(&mut self, is_paused: bool) {
-        let (status, reason) = if is_paused { (Status::True, "Paused") } else { (Status::False, "NotPaused") };
+        let (status, reason) =
+            if is_paused { (Status::True, "Paused") } else { (Status::False, "NotPaused") };
         self.draft.set(&condition(PAUSED, status, reason, ""));
     }
 

@@ -106,7 +106,8 @@ mod tests {
         };
         let mut host = Host::new(name, spec);
         host.metadata.labels = Some(BTreeMap::from([("rack".to_owned(), pool.to_owned())]));
-        let (status, reason) = if is_available { (Status::True, "Available") } else { (Status::False, "Unfit") };
+        let (status, reason) =
+            if is_available { (Status::True, "Available") } else { (Status::False, "Unfit") };
         let conditions = vec![condition(AVAILABLE, status, reason, if is_available { "" } else { "swap" })];
         host.status = Some(HostStatus { conditions, ..HostStatus::default() });
         host
@@ -124,8 +125,14 @@ mod tests {
             (Wanted { failure_domain: Some("x"), ..Wanted::default() }, Ok("d")),
             (Wanted { labels, reserved: vec!["c"], ..Wanted::default() }, Ok("d")),
             (Wanted { name: Some("c"), reserved: vec!["c"], ..Wanted::default() }, Ok("c")),
-            (Wanted { pool: Some("q"), ..Wanted::default() }, Err("the one Host that fits is not available: b: Unfit: swap")),
-            (Wanted { pool: Some("r"), ..Wanted::default() }, Err("no Host fits pool, labels, name and failure domain")),
+            (
+                Wanted { pool: Some("q"), ..Wanted::default() },
+                Err("the one Host that fits is not available: b: Unfit: swap"),
+            ),
+            (
+                Wanted { pool: Some("r"), ..Wanted::default() },
+                Err("no Host fits pool, labels, name and failure domain"),
+            ),
         ] {
             let found = choose(&wanted, &all);
             let found = found.map(|host| host.metadata.name.as_deref().expect("a name"));

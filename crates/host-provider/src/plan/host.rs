@@ -105,7 +105,9 @@ pub fn conditions(observed: &Observed<'_>) -> Vec<Condition> {
 }
 
 fn reachable(observed: &Observed<'_>) -> Condition {
-    let Some(look) = observed.look else { return observed.kept(type_::REACHABLE, || not_asked(type_::REACHABLE)) };
+    let Some(look) = observed.look else {
+        return observed.kept(type_::REACHABLE, || not_asked(type_::REACHABLE));
+    };
     let Err(silence) = &look.answer else { return yes(type_::REACHABLE, "Reachable", "") };
     let reason = match silence.trouble {
         Some(SshTrouble::UnknownHostKey | SshTrouble::ChangedHostKey) => "NotTrusted",
@@ -247,20 +249,27 @@ fn clean(observed: &Observed<'_>) -> Condition {
         }
         Some(Ok(proof)) => proof.left.iter().map(ToString::to_string).collect(),
     };
-    left.extend(owner.map(|owner| format!("the owner file of HostMachine {}, which does not have it any more", owner.machine)));
+    left.extend(owner.map(|owner| {
+        format!("the owner file of HostMachine {}, which does not have it any more", owner.machine)
+    }));
     if left.is_empty() {
         return yes(TYPE, "Clean", "");
     }
     let name = observed.host.metadata.name.as_deref().unwrap_or_default();
     let list = listed(left.into_iter());
-    no(TYPE, "Leftovers", format!("left of an earlier node: {list}. To reset the machine: capstan host release {name}"))
+    no(
+        TYPE,
+        "Leftovers",
+        format!("left of an earlier node: {list}. To reset the machine: capstan host release {name}"),
+    )
 }
 
 fn claimed(observed: &Observed<'_>) -> Condition {
     const TYPE: &str = type_::CLAIMED;
     if let Some(owner) = owned_elsewhere(observed) {
         let name = observed.host.metadata.name.as_deref().unwrap_or_default();
-        let how = format!("To take it over, and to reset it where nobody here has it: capstan host adopt {name}");
+        let how =
+            format!("To take it over, and to reset it where nobody here has it: capstan host adopt {name}");
         return no(TYPE, "OwnedElsewhere", format!("the machine's owner file names {owner}. {how}"));
     }
     match observed.consumer() {
@@ -281,7 +290,8 @@ fn available(observed: &Observed<'_>, others: &[Condition]) -> Condition {
     if let Some(maintenance) = &observed.host.spec.maintenance {
         return no(TYPE, "Maintenance", maintenance.reason.clone());
     }
-    let needed = [type_::REACHABLE, type_::HOST_KEY_VERIFIED, type_::PRIVILEGED, type_::SUITABLE, type_::CLEAN];
+    let needed =
+        [type_::REACHABLE, type_::HOST_KEY_VERIFIED, type_::PRIVILEGED, type_::SUITABLE, type_::CLEAN];
     // A key that is not trusted is the cause of not being reached.
     let in_order = [1, 0, 2, 3, 4].map(|at| needed[at]);
     let blocking = if find(others, type_::CLAIMED).is_some_and(|it| it.reason == "OwnedElsewhere") {

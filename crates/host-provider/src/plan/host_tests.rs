@@ -23,9 +23,11 @@ fn fit() -> HostFacts {
         disk_kib: Some(100),
         disk_free_kib: Some(90),
         cgroup: Some(2),
-        controllers: ["cpu", "cpuset", "memory", "pids", "cpuacct", "devices", "freezer", "hugetlb", "io", "blkio"]
-            .map(str::to_owned)
-            .into(),
+        controllers: [
+            "cpu", "cpuset", "memory", "pids", "cpuacct", "devices", "freezer", "hugetlb", "io", "blkio",
+        ]
+        .map(str::to_owned)
+        .into(),
         listens: Some(BTreeSet::new()),
         etcd_entries: Some(0),
         commands: ["losetup", "mount", "cp", "conntrack"].map(str::to_owned).into(),
@@ -98,9 +100,14 @@ fn each_look_has_a_state_and_a_reason_why_it_is_not_available() {
         (Some(seen(user, free.clone(), &[])), &[], "False NotPrivileged", "NotPrivileged"),
         (Some(seen(old.clone(), free.clone(), &[])), &[], "False Unfit", "Unfit"),
         (Some(seen(old, free.clone(), &[])), &["cgroup"], "True Available", "Available"),
-        (Some(seen(fit(), free.clone(), &["/etc/kubernetes/admin.conf"])), &[], "False Leftovers", "Quarantined"),
-        (Some(seen(fit(), owner("there", "m")), &[])), &[], "False OwnedElsewhere", "OwnedElsewhere"),
-        (Some(seen(fit(), owner("here", "m")), &[])), &[], "False Leftovers", "Quarantined"),
+        (
+            Some(seen(fit(), free.clone(), &["/etc/kubernetes/admin.conf"])),
+            &[],
+            "False Leftovers",
+            "Quarantined",
+        ),
+        (Some(seen(fit(), owner("there", "m"), &[])), &[], "False OwnedElsewhere", "OwnedElsewhere"),
+        (Some(seen(fit(), owner("here", "m"), &[])), &[], "False Leftovers", "Quarantined"),
         (Some(silent(Some(SshTrouble::UnknownHostKey), 0)), &[], "False UnknownHostKey", "Untrusted"),
         (Some(silent(Some(SshTrouble::ChangedHostKey), 0)), &[], "False ChangedHostKey", "Untrusted"),
         (Some(silent(Some(SshTrouble::Denied), 0)), &[], "False Denied", "Denied"),
@@ -137,7 +144,11 @@ fn a_machine_that_was_reached_is_lost_only_after_a_while() {
         let (conditions, _) = judged(&host, Some(&look), &[]);
         assert_eq!(said(&conditions, type_::REACHABLE), reachable);
         assert_eq!(said(&conditions, type_::AVAILABLE), available);
-        assert_eq!(said(&conditions, type_::CLEAN), "Unknown NotProved", "it was clean when it was seen last");
+        assert_eq!(
+            said(&conditions, type_::CLEAN),
+            "Unknown NotProved",
+            "it was clean when it was seen last"
+        );
     }
 }
 
@@ -186,7 +197,9 @@ fn two_hosts_of_one_machine_are_not_used_whatever_is_ignored() {
         kubeadm_check: None,
     };
     let (host, look) = (host(), seen(fit(), OwnerAnswer::Free, &[]));
-    for (rule, suitable) in [("machine-id", "False Unfit"), ("host-key", "False Unfit"), ("product-uuid", "True Suitable")] {
+    for (rule, suitable) in
+        [("machine-id", "False Unfit"), ("host-key", "False Unfit"), ("product-uuid", "True Suitable")]
+    {
         let observed = Observed {
             host: &host,
             ignored: [rule].into(),
