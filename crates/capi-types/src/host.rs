@@ -26,7 +26,8 @@ pub const HOST_MACHINE_FINALIZER: &str = "hostmachine.infrastructure.cluster.x-k
 
 /// Annotations by which people ask for something; a command writes them, the engine takes them away when it is done.
 pub mod annotation {
-    /// On a HostMachine that is deleted: its machine is gone, so that its Host is let go without a reset. The value is why.
+    /// On a Host whose HostMachine is deleted: the machine is gone, so that the HostMachine is let go without a reset. The value is
+    /// the HostMachine's uid.
     pub const ABANDON: &str = "hosts.capstan.dev/abandon";
     /// On a Host that is not clean and not claimed: reset it. The value is when that was asked for.
     pub const RESET: &str = "hosts.capstan.dev/reset";

@@ -300,6 +300,9 @@ impl Controller for Hosts {
             }
         };
         if self.rest(key, &host, &reach).is_zero() {
+            // What its object says may have changed since the last look; another one takes its time.
+            let status = self.judged(key, &host, pool.as_deref());
+            self.report(&host, status).await?;
             self.look(key, &host, reach.clone()).await;
         }
         let status = self.judged(key, &host, pool.as_deref());

@@ -83,11 +83,23 @@ impl Wiping {
                 return Ok(Err(Cleaned::NotOwner("nobody that can be read".to_owned())));
             }
         };
-        Ok(match self.machines.claim(reach, &claim, &wanted).await? {
+        let answer = self.machines.claim(reach, &claim, &wanted).await?;
+        if let (Claim::TakeFrom(before), OwnerAnswer::Ours { .. }) = (&claim, &answer) {
+            self.remember(host, &before.machine).await;
+        }
+        Ok(match answer {
             OwnerAnswer::Ours { owner, .. } => Ok(owner),
             OwnerAnswer::Other { owner, .. } => Err(Cleaned::NotOwner(owner.to_string())),
             _ => Err(Cleaned::Busy),
         })
+    }
+
+    /// Whose run is to be taken back: the owner file does not say it any more. Without it files of that run are not given back.
+    async fn remember(&self, host: &Host, former: &str) {
+        let status = json!({ "run": { "id": former, "kind": "Reset", "phase": "Running" } });
+        if let Err(error) = self.patch(host, Part::Status, &json!({ "status": status })).await {
+            tracing::warn!("{error}");
+        }
     }
 
     /// A former HostMachine of this very Host has nothing to say any more; anybody else only loses what a person named.
@@ -128,7 +140,7 @@ impl Wiping {
     async fn report(&self, host: &Host, cleaned: Cleaned) -> Result<Outcome, ReconcileError> {
         match cleaned {
             Cleaned::Running(run) => {
-                // The id stays that of the bootstrap which is taken back.
+                // The id stays that of the bootstrap which is taken back: an absent field is not touched.
                 let run = HostRunStatus { id: None, ..run };
                 self.patch(host, Part::Status, &json!({ "status": { "run": run } })).await?;
                 Ok(Outcome::RequeueAfter(WATCH_EVERY))

@@ -102,8 +102,8 @@ impl Site {
         get(&self.connection.client, &ObjectKey::new("default", name)).await.expect("an answer")
     }
 
-    async fn annotate<K: Object>(&self, name: &str, key: &str) {
-        let body = json!({"metadata": {"annotations": {key: "now"}}});
+    async fn annotate<K: Object>(&self, name: &str, key: &str, value: &str) {
+        let body = json!({"metadata": {"annotations": {key: value}}});
         self.writer
             .patch_part::<K>(&ObjectKey::new("default", name), Part::Main, &body, Mode::Real)
             .await
@@ -351,7 +351,8 @@ async fn a_machine_that_is_gone_is_let_go_only_by_name_and_comes_back_unclean() 
     tokio::time::sleep(Duration::from_secs(3600)).await;
     assert!(site.get::<HostMachine>("one").await.is_some(), "time alone lets nothing go");
 
-    site.annotate::<HostMachine>("one", ABANDON).await;
+    let uid = site.get::<HostMachine>("one").await.and_then(|own| own.metadata.uid).expect("a uid");
+    site.annotate::<Host>("h1", ABANDON, &uid).await;
     site.until("let go", async |site| site.get::<HostMachine>("one").await.is_none()).await;
     site.until_state("h1", "Unreachable").await;
     site.park.change("10.0.0.1", |machine| machine.is_silent = false);
@@ -362,7 +363,7 @@ async fn a_machine_that_is_gone_is_let_go_only_by_name_and_comes_back_unclean() 
         "{why}"
     );
 
-    site.annotate::<Host>("h1", RESET).await;
+    site.annotate::<Host>("h1", RESET, "now").await;
     site.until_state("h1", "Available").await;
     let host: Host = site.get("h1").await.expect("a Host");
     assert!(host.metadata.annotations.unwrap_or_default().is_empty(), "what was asked for is over");

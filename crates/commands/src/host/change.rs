@@ -69,7 +69,8 @@ pub async fn release<O: Write, A: BufRead>(
         let name = user.metadata.name.as_deref().unwrap_or_default();
         bail!("HostMachine {name} is not being deleted: delete its Machine first, then let go of the Host");
     }
-    talk.hold(ObjectRef::of(&user), annotate(ABANDON, &now)?, &args.confirm).await
+    let uid = user.metadata.uid.as_deref().unwrap_or_default();
+    talk.hold(ObjectRef::of(&host), annotate(ABANDON, uid)?, &args.confirm).await
 }
 
 fn is_free_or_quarantined(host: &Host) -> anyhow::Result<()> {
@@ -130,7 +131,8 @@ pub async fn trust<O: Write, A: BufRead>(
     let Some(wanted) = &args.fingerprint else {
         writeln!(
             talk.out,
-            "Compare one with what the machine's own console says (`ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub`), then name it              with --fingerprint."
+            "Compare one with what the machine's own console says (`ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub`), then \
+             name it with --fingerprint."
         )?;
         return Ok(());
     };

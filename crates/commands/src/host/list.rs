@@ -55,6 +55,9 @@ fn why(host: &Host) -> String {
     if let Some(run) = run.filter(|run| run.phase.as_deref() != Some("Succeeded")) {
         let step = |it: Option<i64>| it.map_or_else(|| "?".to_owned(), |it| it.to_string());
         let what = run.what.clone().unwrap_or_default();
+        if run.step.is_none() {
+            return what;
+        }
         return format!("step {} of {}: {what}", step(run.step), step(run.steps));
     }
     let available = status.and_then(|status| find(&status.conditions, AVAILABLE));

@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::Node;
 use serde_json::json;
 
 use capi_types::condition::{Conditioned, find};
+use capi_types::host::annotation::ABANDON;
 use capi_types::host::{Host, HostRunStatus};
 use capi_types::host_machine::condition::{BOOTSTRAP_SUCCEEDED, HOST_CLAIMED};
 use capi_types::key::ObjectKey;
@@ -172,7 +173,7 @@ impl HostMachines {
                 Ok(Outcome::RequeueAfter(NODE_EVERY))
             }
             Next::RemoveMember => of_run(self.remove_member(scope, &claimed.host).await),
-            Next::Reset { why } => self.reset(scope, claimed, plan, watched, why).await,
+            Next::Reset { why } => self.reset(claimed, plan, watched, why, report).await,
             Next::RenewData => of_run(Waiting::person(
                 "TokenExpired",
                 "the token of the bootstrap data has expired: delete the Machine, so that another one takes its place",
@@ -218,21 +219,25 @@ impl HostMachines {
     /// What a run did is taken back; afterwards it is begun anew, or left to a person.
     async fn reset(
         &self,
-        scope: &Scope,
         claimed: &Claimed,
         plan: &RunPlan,
         watched: &Watched,
         why: ResetReason,
+        report: &mut Report,
     ) -> Result<Outcome, Waiting> {
-        let resets = watched.journal.as_ref().map_or(0, |journal| journal.resets);
+        let undone = watched.journal.as_ref().map_or(0, |journal| journal.resets);
+        if report.resets() <= undone {
+            // Counted before it begins: each reset is a run of its own.
+            report.count_reset();
+            return Err(Waiting::moment("Resetting", reset_words(why), AT_ONCE).of(BOOTSTRAP_SUCCEEDED));
+        }
         let cleaning = Cleaning {
             at: &claimed.reach,
             owner: &claimed.owner,
             of: plan.id.clone(),
             runtime_socket: runtime_socket(&claimed.host),
-            resets: resets.saturating_add(1),
+            resets: report.resets(),
         };
-        tracing::info!(host_machine = %scope.key, ?why, "takes back what the run did");
         let silent = |silence| Waiting::silent(&silence).of(BOOTSTRAP_SUCCEEDED);
         let message = match cleaning.go_on(&self.shells).await.map_err(silent)? {
             Cleaned::Running(run) => format!("a reset runs: {}", run.what.unwrap_or_default()),
@@ -286,10 +291,14 @@ impl HostMachines {
             .map_err(|error| error.to_string())
     }
 
-    /// Takes the claim away from a Host; its next user finds a machine that was proved clean, or looks itself.
-    pub(super) async fn give_back(&self, host: &Host) -> Result<(), ReconcileError> {
+    /// Takes the claim away from a Host. Of one that was not cleaned the Host still says what ran on it, so that it can be taken back.
+    pub(super) async fn give_back(&self, host: &Host, is_clean: bool) -> Result<(), ReconcileError> {
         let mut after = host.clone();
         after.spec.consumer_ref = None;
+        after.metadata.annotations.get_or_insert_default().remove(ABANDON);
+        if is_clean && let Some(status) = &mut after.status {
+            status.run = None;
+        }
         self.writer.patch(host, &after, &Precondition::unchanged(host), Mode::Real).await?;
         Ok(())
     }

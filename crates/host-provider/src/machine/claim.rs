@@ -21,6 +21,7 @@ use super::{HostMachines, Scope};
 use crate::access::Claim;
 use crate::cleaning::sentences;
 use crate::plan::choice::{Wanted, choose};
+use crate::plan::host::listed;
 use crate::reach::Reach;
 
 /// A job that ends soon.
@@ -116,7 +117,7 @@ impl HostMachines {
             let proof = self.shells.prove(&reach).await;
             let proof = proof.map_err(|silence| Waiting::silent(&silence).of(HOST_PREPARED))?;
             if !proof.is_clean() {
-                let left = sentences(&proof).join("; ");
+                let left = listed(sentences(&proof).into_iter());
                 return Err(
                     Waiting::person("NotClean", format!("left of an earlier node: {left}")).of(HOST_PREPARED)
                 );

@@ -17,12 +17,13 @@ use capstan_engine::client::Mode;
 use capstan_engine::client::write::Part;
 use capstan_engine::engine::{Outcome, ReconcileError};
 use capstan_hosts::owner::{Owner, OwnerAnswer};
-use capstan_hosts::run::RunId;
+use capstan_hosts::run::{Redactor, RunId};
 
 use super::HostMachines;
 use super::report::{Report, Waiting};
 use crate::access::{Claim, Silence};
 use crate::cleaning::{Cleaned, Cleaning, runtime_socket};
+use crate::plan::host::listed;
 use crate::reach::Reach;
 
 const WATCH_EVERY: Duration = Duration::from_secs(3);
@@ -39,9 +40,9 @@ impl HostMachines {
             report.drop_finalizer(HOST_MACHINE_FINALIZER);
             return self.finish(report, Outcome::Done).await;
         };
-        if let Some(why) = annotation(own.as_ref(), ABANDON).filter(|_| !is_reached(&host)) {
-            tracing::warn!(host_machine = %key, host = %ObjectKey::of(host.as_ref()), "let go without a reset: {why}");
-            self.give_back(&host).await?;
+        if annotation(host.as_ref(), ABANDON) == own.metadata.uid.as_deref() && !is_reached(&host) {
+            tracing::warn!(host_machine = %key, host = %ObjectKey::of(host.as_ref()), "let go without a reset, as was asked for");
+            self.give_back(&host, false).await?;
             report.drop_finalizer(HOST_MACHINE_FINALIZER);
             return self.finish(report, Outcome::Done).await;
         }
@@ -104,6 +105,8 @@ impl HostMachines {
         let of = RunId::bootstrap(uid).map_err(|error| Waiting::person("NotValid", error.to_string()))?;
         if report.resets() == 0 {
             self.shells.stop(reach, &of, owner).await.map_err(silent)?;
+        } else if self.is_undone_before(reach, &of, report.resets()).await.map_err(silent)? {
+            return Ok(Cleaned::NeedsReset);
         }
         let cleaning =
             Cleaning { at: reach, owner, of, runtime_socket: runtime_socket(host), resets: report.resets() };
@@ -118,6 +121,12 @@ impl HostMachines {
         }
     }
 
+    /// The last reset that was counted took back an earlier attempt; what has run since needs one of its own.
+    async fn is_undone_before(&self, reach: &Reach, of: &RunId, resets: u32) -> Result<bool, Silence> {
+        let watched = self.shells.watch(reach, of, 0, &Redactor::default()).await?;
+        Ok(watched.journal.is_some_and(|journal| !journal.was_reset && journal.resets >= resets))
+    }
+
     async fn after(
         &self,
         own: &HostMachine,
@@ -128,7 +137,7 @@ impl HostMachines {
         let say = |waiting: Waiting, report: &mut Report| report.wait(waiting.of(HOST_RELEASED));
         match cleaned {
             Cleaned::Proved => {
-                self.give_back(host).await?;
+                self.give_back(host, true).await?;
                 report.holds(HOST_RELEASED, "Released", "");
                 report.drop_finalizer(HOST_MACHINE_FINALIZER);
                 Ok(Outcome::Done)
@@ -184,7 +193,7 @@ impl HostMachines {
         let message = format!(
             "after the reset these are left: {}. Clean the machine by hand, which is looked for every minute, or have it reset once \
              more: capstan host release {name}",
-            left.join("; ")
+            listed(left.iter().cloned())
         );
         Ok(report.wait(Waiting::person("Quarantined", message).of(HOST_RELEASED)))
     }

@@ -170,7 +170,7 @@ fn privileged(observed: &Observed<'_>) -> Condition {
 }
 
 /// Sentences for a condition, the first ones in full.
-fn listed<I: ExactSizeIterator<Item = String>>(sentences: I) -> String {
+pub fn listed<I: ExactSizeIterator<Item = String>>(sentences: I) -> String {
     let all = sentences.len();
     let mut text = sentences.take(NAMED_MAX).collect::<Vec<_>>().join("; ");
     if all > NAMED_MAX {
