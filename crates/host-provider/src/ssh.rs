@@ -20,6 +20,8 @@ use capstan_hosts::probe;
 use capstan_hosts::request::{AnswerError, ShellRequest};
 use capstan_hosts::run::{self, Changed, Redactor, RunId, RunPlan, Start, Watched};
 use capstan_remote::openssh::{Call, OpenSsh, PINNED_NAME, ShellOutput};
+use capstan_remote::sockets::ControlSockets;
+use capstan_remote::sudo::Sudo;
 use capstan_remote::trouble::SshTrouble;
 
 use super::access::{Claim, Machines, Silence};
@@ -55,15 +57,16 @@ impl SshMachines {
             [] => None,
             keys => Some(self.pinned(keys).map_err(|error| Silence::because(error.to_string()))?),
         };
-        Ok(OpenSsh { jump: at.jump.clone(), sudo: at.sudo, host_keys, ..self.ssh.clone() })
+        let sudo = if at.sudo { Sudo::Passwordless } else { Sudo::No };
+        // A connection that was made with other keys is not theirs. Where no folder is fit, each line makes one.
+        let sockets = ControlSockets::at(&self.folder.join(digest(&at.host_keys))).ok();
+        Ok(OpenSsh { jump: at.jump.clone(), sudo, host_keys, sockets, ..self.ssh.clone() })
     }
 
     /// A known-hosts file with these keys and no others, named by what is in it, so that it is written once.
     fn pinned(&self, keys: &[String]) -> Result<PathBuf, private_file::FileError> {
         let text: String = keys.iter().map(|key| format!("{PINNED_NAME} {}\n", sanitize_line(key))).collect();
-        let digest = Sha256::digest(text.as_bytes());
-        let name: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-        let path = self.folder.join(format!("keys-{name}"));
+        let path = self.folder.join(format!("{}.keys", digest(keys)));
         write_once(&path, &text)?;
         Ok(path)
     }
@@ -101,6 +104,12 @@ impl SshMachines {
     }
 }
 
+/// A name for a set of keys; short, as it is part of the path of a socket.
+fn digest(keys: &[String]) -> String {
+    let digest = Sha256::digest(keys.join("\n").as_bytes());
+    digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+}
+
 fn write_once(path: &Path, text: &str) -> Result<(), private_file::FileError> {
     if private_file::read(path).is_ok_and(|held| held.as_deref() == Some(text)) {
         return Ok(());
@@ -120,7 +129,7 @@ fn complaint(output: &ShellOutput) -> String {
 impl Machines for SshMachines {
     async fn facts(&self, at: &Reach) -> Result<HostFacts, Silence> {
         // The program finds out by itself whether sudo is there.
-        let ssh = OpenSsh { sudo: false, ..self.ssh(at)? };
+        let ssh = OpenSsh { sudo: Sudo::No, ..self.ssh(at)? };
         let line = CommandLine::of("sh -s", []);
         let before = self.clock.now();
         let output = self.call(at, &ssh, &line, probe::PROGRAM.as_bytes(), FACTS_LIMIT).await?;

@@ -11,7 +11,7 @@ pub mod finding;
 pub mod identity;
 pub mod owner;
 pub mod probe;
-// pub mod reasons;
+pub mod reasons;
 pub mod request;
 mod rules;
 pub mod run;

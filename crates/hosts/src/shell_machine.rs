@@ -150,9 +150,9 @@ impl Machine {
         Lock(child)
     }
 
-    /// Until no job holds the lock.
+    /// Until nothing of a job is left.
     pub fn wait_for_job(&self) {
-        let status = Command::new("flock").arg(self.path("var/lib/capstan/lock")).arg("true").status();
+        let status = Command::new("flock").arg(self.root.path().join("running")).arg("true").status();
         assert!(status.expect("flock").success());
     }
 

@@ -179,7 +179,8 @@ impl HostMachines {
                 "the token of the bootstrap data has expired: delete the Machine, so that another one takes its place",
             )),
             Next::Failed { step, code } => {
-                of_run(Waiting::person("StepFailed", failure(plan, watched, step, code)))
+                let (reason, message) = reason::failure(plan, watched, step, code);
+                of_run(Waiting::person(reason, message))
             }
             Next::AskPerson { why } => of_run(Waiting::person("NeedsPerson", question(why))),
             Next::FindOut { what } => of_run(Waiting::moment("FindingOut", unknown(what), FIND_OUT_EVERY)),
@@ -345,13 +346,6 @@ fn step_words(plan: &RunPlan, watched: &Watched, step: u32) -> String {
     let title = plan.step(step).map_or("the end", |step| step.title.as_str());
     let trouble = watched.component_lines.last().map(|line| format!("; last error of its services: {line}"));
     format!("step {step} of {}: {title}{}", plan.steps.len(), trouble.unwrap_or_default())
-}
-
-/// Step, code, and the last lines.
-fn failure(plan: &RunPlan, watched: &Watched, step: u32, code: i32) -> String {
-    let title = plan.step(step).map_or("a step", |step| step.title.as_str());
-    let last = reason::last_lines(watched);
-    format!("step {step} of {}, {title}, ended with {code}. Its last lines: {last}", plan.steps.len())
 }
 
 fn question(why: AskReason) -> &'static str {

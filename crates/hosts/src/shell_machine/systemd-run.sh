@@ -7,6 +7,9 @@ for word in "$@"; do
   shift
 done
 shift
+# Whoever waits for the job waits for this.
+exec 8>"$MACHINE/running"
+flock 8
 # shellcheck disable=SC2086
 MACHINE_JOB=job setsid $MACHINE_SHELL "$@" </dev/null >/dev/null 2>&1 9>&- &
 echo $! >"$MACHINE/unit-$unit"
