@@ -24,6 +24,9 @@ pub const SSH_USER: &str = r"^[A-Za-z0-9_.][A-Za-z0-9_.-]*$";
 /// Held by a HostMachine until its Host is proved clean, or a person let go of the Host.
 pub const HOST_MACHINE_FINALIZER: &str = "hostmachine.infrastructure.cluster.x-k8s.io";
 
+/// Held by a Host while a HostMachine has it: who deletes it would lose what is known of a machine that runs a node.
+pub const HOST_FINALIZER: &str = "host.infrastructure.cluster.x-k8s.io";
+
 /// Annotations by which people ask for something; a command writes them, the engine takes them away when it is done.
 pub mod annotation {
     /// On a Host whose HostMachine is deleted: the machine is gone, so that the HostMachine is let go without a reset. The value is

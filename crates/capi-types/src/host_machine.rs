@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -105,7 +104,6 @@ pub struct HostRef {
     plural = "hostmachinetemplates",
     namespaced,
     category = "cluster-api",
-    status = "HostMachineTemplateStatus",
     schema = "disabled",
     derive = "Default",
     derive = "PartialEq",
@@ -126,13 +124,4 @@ pub struct HostMachineTemplateResource {
     pub metadata: Option<TemplateMeta>,
     /// Without what the engine writes.
     pub spec: HostMachineSpec,
-}
-
-/// What an autoscaler needs to scale from zero.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct HostMachineTemplateStatus {
-    /// Of the smallest Host that fits.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub capacity: BTreeMap<String, Quantity>,
 }

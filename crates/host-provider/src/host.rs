@@ -12,7 +12,7 @@ use capi_rules::status::conditions::setter::Draft;
 use capi_types::condition::is_true;
 use capi_types::host::condition::PRIVILEGED;
 use capi_types::host::{
-    Host, HostFactsStatus, HostIdentity, HostKeyStatus, HostOwnerStatus, HostPool, HostStatus,
+    HOST_FINALIZER, Host, HostFactsStatus, HostIdentity, HostKeyStatus, HostOwnerStatus, HostPool, HostStatus,
 };
 use capi_types::key::ObjectKey;
 use capi_types::machine::MachineAddress;
@@ -22,7 +22,7 @@ use capstan_engine::engine::{Controller, Engine, Outcome, ReconcileError, Trigge
 use capstan_hosts::facts::{HostFacts, Privilege};
 
 use crate::access::{Machines, Silence};
-use crate::plan::host::{self as judged, Look, Observed, Seen};
+use crate::plan::host::{self as judged, Look, ObservedHost, Seen};
 use crate::plan::twins;
 use crate::reach::{Reach, reach_of};
 use crate::{HostSettings, MANAGER, wiping};
@@ -126,7 +126,7 @@ impl Hosts {
         if let Some(look) = look {
             fill(status, look);
         }
-        let observed = Observed {
+        let observed = ObservedHost {
             host,
             ignored: ignored(host, pool),
             look,
@@ -135,6 +135,14 @@ impl Hosts {
             now: self.clock.now(),
         };
         finished(&observed, after)
+    }
+
+    /// A person may have taken the claim away.
+    async fn let_go(&self, host: &Host) -> Result<(), ReconcileError> {
+        let mut after = host.clone();
+        after.metadata.finalizers.get_or_insert_default().retain(|held| held != HOST_FINALIZER);
+        self.writer.patch(host, &after, &Precondition::unchanged(host), Mode::Real).await?;
+        Ok(())
     }
 
     async fn report(&self, host: &Host, status: HostStatus) -> Result<(), ReconcileError> {
@@ -160,7 +168,7 @@ fn ignored<'a>(host: &'a Host, pool: Option<&'a HostPool>) -> BTreeSet<&'a str> 
     host.spec.ignored_rules.iter().chain(of_pool).map(String::as_str).collect()
 }
 
-fn finished(observed: &Observed<'_>, after: Host) -> HostStatus {
+fn finished(observed: &ObservedHost<'_>, after: Host) -> HostStatus {
     let conditions = judged::conditions(observed);
     let mut status = after.status.unwrap_or_default();
     let generation = observed.host.metadata.generation;
@@ -291,6 +299,9 @@ impl Controller for Hosts {
             self.kept.lock().remove(key);
             return Ok(Outcome::Done);
         };
+        if host.metadata.deletion_timestamp.is_some() && host.spec.consumer_ref.is_none() {
+            return self.let_go(&host).await.map(|()| Outcome::Done);
+        }
         let pool = self.pool_of(key, &host);
         let reach = match reach_of(&host, pool.as_deref()) {
             Ok(reach) => reach,

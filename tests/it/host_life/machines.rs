@@ -28,6 +28,8 @@ struct Run {
     is_active: bool,
     was_reset: bool,
     resets: u32,
+    /// In which it was started.
+    boot: u32,
 }
 
 impl Run {
@@ -49,6 +51,7 @@ pub struct Machine {
     pub kubeadm_runs: u32,
     /// The step of a bootstrap run that ends with 1.
     pub fails_at: Option<u32>,
+    boot: u32,
     runs: BTreeMap<String, Run>,
 }
 
@@ -107,6 +110,7 @@ impl Park {
             is_silent: false,
             kubeadm_runs: 0,
             fails_at: None,
+            boot: 1,
             runs: BTreeMap::new(),
         };
         self.0.lock().machines.insert(address.to_owned(), machine);
@@ -114,6 +118,18 @@ impl Park {
 
     pub fn change(&self, address: &str, change: impl FnOnce(&mut Machine)) {
         change(self.0.lock().machines.get_mut(address).expect("a machine"));
+    }
+
+    /// The power is gone when kubeadm has begun; answers whether it had.
+    pub fn lose_power_in_kubeadm(&self, address: &str) -> bool {
+        let mut inner = self.0.lock();
+        let machine = inner.machines.get_mut(address).expect("a machine");
+        let in_kubeadm = |run: &&mut Run| run.is_active && run.kubeadm == Some(run.done + 1);
+        let Some(run) = machine.runs.values_mut().find(in_kubeadm) else { return false };
+        run.is_active = false;
+        machine.boot += 1;
+        machine.left.insert("/etc/kubernetes/pki/apiserver.key".to_owned());
+        true
     }
 
     pub fn machine(&self, address: &str) -> Machine {
@@ -203,7 +219,7 @@ fn journal(run: &Run, fails_at: Option<u32>) -> Journal {
         digest: run.digest.clone(),
         attempt: run.attempt,
         from_step: 1,
-        boot_id: "boot-1".to_owned(),
+        boot_id: format!("boot-{}", run.boot),
         started_s: 1,
         steps: (1..=begun).map(step).collect(),
         is_finished: run.is_finished(),
@@ -277,6 +293,7 @@ impl Machines for Park {
 
     async fn start(&self, at: &Reach, id: &RunId, owner: &Owner, start: &Start) -> Result<Changed, Silence> {
         let started = self.as_owner(at, owner, |machine| {
+            let boot = machine.boot;
             let Some(run) = machine.runs.get_mut(id.as_str()) else {
                 return Changed::Refused("nothing was uploaded");
             };
@@ -288,6 +305,7 @@ impl Machines for Park {
                 done: start.from_step - 1,
                 is_active: true,
                 was_reset: false,
+                boot,
                 ..run.clone()
             };
             Changed::Done
@@ -305,7 +323,7 @@ impl Machines for Park {
             Watched {
                 journal: run.map(|run| journal(run, machine.fails_at)),
                 is_unit_active: run.is_some_and(|run| run.is_active),
-                boot_id: "boot-1".to_owned(),
+                boot_id: format!("boot-{}", machine.boot),
                 log: "the last line\n".to_owned(),
                 ..Watched::default()
             }

@@ -210,6 +210,12 @@ async fn a_host_is_claimed_becomes_a_node_once_and_is_clean_again() {
     let owner = site.park.machine("10.0.0.1").owner.expect("an owner file");
     assert_eq!(owner, Owner::new("here", &host_uid, &own_uid, "default/harbor", 1).expect("an owner"));
 
+    // A Host that somebody has stays, whoever deletes it; see the finalizer.
+    assert_eq!(
+        host.metadata.finalizers.as_deref(),
+        Some(&["host.infrastructure.cluster.x-k8s.io".to_owned()][..])
+    );
+
     // Another one finds no Host, and says why.
     site.machine("two", json!({"pool": "rack"})).await;
     site.until("a reason", async |site| {
@@ -255,6 +261,33 @@ async fn an_engine_that_begins_again_goes_on_where_the_run_is() {
     let started = |what: &str| site.park.changes().iter().filter(|it| it.ends_with(what)).count();
     assert_eq!((started("bootstrap started"), started("reset started"), started("claimed")), (1, 1, 1));
     assert_eq!(site.park.machine("10.0.0.1").kubeadm_runs, 1);
+}
+
+/// Never `kubeadm init` over what a first one left; and the reset in the middle is not taken for the one at the end.
+#[tokio::test(start_paused = true)]
+async fn a_machine_that_lost_its_power_in_kubeadm_is_reset_and_begins_anew() {
+    let site = Site::start(1).await;
+    site.cluster().await;
+    site.machine("one", json!({})).await;
+    site.until("kubeadm", async |site| site.park.lose_power_in_kubeadm("10.0.0.1")).await;
+    site.until("the node", async |site| site.is_provisioned("one").await).await;
+    assert_eq!(site.park.machine("10.0.0.1").kubeadm_runs, 1, "the first one did not come to its end");
+    let own: HostMachine = site.get("one").await.expect("a HostMachine");
+    assert_eq!(own.status.and_then(|status| status.resets), Some(1));
+    site.delete::<Machine>("one").await;
+    site.until_state("h1", "Available").await;
+    let expected = [
+        "claimed",
+        "bootstrap uploaded",
+        "bootstrap started",
+        "reset uploaded",
+        "reset started",
+        "bootstrap started",
+        "reset uploaded",
+        "reset started",
+        "given back",
+    ];
+    assert_eq!(site.park.changes(), expected.map(|words| format!("10.0.0.1 {words}")));
 }
 
 #[tokio::test(start_paused = true)]
@@ -368,6 +401,21 @@ async fn a_machine_that_is_gone_is_let_go_only_by_name_and_comes_back_unclean() 
     let host: Host = site.get("h1").await.expect("a Host");
     assert!(host.metadata.annotations.unwrap_or_default().is_empty(), "what was asked for is over");
     assert_eq!(site.park.machine("10.0.0.1").owner, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_that_is_deleted_while_it_is_used_goes_when_it_is_clean() {
+    let site = Site::start(1).await;
+    site.cluster().await;
+    site.machine("one", json!({})).await;
+    site.until("the node", async |site| site.is_provisioned("one").await).await;
+    site.delete::<Host>("h1").await;
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert!(site.get::<Host>("h1").await.is_some(), "it is in use");
+    site.delete::<Machine>("one").await;
+    site.until("both gone", async |site| site.get::<Host>("h1").await.is_none()).await;
+    assert!(site.get::<HostMachine>("one").await.is_none());
+    assert_eq!(site.park.changes().last().map(String::as_str), Some("10.0.0.1 given back"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -43,6 +43,9 @@ enum Spec {
     Optional,
 }
 
+/// Kinds that belong to no Cluster, and that `clusterctl move` takes along all the same.
+const MOVED_ALONE: [&str; 2] = ["Host", "HostPool"];
+
 /// One definition per typed kind, in the order of [`super::served`]. Each call builds them anew,
 /// which takes some milliseconds.
 pub fn all() -> Vec<CustomResourceDefinition> {
@@ -69,7 +72,7 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         live::<HostPool>(schemas, Spec::Optional),
         live::<Host>(schemas, Spec::Required),
         live::<HostMachine>(schemas, Spec::Optional),
-        live::<HostMachineTemplate>(schemas, Spec::Required),
+        inert::<HostMachineTemplate>(schemas, Spec::Required),
         live::<HostCluster>(schemas, Spec::Optional),
         inert::<HostClusterTemplate>(schemas, Spec::Required),
     ]
@@ -97,6 +100,12 @@ fn definition(mut crd: CustomResourceDefinition, properties: Value, spec: Spec) 
     // kube derives none of these from the types.
     let served = crd.spec.versions.first().map_or(names::VERSION, |version| version.name.as_str());
     crd.metadata.labels = Some(labels(&crd.spec.group, served));
+    if MOVED_ALONE.contains(&crd.spec.names.kind.as_str()) {
+        crd.metadata
+            .labels
+            .get_or_insert_default()
+            .insert(names::label::CLUSTERCTL_MOVE.to_owned(), String::new());
+    }
     crd.spec.names.list_kind = Some(format!("{}List", crd.spec.names.kind));
     let schema = root_schema(&crd.spec.names.kind, properties, spec);
     for version in &mut crd.spec.versions {
@@ -201,6 +210,18 @@ mod tests {
         let defined: Vec<_> = all().into_iter().map(|crd| crd.spec.names.kind).collect();
         let served: Vec<_> = crate::served().into_iter().map(|kind| kind.gvk.kind).collect();
         assert_eq!(defined, served);
+    }
+
+    #[test]
+    fn kinds_of_hosts_fulfil_the_contract_in_their_own_version() {
+        for crd in all().into_iter().filter(|crd| crd.spec.names.kind.starts_with("Host")) {
+            let (labels, kind) = (crd.metadata.labels.unwrap_or_default(), crd.spec.names.kind);
+            assert_eq!(labels.get(names::label::CONTRACT).map(String::as_str), Some(host::VERSION), "{kind}");
+            assert!(labels.contains_key(names::label::CLUSTERCTL), "{kind}");
+            let is_alone = matches!(kind.as_str(), "Host" | "HostPool");
+            assert_eq!(labels.contains_key(names::label::CLUSTERCTL_MOVE), is_alone, "{kind}");
+            assert_eq!(crd.spec.versions[0].name, host::VERSION);
+        }
     }
 
     #[test]

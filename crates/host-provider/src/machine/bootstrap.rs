@@ -8,7 +8,7 @@ use serde_json::json;
 
 use capi_types::condition::{Conditioned, find};
 use capi_types::host::annotation::ABANDON;
-use capi_types::host::{Host, HostRunStatus};
+use capi_types::host::{HOST_FINALIZER, Host, HostRunStatus};
 use capi_types::host_machine::condition::{BOOTSTRAP_SUCCEEDED, HOST_CLAIMED};
 use capi_types::key::ObjectKey;
 use capstan_engine::client::write::Part;
@@ -297,11 +297,15 @@ impl HostMachines {
         let mut after = host.clone();
         after.spec.consumer_ref = None;
         after.metadata.annotations.get_or_insert_default().remove(ABANDON);
+        after.metadata.finalizers.get_or_insert_default().retain(|held| held != HOST_FINALIZER);
         if is_clean && let Some(status) = &mut after.status {
             status.run = None;
         }
-        self.writer.patch(host, &after, &Precondition::unchanged(host), Mode::Real).await?;
-        Ok(())
+        match self.writer.patch(host, &after, &Precondition::unchanged(host), Mode::Real).await {
+            // A Host that was deleted meanwhile goes with its finalizer, before its status is written.
+            Err(error) if !error.is_not_found() => Err(error.into()),
+            _ => Ok(()),
+        }
     }
 }
 

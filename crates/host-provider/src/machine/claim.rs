@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use capi_types::host::annotation::TAKE_OVER;
-use capi_types::host::{Host, HostConsumer};
+use capi_types::host::{HOST_FINALIZER, Host, HostConsumer};
 use capi_types::host_cluster::EndpointMode;
 use capi_types::host_machine::condition::{HOST_CLAIMED, HOST_PREPARED};
 use capi_types::key::{ObjectKey, annotation};
@@ -91,6 +91,9 @@ impl HostMachines {
             uid: scope.uid().to_owned(),
             cluster_name: Some(scope.cluster_key.name.clone()),
         });
+        let finalizers = after.metadata.finalizers.get_or_insert_default();
+        finalizers.retain(|held| held != HOST_FINALIZER);
+        finalizers.push(HOST_FINALIZER.to_owned());
         let taken = self.writer.patch(host, &after, &Precondition::unchanged(host), Mode::Real).await?;
         tracing::info!(host_machine = %scope.key, host = %ObjectKey::of(host), "claimed");
         Ok(taken)

@@ -43,7 +43,7 @@ pub struct Look {
 }
 
 /// Everything a Host is judged by.
-pub struct Observed<'a> {
+pub struct ObservedHost<'a> {
     pub host: &'a Host,
     /// By itself or its pool.
     pub ignored: BTreeSet<&'a str>,
@@ -55,7 +55,7 @@ pub struct Observed<'a> {
     pub now: Timestamp,
 }
 
-impl Observed<'_> {
+impl ObservedHost<'_> {
     fn seen(&self) -> Option<&Seen> {
         self.look.and_then(|look| look.answer.as_ref().ok())
     }
@@ -91,7 +91,7 @@ fn not_asked(type_: &str) -> Condition {
 }
 
 /// All conditions of a Host, the sum last.
-pub fn conditions(observed: &Observed<'_>) -> Vec<Condition> {
+pub fn conditions(observed: &ObservedHost<'_>) -> Vec<Condition> {
     let mut all = vec![
         reachable(observed),
         host_key_verified(observed),
@@ -104,7 +104,7 @@ pub fn conditions(observed: &Observed<'_>) -> Vec<Condition> {
     all
 }
 
-fn reachable(observed: &Observed<'_>) -> Condition {
+fn reachable(observed: &ObservedHost<'_>) -> Condition {
     let Some(look) = observed.look else {
         return observed.kept(type_::REACHABLE, || not_asked(type_::REACHABLE));
     };
@@ -125,7 +125,7 @@ fn reachable(observed: &Observed<'_>) -> Condition {
     no(type_::REACHABLE, reason, silence.reason.clone())
 }
 
-fn host_key_verified(observed: &Observed<'_>) -> Condition {
+fn host_key_verified(observed: &ObservedHost<'_>) -> Condition {
     const TYPE: &str = type_::HOST_KEY_VERIFIED;
     let Some(look) = observed.look else { return observed.kept(TYPE, || not_asked(TYPE)) };
     match &look.answer {
@@ -155,7 +155,7 @@ fn untrusted(silence: &Silence, host: &Host) -> String {
     )
 }
 
-fn privileged(observed: &Observed<'_>) -> Condition {
+fn privileged(observed: &ObservedHost<'_>) -> Condition {
     const TYPE: &str = type_::PRIVILEGED;
     let Some(seen) = observed.seen() else { return observed.kept(TYPE, || not_asked(TYPE)) };
     match seen.facts.privilege {
@@ -180,7 +180,7 @@ pub fn listed<I: ExactSizeIterator<Item = String>>(sentences: I) -> String {
 }
 
 /// What speaks against a machine as a node, and what it shares with another Host.
-pub fn findings(observed: &Observed<'_>, role: NodeRole) -> Vec<HostFinding> {
+pub fn findings(observed: &ObservedHost<'_>, role: NodeRole) -> Vec<HostFinding> {
     let Some(seen) = observed.seen() else { return Vec::new() };
     let counts = |it: &HostFinding| !OF_CLEANNESS.contains(&it.rule) && !observed.ignored.contains(it.rule);
     let of_machine = check(&seen.facts, &Purpose { role, version: None }).into_iter().filter(counts);
@@ -188,7 +188,7 @@ pub fn findings(observed: &Observed<'_>, role: NodeRole) -> Vec<HostFinding> {
     observed.twins.iter().filter(|it| is_held(it)).cloned().chain(of_machine).collect()
 }
 
-fn suitable(observed: &Observed<'_>) -> Condition {
+fn suitable(observed: &ObservedHost<'_>) -> Condition {
     const TYPE: &str = type_::SUITABLE;
     if observed.seen().is_none() {
         return observed.kept(TYPE, || not_asked(TYPE));
@@ -221,14 +221,14 @@ pub fn owner_of(answer: &OwnerAnswer) -> Option<&Owner> {
 }
 
 /// Another installation, or another Host, has the machine.
-fn owned_elsewhere<'a>(observed: &'a Observed<'_>) -> Option<&'a Owner> {
+fn owned_elsewhere<'a>(observed: &'a ObservedHost<'_>) -> Option<&'a Owner> {
     let owner = observed.seen().and_then(|seen| seen.owner.as_ref().ok()).and_then(owner_of)?;
     let is_ours = owner.installation == observed.installation
         && Some(owner.host.as_str()) == observed.host.metadata.uid.as_deref();
     (!is_ours).then_some(owner)
 }
 
-fn clean(observed: &Observed<'_>) -> Condition {
+fn clean(observed: &ObservedHost<'_>) -> Condition {
     const TYPE: &str = type_::CLEAN;
     if let Some(consumer) = observed.consumer() {
         return unknown(TYPE, "InUse", format!("HostMachine {} has it", consumer.name));
@@ -264,7 +264,7 @@ fn clean(observed: &Observed<'_>) -> Condition {
     )
 }
 
-fn claimed(observed: &Observed<'_>) -> Condition {
+fn claimed(observed: &ObservedHost<'_>) -> Condition {
     const TYPE: &str = type_::CLAIMED;
     if let Some(owner) = owned_elsewhere(observed) {
         let name = observed.host.metadata.name.as_deref().unwrap_or_default();
@@ -279,7 +279,7 @@ fn claimed(observed: &Observed<'_>) -> Condition {
 }
 
 /// May a HostMachine claim it? The first of the others that says no is the reason.
-fn available(observed: &Observed<'_>, others: &[Condition]) -> Condition {
+fn available(observed: &ObservedHost<'_>, others: &[Condition]) -> Condition {
     const TYPE: &str = type_::AVAILABLE;
     if observed.host.metadata.deletion_timestamp.is_some() {
         return no(TYPE, "Deleting", "the Host is being deleted");

@@ -68,7 +68,7 @@ fn silent(trouble: Option<SshTrouble>, since: i64) -> Look {
 }
 
 fn judged(host: &Host, look: Option<&Look>, ignored: &[&'static str]) -> (Vec<Condition>, &'static str) {
-    let observed = Observed {
+    let observed = ObservedHost {
         host,
         ignored: ignored.iter().copied().collect(),
         look,
@@ -200,7 +200,7 @@ fn two_hosts_of_one_machine_are_not_used_whatever_is_ignored() {
     for (rule, suitable) in
         [("machine-id", "False Unfit"), ("host-key", "False Unfit"), ("product-uuid", "True Suitable")]
     {
-        let observed = Observed {
+        let observed = ObservedHost {
             host: &host,
             ignored: [rule].into(),
             look: Some(&look),
