@@ -102,7 +102,9 @@ impl Sshd {
 
     /// Another machine with a host key of its own takes its place.
     pub async fn replace(&mut self) {
-        self.running = None;
+        if let Some(running) = self.running.take() {
+            running.kill_children();
+        }
         key(&self.at("host_key"));
         self.serve().await;
     }

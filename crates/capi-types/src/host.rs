@@ -54,10 +54,6 @@ pub mod condition {
     pub const CLAIMED: &str = "Claimed";
     /// A HostMachine may claim it: the sum of the others.
     pub const AVAILABLE: &str = "Available";
-
-    /// In the order in which a person looks for the first that is wrong.
-    pub const OF_HOST: [&str; 7] =
-        [AVAILABLE, REACHABLE, HOST_KEY_VERIFIED, PRIVILEGED, SUITABLE, CLEAN, CLAIMED];
 }
 
 /// How a machine is logged in to. What is not set is as the operator's ssh configuration says.
@@ -85,10 +81,10 @@ pub struct HostJump {
     /// Its name or address.
     #[schemars(length(min = 1, max = 253), regex(pattern = SSH_HOST))]
     pub address: String,
-    /// User on it.
+    /// None: as the operator's ssh configuration says.
     #[schemars(length(min = 1, max = 253), regex(pattern = SSH_USER))]
     pub user: Option<String>,
-    /// Port of its sshd.
+    /// None: 22, or as the operator's ssh configuration says.
     #[schemars(range(min = 1, max = 65535))]
     pub port: Option<i32>,
 }
@@ -204,7 +200,7 @@ pub struct HostConsumer {
     /// So that a successor of the same name does not have it.
     #[schemars(length(min = 1, max = 64))]
     pub uid: String,
-    /// The Cluster of it.
+    /// For people, who look for a cluster's machines.
     #[schemars(length(min = 1, max = 253))]
     pub cluster_name: Option<String>,
 }

@@ -58,12 +58,34 @@ pub struct HostMachineSpec {
     pub provider_id: Option<String>,
 }
 
+/// How a provider ID begins.
+const PROVIDER: &str = "capstan-host://";
+
+/// Of the use of a Host by a HostMachine, by their uids.
+pub fn provider_id(host_uid: &str, host_machine_uid: &str) -> String {
+    format!("{PROVIDER}{host_uid}/{host_machine_uid}")
+}
+
+impl HostMachine {
+    /// The uids of Host and HostMachine at its claim, from the provider ID: they outlive a move to another server, where both objects
+    /// have other uids. `None`: it claimed none yet.
+    pub fn claimed_uids(&self) -> Option<(&str, &str)> {
+        self.spec.provider_id.as_deref()?.strip_prefix(PROVIDER)?.split_once('/')
+    }
+
+    /// By which its claim, its owner file and its runs are named.
+    pub fn use_uid(&self) -> &str {
+        let own = self.metadata.uid.as_deref().unwrap_or_default();
+        self.claimed_uids().map_or(own, |(_, uid)| uid)
+    }
+}
+
 /// What a HostMachine is.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HostMachineStatus {
-    /// Those of the machine.
+    /// As its Host was looked at last.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<MachineAddress>,
     /// See [`condition`]; `Ready` is the sum.
@@ -124,4 +146,20 @@ pub struct HostMachineTemplateResource {
     pub metadata: Option<TemplateMeta>,
     /// Without what the engine writes.
     pub spec: HostMachineSpec,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_use_is_named_by_its_provider_id_once_there_is_one() {
+        let mut own = HostMachine::new("m", HostMachineSpec::default());
+        own.metadata.uid = Some("u2".to_owned());
+        assert_eq!((own.claimed_uids(), own.use_uid()), (None, "u2"));
+        own.spec.provider_id = Some(provider_id("h1", "u1"));
+        assert_eq!((own.claimed_uids(), own.use_uid()), (Some(("h1", "u1")), "u1"));
+        own.spec.provider_id = Some("other://h1/u1".to_owned());
+        assert_eq!(own.use_uid(), "u2");
+    }
 }

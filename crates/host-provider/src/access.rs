@@ -10,7 +10,7 @@ use capstan_hosts::run::{Changed, Redactor, RunId, RunPlan, Start, Watched};
 use capstan_remote::host_key::HostKey;
 use capstan_remote::trouble::SshTrouble;
 
-use super::reach::Reach;
+use super::reach::SshReach;
 
 /// Why a machine did not answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -51,32 +51,38 @@ pub enum Claim {
 #[async_trait]
 pub trait Machines: Send + Sync + 'static {
     /// What it is.
-    async fn facts(&self, at: &Reach) -> Result<HostFacts, Silence>;
+    async fn facts(&self, at: &SshReach) -> Result<HostFacts, Silence>;
 
     /// Whose it is.
-    async fn owner(&self, at: &Reach) -> Result<OwnerAnswer, Silence>;
+    async fn owner(&self, at: &SshReach) -> Result<OwnerAnswer, Silence>;
 
     /// What is left on it of an earlier node.
-    async fn prove(&self, at: &Reach) -> Result<Proof, Silence>;
+    async fn prove(&self, at: &SshReach) -> Result<Proof, Silence>;
 
     /// Changes its owner file, and says what it says then.
-    async fn claim(&self, at: &Reach, claim: &Claim, owner: &Owner) -> Result<OwnerAnswer, Silence>;
+    async fn claim(&self, at: &SshReach, claim: &Claim, owner: &Owner) -> Result<OwnerAnswer, Silence>;
 
     /// Puts the files of a run there; nothing runs yet.
-    async fn upload(&self, at: &Reach, plan: &RunPlan, owner: &Owner) -> Result<Changed, Silence>;
+    async fn upload(&self, at: &SshReach, plan: &RunPlan, owner: &Owner) -> Result<Changed, Silence>;
 
     /// Starts a run that was uploaded; it goes on by itself.
-    async fn start(&self, at: &Reach, run: &RunId, owner: &Owner, start: &Start) -> Result<Changed, Silence>;
+    async fn start(
+        &self,
+        at: &SshReach,
+        run: &RunId,
+        owner: &Owner,
+        start: &Start,
+    ) -> Result<Changed, Silence>;
 
     /// How far a run is, with its log from that byte on.
     async fn watch(
         &self,
-        at: &Reach,
+        at: &SshReach,
         run: &RunId,
         log_from: u64,
         redactor: &Redactor,
     ) -> Result<Watched, Silence>;
 
-    /// Stops a run.
-    async fn stop(&self, at: &Reach, run: &RunId, owner: &Owner) -> Result<Changed, Silence>;
+    /// Ends a run where it is; what has begun stays as it is then.
+    async fn stop(&self, at: &SshReach, run: &RunId, owner: &Owner) -> Result<Changed, Silence>;
 }

@@ -9,11 +9,11 @@ use capstan_hosts::owner::{Owner, OwnerAnswer};
 use capstan_hosts::run::{Changed, ResetNext, ResetOptions, RunId, RunPlan, Watched, decide_reset};
 
 use crate::access::{Machines, Silence};
-use crate::reach::Reach;
+use crate::reach::SshReach;
 
 /// What is to become clean.
 pub struct Cleaning<'c> {
-    pub at: &'c Reach,
+    pub at: &'c SshReach,
     /// Ours on the machine.
     pub owner: &'c Owner,
     /// The run that is taken back.

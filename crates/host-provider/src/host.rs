@@ -24,7 +24,7 @@ use capstan_hosts::facts::{HostFacts, Privilege};
 use crate::access::{Machines, Silence};
 use crate::plan::host::{self as judged, Look, ObservedHost, Seen};
 use crate::plan::twins;
-use crate::reach::{Reach, reach_of};
+use crate::reach::{SshReach, reach_of};
 use crate::{HostSettings, MANAGER, wiping};
 
 pub const NAME: &str = "host";
@@ -37,7 +37,7 @@ const AT_ONCE: usize = 32;
 
 /// The last look at a Host, and which way it took.
 struct Kept {
-    reach: Reach,
+    reach: SshReach,
     at: Timestamp,
     look: Look,
 }
@@ -73,7 +73,7 @@ impl Hosts {
     }
 
     /// Until the next look; zero when it is due.
-    fn rest(&self, key: &ObjectKey, host: &Host, reach: &Reach) -> Duration {
+    fn rest(&self, key: &ObjectKey, host: &Host, reach: &SshReach) -> Duration {
         let kept = self.kept.lock();
         let Some(kept) = kept.get(key).filter(|kept| is_same_way(&kept.reach, reach)) else {
             return Duration::ZERO;
@@ -91,7 +91,7 @@ impl Hosts {
         every.saturating_sub((self.clock.now() - kept.at).to_std().unwrap_or_default())
     }
 
-    async fn look(&self, key: &ObjectKey, host: &Host, reach: Reach) {
+    async fn look(&self, key: &ObjectKey, host: &Host, reach: SshReach) {
         let answer = self.seen(host, &reach).await;
         let now = self.clock.now();
         let mut kept = self.kept.lock();
@@ -100,9 +100,9 @@ impl Hosts {
         kept.insert(key.clone(), Kept { reach, at: now, look: Look { answer, silent_since } });
     }
 
-    async fn seen(&self, host: &Host, reach: &Reach) -> Result<Seen, Silence> {
+    async fn seen(&self, host: &Host, reach: &SshReach) -> Result<Seen, Silence> {
         let facts = self.machines.facts(reach).await?;
-        let reach = Reach { sudo: facts.privilege == Privilege::Sudo, ..reach.clone() };
+        let reach = SshReach { sudo: facts.privilege == Privilege::Sudo, ..reach.clone() };
         if facts.privilege == Privilege::None {
             let owner = Err(Silence::because("root is needed to look at the owner file"));
             return Ok(Seen { facts, owner, proof: None });
@@ -159,7 +159,7 @@ fn is_privileged(kept: &Kept) -> bool {
 }
 
 /// Whether sudo is needed is an answer, not a part of the way.
-fn is_same_way(one: &Reach, other: &Reach) -> bool {
+fn is_same_way(one: &SshReach, other: &SshReach) -> bool {
     one.to == other.to && one.jump == other.jump && one.host_keys == other.host_keys
 }
 

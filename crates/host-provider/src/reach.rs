@@ -6,7 +6,7 @@ use capstan_remote::destination::{Destination, DestinationError, user_of};
 
 /// Where ssh goes to, and through what.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reach {
+pub struct SshReach {
     /// With user and port, where they are said.
     pub to: Destination,
     /// In their order.
@@ -21,13 +21,13 @@ pub struct Reach {
 ///
 /// # Errors
 /// A word that ssh or a shell could read otherwise.
-pub fn reach_of(host: &Host, pool: Option<&HostPool>) -> Result<Reach, DestinationError> {
+pub fn reach_of(host: &Host, pool: Option<&HostPool>) -> Result<SshReach, DestinationError> {
     let none = HostConnection::default();
     let own = host.spec.connection.as_ref().unwrap_or(&none);
     let of_pool = pool.and_then(|pool| pool.spec.connection.as_ref()).unwrap_or(&none);
     let jump = if own.jump.is_empty() { &of_pool.jump } else { &own.jump };
     let (user, port) = (own.user.as_ref().or(of_pool.user.as_ref()), own.port.or(of_pool.port));
-    Ok(Reach {
+    Ok(SshReach {
         to: destination(&host.spec.address, user, port)?,
         jump: jump.iter().map(of_jump).collect::<Result<_, _>>()?,
         host_keys: host.spec.host_keys.clone(),

@@ -25,7 +25,7 @@ use capstan_remote::sudo::Sudo;
 use capstan_remote::trouble::SshTrouble;
 
 use super::access::{Claim, Machines, Silence};
-use super::reach::Reach;
+use super::reach::SshReach;
 
 /// A machine that does not say what it is by then is silent.
 const FACTS_LIMIT: Duration = Duration::from_secs(30);
@@ -52,7 +52,7 @@ impl SshMachines {
     }
 
     /// Ssh as it is called for one Host.
-    fn ssh(&self, at: &Reach) -> Result<OpenSsh, Silence> {
+    fn ssh(&self, at: &SshReach) -> Result<OpenSsh, Silence> {
         let host_keys = match at.host_keys.as_slice() {
             [] => None,
             keys => Some(self.pinned(keys).map_err(|error| Silence::because(error.to_string()))?),
@@ -73,7 +73,7 @@ impl SshMachines {
 
     async fn call(
         &self,
-        at: &Reach,
+        at: &SshReach,
         ssh: &OpenSsh,
         line: &CommandLine,
         input: &[u8],
@@ -90,7 +90,7 @@ impl SshMachines {
 
     async fn ask<T>(
         &self,
-        at: &Reach,
+        at: &SshReach,
         request: ShellRequest,
         read: impl FnOnce(&str) -> Result<T, AnswerError>,
     ) -> Result<T, Silence> {
@@ -127,7 +127,7 @@ fn complaint(output: &ShellOutput) -> String {
 
 #[async_trait]
 impl Machines for SshMachines {
-    async fn facts(&self, at: &Reach) -> Result<HostFacts, Silence> {
+    async fn facts(&self, at: &SshReach) -> Result<HostFacts, Silence> {
         // The program finds out by itself whether sudo is there.
         let ssh = OpenSsh { sudo: Sudo::No, ..self.ssh(at)? };
         let line = CommandLine::of("sh -s", []);
@@ -138,15 +138,15 @@ impl Machines for SshMachines {
             .map_err(|error| Silence::because(format!("{error}{}", complaint(&output))))
     }
 
-    async fn owner(&self, at: &Reach) -> Result<OwnerAnswer, Silence> {
+    async fn owner(&self, at: &SshReach) -> Result<OwnerAnswer, Silence> {
         self.ask(at, owner::look(), owner::read).await
     }
 
-    async fn prove(&self, at: &Reach) -> Result<Proof, Silence> {
+    async fn prove(&self, at: &SshReach) -> Result<Proof, Silence> {
         self.ask(at, clean::prove(None), clean::read).await
     }
 
-    async fn claim(&self, at: &Reach, claim: &Claim, owner: &Owner) -> Result<OwnerAnswer, Silence> {
+    async fn claim(&self, at: &SshReach, claim: &Claim, owner: &Owner) -> Result<OwnerAnswer, Silence> {
         let request = match claim {
             Claim::Make => owner::claim(owner),
             Claim::TakeFrom(before) => owner::take_over(owner, before),
@@ -155,17 +155,23 @@ impl Machines for SshMachines {
         self.ask(at, request, owner::read).await
     }
 
-    async fn upload(&self, at: &Reach, plan: &RunPlan, owner: &Owner) -> Result<Changed, Silence> {
+    async fn upload(&self, at: &SshReach, plan: &RunPlan, owner: &Owner) -> Result<Changed, Silence> {
         self.ask(at, run::upload(plan, owner), run::read_changed).await
     }
 
-    async fn start(&self, at: &Reach, id: &RunId, owner: &Owner, start: &Start) -> Result<Changed, Silence> {
+    async fn start(
+        &self,
+        at: &SshReach,
+        id: &RunId,
+        owner: &Owner,
+        start: &Start,
+    ) -> Result<Changed, Silence> {
         self.ask(at, run::start(id, owner, *start), run::read_changed).await
     }
 
     async fn watch(
         &self,
-        at: &Reach,
+        at: &SshReach,
         id: &RunId,
         log_from: u64,
         redactor: &Redactor,
@@ -173,7 +179,67 @@ impl Machines for SshMachines {
         self.ask(at, run::watch(id, log_from), |stdout| run::read_watch(stdout, redactor)).await
     }
 
-    async fn stop(&self, at: &Reach, id: &RunId, owner: &Owner) -> Result<Changed, Silence> {
+    async fn stop(&self, at: &SshReach, id: &RunId, owner: &Owner) -> Result<Changed, Silence> {
         self.ask(at, run::stop(id, owner), run::read_changed).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use capstan_remote::destination::Destination;
+
+    fn reach(host_keys: &[&str]) -> SshReach {
+        SshReach {
+            to: Destination::host("h1").expect("a host"),
+            jump: Vec::new(),
+            host_keys: host_keys.iter().map(|key| (*key).to_owned()).collect(),
+            sudo: false,
+        }
+    }
+
+    /// No program is there to be called.
+    fn machines(folder: &Path, is_read_only: bool) -> SshMachines {
+        SshMachines::new("/nowhere/ssh", folder.to_owned(), Clock::system(), is_read_only).expect("a folder")
+    }
+
+    #[tokio::test]
+    async fn read_only_looks_and_changes_nothing() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let owner = Owner::new("here", "host", "machine", "ns/c", 1).expect("an owner");
+        let start = Start { attempt: 1, from_step: 1 };
+        let run = RunId::bootstrap("machine").expect("an id");
+        let machines = machines(folder.path(), true);
+        let at = reach(&[]);
+        for claim in [Claim::Make, Claim::TakeFrom(owner.clone()), Claim::Release] {
+            let silence = machines.claim(&at, &claim, &owner).await.expect_err("refused");
+            assert!(silence.reason.contains("--read-only"), "{claim:?}: {silence}");
+        }
+        let started = machines.start(&at, &run, &owner, &start).await.expect_err("refused");
+        let stopped = machines.stop(&at, &run, &owner).await.expect_err("refused");
+        assert!(started.reason.contains("--read-only") && stopped.reason.contains("--read-only"));
+        for looked in [
+            machines.owner(&at).await.err(),
+            machines.prove(&at).await.err(),
+            machines.facts(&at).await.err(),
+        ] {
+            let reason = looked.expect("there is no ssh").reason;
+            assert!(reason.starts_with("cannot run /nowhere/ssh"), "{reason}");
+        }
+    }
+
+    #[test]
+    fn pinned_keys_have_a_file_and_connections_of_their_own() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let machines = machines(folder.path(), false);
+        let open = machines.ssh(&reach(&[])).expect("ssh");
+        let one = machines.ssh(&reach(&["ssh-ed25519 AAAA", "ssh-rsa BBBB"])).expect("ssh");
+        let other = machines.ssh(&reach(&["ssh-ed25519 CCCC"])).expect("ssh");
+        assert_eq!(open.host_keys, None);
+        let file = one.host_keys.clone().expect("a file");
+        let text = std::fs::read_to_string(&file).expect("its text");
+        assert_eq!(text, "capstan-pinned ssh-ed25519 AAAA\ncapstan-pinned ssh-rsa BBBB\n");
+        assert_ne!(one.host_keys, other.host_keys);
+        assert!(one.sockets.is_some() && one.sockets != other.sockets && one.sockets != open.sockets);
     }
 }

@@ -18,7 +18,7 @@ use capstan_hosts::run::RunId;
 use crate::HostSettings;
 use crate::access::{Claim, Machines, Silence};
 use crate::cleaning::{Cleaned, Cleaning, runtime_socket};
-use crate::reach::Reach;
+use crate::reach::SshReach;
 
 /// While a reset runs.
 const WATCH_EVERY: Duration = Duration::from_secs(3);
@@ -41,7 +41,7 @@ impl Wiping {
     ///
     /// # Errors
     /// A write that failed.
-    pub async fn go_on(&self, host: &Host, reach: &Reach) -> Result<Option<Outcome>, ReconcileError> {
+    pub async fn go_on(&self, host: &Host, reach: &SshReach) -> Result<Option<Outcome>, ReconcileError> {
         let is_asked = annotation(host, RESET).is_some() || annotation(host, TAKE_OVER).is_some();
         if !is_asked || host.spec.consumer_ref.is_some() {
             return Ok(None);
@@ -61,7 +61,7 @@ impl Wiping {
     }
 
     /// Ours is the owner file, made or taken as was asked for.
-    async fn owned(&self, host: &Host, reach: &Reach) -> Result<Result<Owner, Cleaned>, Silence> {
+    async fn owned(&self, host: &Host, reach: &SshReach) -> Result<Result<Owner, Cleaned>, Silence> {
         let uid = host.metadata.uid.as_deref().unwrap_or_default();
         let wanted = Owner::new(&self.installation, uid, uid, NO_CLUSTER, 1);
         let wanted = wanted.map_err(|error| Silence::because(error.to_string()))?;
@@ -109,7 +109,7 @@ impl Wiping {
         is_former || annotation(host, TAKE_OVER) == Some(owner.installation.as_str())
     }
 
-    async fn cleaned(&self, host: &Host, reach: &Reach, owner: &Owner) -> Result<Cleaned, Silence> {
+    async fn cleaned(&self, host: &Host, reach: &SshReach, owner: &Owner) -> Result<Cleaned, Silence> {
         let status = host.status.as_ref();
         let former = status.and_then(|status| {
             let of_run = status.run.as_ref().and_then(|run| run.id.clone());
@@ -129,7 +129,7 @@ impl Wiping {
         }
     }
 
-    async fn given_back(&self, reach: &Reach, owner: &Owner) -> Result<Cleaned, Silence> {
+    async fn given_back(&self, reach: &SshReach, owner: &Owner) -> Result<Cleaned, Silence> {
         Ok(match self.machines.claim(reach, &Claim::Release, owner).await? {
             OwnerAnswer::Busy => Cleaned::Busy,
             OwnerAnswer::Other { owner, .. } => Cleaned::NotOwner(owner.to_string()),

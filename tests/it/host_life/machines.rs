@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use capstan_host_provider::access::{Claim, Machines, Silence};
-use capstan_host_provider::reach::Reach;
+use capstan_host_provider::reach::SshReach;
 use capstan_hosts::clean::{Leftover, LeftoverKind, Proof};
 use capstan_hosts::facts::{CONTAINERD, ContainerRuntime, HostFacts, Privilege};
 use capstan_hosts::owner::{Owner, OwnerAnswer};
@@ -141,7 +141,7 @@ impl Park {
         self.0.lock().changes.clone()
     }
 
-    fn at<T>(&self, reach: &Reach, ask: impl FnOnce(&mut Machine) -> T) -> Result<T, Silence> {
+    fn at<T>(&self, reach: &SshReach, ask: impl FnOnce(&mut Machine) -> T) -> Result<T, Silence> {
         let mut inner = self.0.lock();
         let silent = || Silence {
             trouble: Some(SshTrouble::Unreachable),
@@ -152,14 +152,14 @@ impl Park {
         machine.map(ask).ok_or_else(silent)
     }
 
-    fn note(&self, reach: &Reach, words: String) {
+    fn note(&self, reach: &SshReach, words: String) {
         self.0.lock().changes.push(format!("{} {words}", reach.to.host));
     }
 
     /// Who is not the owner changes nothing.
     fn as_owner<T>(
         &self,
-        reach: &Reach,
+        reach: &SshReach,
         owner: &Owner,
         change: impl FnOnce(&mut Machine) -> T,
     ) -> Result<Result<T, Changed>, Silence> {
@@ -230,20 +230,20 @@ fn journal(run: &Run, fails_at: Option<u32>) -> Journal {
 
 #[async_trait]
 impl Machines for Park {
-    async fn facts(&self, at: &Reach) -> Result<HostFacts, Silence> {
+    async fn facts(&self, at: &SshReach) -> Result<HostFacts, Silence> {
         self.at(at, |machine| machine.facts.clone())
     }
 
-    async fn owner(&self, at: &Reach) -> Result<OwnerAnswer, Silence> {
+    async fn owner(&self, at: &SshReach) -> Result<OwnerAnswer, Silence> {
         self.at(at, |machine| machine.owner.as_ref().map_or(OwnerAnswer::Free, other))
     }
 
-    async fn prove(&self, at: &Reach) -> Result<Proof, Silence> {
+    async fn prove(&self, at: &SshReach) -> Result<Proof, Silence> {
         let of = |what: &String| Leftover { kind: LeftoverKind::File, what: what.clone() };
         self.at(at, |machine| Proof { left: machine.left.iter().map(of).collect(), unread: Vec::new() })
     }
 
-    async fn claim(&self, at: &Reach, claim: &Claim, owner: &Owner) -> Result<OwnerAnswer, Silence> {
+    async fn claim(&self, at: &SshReach, claim: &Claim, owner: &Owner) -> Result<OwnerAnswer, Silence> {
         let (answer, words) = self.at(at, |machine| match (claim, machine.owner.clone()) {
             (Claim::Make, None) => {
                 machine.owner = Some(owner.clone());
@@ -272,7 +272,7 @@ impl Machines for Park {
         Ok(answer)
     }
 
-    async fn upload(&self, at: &Reach, plan: &RunPlan, owner: &Owner) -> Result<Changed, Silence> {
+    async fn upload(&self, at: &SshReach, plan: &RunPlan, owner: &Owner) -> Result<Changed, Silence> {
         let steps = u32::try_from(plan.steps.len()).expect("few steps");
         let kubeadm = plan.kubeadm.map(|kubeadm| kubeadm.number);
         let run = Run { digest: plan.digest.clone(), steps, kubeadm, ..Run::default() };
@@ -291,7 +291,13 @@ impl Machines for Park {
         }
     }
 
-    async fn start(&self, at: &Reach, id: &RunId, owner: &Owner, start: &Start) -> Result<Changed, Silence> {
+    async fn start(
+        &self,
+        at: &SshReach,
+        id: &RunId,
+        owner: &Owner,
+        start: &Start,
+    ) -> Result<Changed, Silence> {
         let started = self.as_owner(at, owner, |machine| {
             let boot = machine.boot;
             let Some(run) = machine.runs.get_mut(id.as_str()) else {
@@ -316,7 +322,7 @@ impl Machines for Park {
         Ok(started.unwrap_or_else(|refused| refused))
     }
 
-    async fn watch(&self, at: &Reach, id: &RunId, _: u64, _: &Redactor) -> Result<Watched, Silence> {
+    async fn watch(&self, at: &SshReach, id: &RunId, _: u64, _: &Redactor) -> Result<Watched, Silence> {
         self.at(at, |machine| {
             go_on(machine);
             let run = machine.runs.get(id.as_str());
@@ -330,7 +336,7 @@ impl Machines for Park {
         })
     }
 
-    async fn stop(&self, at: &Reach, id: &RunId, owner: &Owner) -> Result<Changed, Silence> {
+    async fn stop(&self, at: &SshReach, id: &RunId, owner: &Owner) -> Result<Changed, Silence> {
         let stopped = self.as_owner(at, owner, |machine| match machine.runs.get_mut(id.as_str()) {
             Some(run) if run.is_active => {
                 run.is_active = false;

@@ -239,9 +239,12 @@ async fn a_host_is_claimed_becomes_a_node_once_and_is_clean_again() {
     ];
     assert_eq!(site.park.changes(), expected.map(|words| format!("10.0.0.1 {words}")));
     assert_eq!(site.park.machine("10.0.0.1").kubeadm_runs, 1);
-    let pool: HostPool = site.get("rack").await.expect("a HostPool");
-    let status = pool.status.expect("a status");
-    assert_eq!((status.hosts, status.available, status.claimed), (Some(1), Some(1), Some(0)));
+    site.until("the counts of the pool", async |site| {
+        let pool: Option<HostPool> = site.get("rack").await;
+        let status = pool.and_then(|pool| pool.status).unwrap_or_default();
+        (status.hosts, status.available, status.claimed) == (Some(1), Some(1), Some(0))
+    })
+    .await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -288,6 +291,24 @@ async fn a_machine_that_lost_its_power_in_kubeadm_is_reset_and_begins_anew() {
         "given back",
     ];
     assert_eq!(site.park.changes(), expected.map(|words| format!("10.0.0.1 {words}")));
+}
+
+/// As after `clusterctl move`, which takes no status along.
+#[tokio::test(start_paused = true)]
+async fn a_status_that_is_lost_is_found_again_on_the_machine() {
+    let site = Site::start(2).await;
+    site.cluster().await;
+    site.machine("one", json!({})).await;
+    site.until("the node", async |site| site.is_provisioned("one").await).await;
+    let (before, key) = (site.park.changes(), ObjectKey::new("default", "one"));
+    let fields =
+        ["conditions", "initialization", "hostRef", "addresses"].map(|field| (field.to_owned(), Value::Null));
+    let body = json!({"status": Value::Object(fields.into_iter().collect())});
+    site.writer.patch_part::<HostMachine>(&key, Part::Status, &body, Mode::Real).await.expect("patched");
+    site.until("the node again", async |site| site.is_provisioned("one").await).await;
+    let own: HostMachine = site.get("one").await.expect("a HostMachine");
+    assert_eq!(own.status.and_then(|status| status.host_ref).map(|it| it.name).as_deref(), Some("h1"));
+    assert_eq!(site.park.changes(), before, "nothing is done twice");
 }
 
 #[tokio::test(start_paused = true)]
@@ -451,7 +472,8 @@ async fn an_endpoint_of_one_host_is_for_the_control_plane() {
     site.cluster().await;
     site.machine("one", json!({})).await;
     site.until("the node", async |site| site.is_provisioned("one").await).await;
-    assert_eq!((site.state("h1").await.as_str(), site.state("h2").await.as_str()), ("Available", "InUse"));
+    site.until_state("h2", "InUse").await;
+    assert_eq!(site.state("h1").await, "Available");
     let target = ObjectRef::of(&site.get::<HostMachine>("one").await.expect("a HostMachine"));
     assert_eq!(target.gvk.version, "v1beta1");
 }

@@ -12,7 +12,7 @@ use capi_types::names::CORE_GROUP;
 use capstan_engine::client::read::{get_value, list_values};
 use capstan_engine::client::{Connection, Object, get};
 use capstan_host_provider::plan_of;
-use capstan_host_provider::reach::{Reach, reach_of};
+use capstan_host_provider::reach::{SshReach, reach_of};
 use capstan_hosts::run::RunPlan;
 
 /// A server, and the namespace of the Hosts that are meant; empty for all.
@@ -66,7 +66,7 @@ impl HostsOfServer<'_> {
 
     /// # Errors
     /// A pool that cannot be read, or words that ssh must not be given.
-    pub async fn reach(&self, host: &Host) -> anyhow::Result<Reach> {
+    pub async fn reach(&self, host: &Host) -> anyhow::Result<SshReach> {
         let pool: Option<HostPool> = match &host.spec.pool {
             Some(pool) => self.get(pool).await?,
             None => None,
@@ -103,7 +103,6 @@ impl HostsOfServer<'_> {
         let data = value
             .and_then(|bytes| String::from_utf8(bytes.0).ok())
             .context("the bootstrap data is not there")?;
-        let uid = user.metadata.uid.as_deref().unwrap_or_default();
-        plan_of(uid, user.spec.provider_id.as_deref(), host, &data).map_err(anyhow::Error::msg)
+        plan_of(user.use_uid(), user.spec.provider_id.as_deref(), host, &data).map_err(anyhow::Error::msg)
     }
 }

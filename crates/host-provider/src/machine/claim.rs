@@ -15,6 +15,7 @@ use capstan_engine::client::write::Part;
 use capstan_engine::client::{Mode, Precondition};
 use capstan_engine::engine::ReconcileError;
 use capstan_hosts::owner::{Owner, OwnerAnswer};
+use capstan_hosts::run::{Redactor, RunId};
 
 use super::report::{Report, Waiting};
 use super::{HostMachines, Scope};
@@ -22,7 +23,7 @@ use crate::access::Claim;
 use crate::cleaning::sentences;
 use crate::plan::choice::{Wanted, choose};
 use crate::plan::host::listed;
-use crate::reach::Reach;
+use crate::reach::SshReach;
 
 /// A job that ends soon.
 const BUSY: Duration = Duration::from_secs(5);
@@ -30,7 +31,7 @@ const BUSY: Duration = Duration::from_secs(5);
 /// A Host that is this HostMachine's, in all three places.
 pub struct Claimed {
     pub host: Arc<Host>,
-    pub reach: Reach,
+    pub reach: SshReach,
     pub owner: Owner,
 }
 
@@ -116,25 +117,33 @@ impl HostMachines {
             self.own(&host, &reach, &owner, report).await?
         };
         report.holds(HOST_CLAIMED, "Claimed", "");
-        if !report.was_true(HOST_PREPARED) {
+        if !report.was_true(HOST_PREPARED) && !self.has_begun(scope, &reach).await? {
             let proof = self.shells.prove(&reach).await;
             let proof = proof.map_err(|silence| Waiting::silent(&silence).of(HOST_PREPARED))?;
             if !proof.is_clean() {
                 let left = listed(sentences(&proof).into_iter());
-                return Err(
-                    Waiting::person("NotClean", format!("left of an earlier node: {left}")).of(HOST_PREPARED)
-                );
+                let message = format!("left of an earlier node: {left}");
+                return Err(Waiting::person("NotClean", message).of(HOST_PREPARED));
             }
-            report.holds(HOST_PREPARED, "Clean", "");
         }
+        report.holds(HOST_PREPARED, "Clean", "");
         Ok(Claimed { host, reach, owner })
+    }
+
+    /// Its run is on the machine, which was clean then: the status may be lost, as by a move to another server.
+    async fn has_begun(&self, scope: &Scope, reach: &SshReach) -> Result<bool, Waiting> {
+        let id =
+            RunId::bootstrap(scope.uid()).map_err(|error| Waiting::person("NotValid", error.to_string()))?;
+        let watched = self.shells.watch(reach, &id, 0, &Redactor::default()).await;
+        let watched = watched.map_err(|silence| Waiting::silent(&silence).of(HOST_PREPARED))?;
+        Ok(watched.journal.is_some_and(|journal| journal.attempt > 0))
     }
 
     /// Makes the owner file, or takes it over where a person named the owner that loses it.
     pub(super) async fn own(
         &self,
         host: &Host,
-        reach: &Reach,
+        reach: &SshReach,
         owner: &Owner,
         report: &mut Report,
     ) -> Result<Owner, Waiting> {

@@ -27,7 +27,7 @@ use capstan_engine::workload::{Announcement, Workload};
 use capstan_hosts::owner::{Owner, OwnerError};
 
 use crate::access::Machines;
-use crate::reach::{Reach, reach_of};
+use crate::reach::{SshReach, reach_of};
 use crate::{HostSettings, MANAGER};
 use report::{Report, Waiting};
 
@@ -62,7 +62,7 @@ struct Scope {
 
 impl Scope {
     fn uid(&self) -> &str {
-        self.own.metadata.uid.as_deref().unwrap_or_default()
+        self.own.use_uid()
     }
 
     fn is_control_plane(&self) -> bool {
@@ -115,7 +115,7 @@ impl HostMachines {
         self.hosts.select(namespace, is_its).into_iter().next()
     }
 
-    fn reach(&self, host: &Host) -> Result<Reach, Waiting> {
+    fn reach(&self, host: &Host) -> Result<SshReach, Waiting> {
         let namespace = host.metadata.namespace.clone().unwrap_or_default();
         let pool = host.spec.pool.as_ref().and_then(|pool| self.pools.get(&ObjectKey::new(namespace, pool)));
         reach_of(host, pool.as_deref()).map_err(|error| Waiting::person("NotValid", error.to_string()))
@@ -125,15 +125,11 @@ impl HostMachines {
     fn owner(&self, own: &HostMachine, host: &Host, cluster: &str) -> Result<Owner, OwnerError> {
         let generation =
             own.status.as_ref().and_then(|status| status.host_ref.as_ref()).map_or(1, |it| it.generation);
-        let (host, machine) = (host.metadata.uid.as_deref(), own.metadata.uid.as_deref());
+        let (host, machine) = own
+            .claimed_uids()
+            .unwrap_or_else(|| (host.metadata.uid.as_deref().unwrap_or_default(), own.use_uid()));
         let generation = u64::try_from(generation).unwrap_or(1).max(1);
-        Owner::new(
-            &self.installation,
-            host.unwrap_or_default(),
-            machine.unwrap_or_default(),
-            cluster,
-            generation,
-        )
+        Owner::new(&self.installation, host, machine, cluster, generation)
     }
 
     /// The Host at the endpoint of the HostCluster, where one Host is the endpoint.
@@ -288,7 +284,7 @@ fn woken_by_host(all: &Cache<HostMachine>, old: Option<&Host>, new: Option<&Host
     let uids: Vec<&str> = consumers.map(|consumer| consumer.uid.as_str()).collect();
     let namespace = host.metadata.namespace.clone().unwrap_or_default();
     let waits = |own: &HostMachine| {
-        let is_its = own.metadata.uid.as_deref().is_some_and(|uid| uids.contains(&uid));
+        let is_its = uids.contains(&own.use_uid());
         is_its || own.status.as_ref().is_none_or(|status| status.host_ref.is_none())
     };
     all.select(&namespace, waits).iter().map(|own| ObjectKey::of(own.as_ref())).collect()

@@ -24,7 +24,7 @@ use super::report::{Report, Waiting};
 use crate::access::{Claim, Silence};
 use crate::cleaning::{Cleaned, Cleaning, runtime_socket};
 use crate::plan::host::listed;
-use crate::reach::Reach;
+use crate::reach::SshReach;
 
 const WATCH_EVERY: Duration = Duration::from_secs(3);
 const AT_ONCE: Duration = Duration::from_millis(1);
@@ -80,7 +80,7 @@ impl HostMachines {
     async fn fenced(
         &self,
         host: &Host,
-        reach: &Reach,
+        reach: &SshReach,
         owner: Owner,
         found: Owner,
         report: &mut Report,
@@ -96,12 +96,12 @@ impl HostMachines {
         &self,
         own: &HostMachine,
         host: &Host,
-        reach: &Reach,
+        reach: &SshReach,
         owner: &Owner,
         report: &mut Report,
     ) -> Result<Cleaned, Waiting> {
         let silent = |silence: Silence| silent(&silence, host);
-        let uid = own.metadata.uid.as_deref().unwrap_or_default();
+        let uid = own.use_uid();
         let of = RunId::bootstrap(uid).map_err(|error| Waiting::person("NotValid", error.to_string()))?;
         if report.resets() == 0 {
             self.shells.stop(reach, &of, owner).await.map_err(silent)?;
@@ -122,7 +122,7 @@ impl HostMachines {
     }
 
     /// The last reset that was counted took back an earlier attempt; what has run since needs one of its own.
-    async fn is_undone_before(&self, reach: &Reach, of: &RunId, resets: u32) -> Result<bool, Silence> {
+    async fn is_undone_before(&self, reach: &SshReach, of: &RunId, resets: u32) -> Result<bool, Silence> {
         let watched = self.shells.watch(reach, of, 0, &Redactor::default()).await?;
         Ok(watched.journal.is_some_and(|journal| !journal.was_reset && journal.resets >= resets))
     }
@@ -183,7 +183,7 @@ impl HostMachines {
             return Ok(report.wait(waiting.of(HOST_RELEASED)));
         }
         let run = HostRunStatus {
-            id: own.metadata.uid.clone(),
+            id: Some(own.use_uid().to_owned()),
             kind: Some("Reset".to_owned()),
             phase: Some("Failed".to_owned()),
             what: Some(left.join("; ").chars().take(500).collect()),

@@ -9,7 +9,7 @@ use capi_types::condition::{Status, find};
 use capi_types::dev::InfrastructureInitialization;
 use capi_types::host::Host;
 use capi_types::host_machine::condition::{BOOTSTRAP_SUCCEEDED, HOST_CLAIMED, HOST_PREPARED, HOST_RELEASED};
-use capi_types::host_machine::{HostMachine, HostMachineStatus, HostRef};
+use capi_types::host_machine::{HostMachine, HostMachineStatus, HostRef, provider_id};
 use capi_types::names::condition::{PAUSED, READY};
 use capstan_base::time::Timestamp;
 use capstan_engine::client::{Mode, Precondition, Writer};
@@ -114,7 +114,7 @@ impl Report {
         let (name, uid) = (name.unwrap_or_default(), uid.unwrap_or_default());
         if self.after.spec.provider_id.is_none() {
             let own = self.after.metadata.uid.clone().unwrap_or_default();
-            self.after.spec.provider_id = Some(format!("capstan-host://{uid}/{own}"));
+            self.after.spec.provider_id = Some(provider_id(&uid, &own));
         }
         let status = self.status();
         status.failure_domain.clone_from(&host.spec.failure_domain);

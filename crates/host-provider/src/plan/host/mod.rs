@@ -223,8 +223,10 @@ pub fn owner_of(answer: &OwnerAnswer) -> Option<&Owner> {
 /// Another installation, or another Host, has the machine.
 fn owned_elsewhere<'a>(observed: &'a ObservedHost<'_>) -> Option<&'a Owner> {
     let owner = observed.seen().and_then(|seen| seen.owner.as_ref().ok()).and_then(owner_of)?;
-    let is_ours = owner.installation == observed.installation
-        && Some(owner.host.as_str()) == observed.host.metadata.uid.as_deref();
+    // After a move the Host has another uid, and its claim still names the use.
+    let is_of_host = Some(owner.host.as_str()) == observed.host.metadata.uid.as_deref()
+        || observed.consumer().is_some_and(|consumer| consumer.uid == owner.machine);
+    let is_ours = owner.installation == observed.installation && is_of_host;
     (!is_ours).then_some(owner)
 }
 
@@ -360,5 +362,4 @@ fn of_run(host: &Host) -> &'static str {
 }
 
 #[cfg(test)]
-#[path = "host_tests.rs"]
 mod tests;
