@@ -5,7 +5,7 @@ use async_trait::async_trait;
 
 use capstan_hosts::clean::Proof;
 use capstan_hosts::facts::HostFacts;
-use capstan_hosts::owner::{Owner, OwnerAnswer};
+use capstan_hosts::owner::{HostOwner, OwnerAnswer};
 use capstan_hosts::run::{Changed, Redactor, RunId, RunPlan, Start, Watched};
 use capstan_remote::host_key::HostKey;
 use capstan_remote::trouble::SshTrouble;
@@ -42,7 +42,7 @@ pub enum Claim {
     /// Made where there is none.
     Make,
     /// Taken from this owner, as a person asked for.
-    TakeFrom(Owner),
+    TakeFrom(HostOwner),
     /// Removed, with what is kept of runs: the machine is clean.
     Release,
 }
@@ -60,17 +60,17 @@ pub trait Machines: Send + Sync + 'static {
     async fn prove(&self, at: &SshReach) -> Result<Proof, Silence>;
 
     /// Changes its owner file, and says what it says then.
-    async fn claim(&self, at: &SshReach, claim: &Claim, owner: &Owner) -> Result<OwnerAnswer, Silence>;
+    async fn claim(&self, at: &SshReach, claim: &Claim, owner: &HostOwner) -> Result<OwnerAnswer, Silence>;
 
     /// Puts the files of a run there; nothing runs yet.
-    async fn upload(&self, at: &SshReach, plan: &RunPlan, owner: &Owner) -> Result<Changed, Silence>;
+    async fn upload(&self, at: &SshReach, plan: &RunPlan, owner: &HostOwner) -> Result<Changed, Silence>;
 
     /// Starts a run that was uploaded; it goes on by itself.
     async fn start(
         &self,
         at: &SshReach,
         run: &RunId,
-        owner: &Owner,
+        owner: &HostOwner,
         start: &Start,
     ) -> Result<Changed, Silence>;
 
@@ -84,5 +84,5 @@ pub trait Machines: Send + Sync + 'static {
     ) -> Result<Watched, Silence>;
 
     /// Ends a run where it is; what has begun stays as it is then.
-    async fn stop(&self, at: &SshReach, run: &RunId, owner: &Owner) -> Result<Changed, Silence>;
+    async fn stop(&self, at: &SshReach, run: &RunId, owner: &HostOwner) -> Result<Changed, Silence>;
 }

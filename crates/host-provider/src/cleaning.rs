@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use capi_types::host::{Host, HostRunStatus};
 use capstan_hosts::clean::Proof;
-use capstan_hosts::owner::{Owner, OwnerAnswer};
+use capstan_hosts::owner::{HostOwner, OwnerAnswer};
 use capstan_hosts::run::{Changed, ResetNext, ResetOptions, RunId, RunPlan, Watched, decide_reset};
 
 use crate::access::{Machines, Silence};
@@ -15,7 +15,7 @@ use crate::reach::SshReach;
 pub struct Cleaning<'c> {
     pub at: &'c SshReach,
     /// Ours on the machine.
-    pub owner: &'c Owner,
+    pub owner: &'c HostOwner,
     /// The run that is taken back.
     pub of: RunId,
     /// Where the container runtime answers.
@@ -108,7 +108,7 @@ pub fn sentences(proof: &Proof) -> Vec<String> {
 }
 
 /// What a Host says of the run on it.
-pub fn run_status(plan: &RunPlan, watched: &Watched, owner: &Owner) -> HostRunStatus {
+pub fn run_status(plan: &RunPlan, watched: &Watched, owner: &HostOwner) -> HostRunStatus {
     let journal = watched.journal.as_ref();
     let at =
         journal.map_or(1, |journal| journal.next()).min(u32::try_from(plan.steps.len()).unwrap_or(u32::MAX));

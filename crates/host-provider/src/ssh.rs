@@ -15,7 +15,7 @@ use capstan_base::text::sanitize_line;
 use capstan_base::time::Clock;
 use capstan_hosts::clean::{self, Proof};
 use capstan_hosts::facts::HostFacts;
-use capstan_hosts::owner::{self, Owner, OwnerAnswer};
+use capstan_hosts::owner::{self, HostOwner, OwnerAnswer};
 use capstan_hosts::probe;
 use capstan_hosts::request::{AnswerError, ShellRequest};
 use capstan_hosts::run::{self, Changed, Redactor, RunId, RunPlan, Start, Watched};
@@ -146,7 +146,7 @@ impl Machines for SshMachines {
         self.ask(at, clean::prove(None), clean::read).await
     }
 
-    async fn claim(&self, at: &SshReach, claim: &Claim, owner: &Owner) -> Result<OwnerAnswer, Silence> {
+    async fn claim(&self, at: &SshReach, claim: &Claim, owner: &HostOwner) -> Result<OwnerAnswer, Silence> {
         let request = match claim {
             Claim::Make => owner::claim(owner),
             Claim::TakeFrom(before) => owner::take_over(owner, before),
@@ -155,7 +155,7 @@ impl Machines for SshMachines {
         self.ask(at, request, owner::read).await
     }
 
-    async fn upload(&self, at: &SshReach, plan: &RunPlan, owner: &Owner) -> Result<Changed, Silence> {
+    async fn upload(&self, at: &SshReach, plan: &RunPlan, owner: &HostOwner) -> Result<Changed, Silence> {
         self.ask(at, run::upload(plan, owner), run::read_changed).await
     }
 
@@ -163,7 +163,7 @@ impl Machines for SshMachines {
         &self,
         at: &SshReach,
         id: &RunId,
-        owner: &Owner,
+        owner: &HostOwner,
         start: &Start,
     ) -> Result<Changed, Silence> {
         self.ask(at, run::start(id, owner, *start), run::read_changed).await
@@ -179,7 +179,7 @@ impl Machines for SshMachines {
         self.ask(at, run::watch(id, log_from), |stdout| run::read_watch(stdout, redactor)).await
     }
 
-    async fn stop(&self, at: &SshReach, id: &RunId, owner: &Owner) -> Result<Changed, Silence> {
+    async fn stop(&self, at: &SshReach, id: &RunId, owner: &HostOwner) -> Result<Changed, Silence> {
         self.ask(at, run::stop(id, owner), run::read_changed).await
     }
 }
@@ -206,7 +206,7 @@ mod tests {
     #[tokio::test]
     async fn read_only_looks_and_changes_nothing() {
         let folder = tempfile::tempdir().expect("a folder");
-        let owner = Owner::new("here", "host", "machine", "ns/c", 1).expect("an owner");
+        let owner = HostOwner::new("here", "host", "machine", "ns/c", 1).expect("an owner");
         let start = Start { attempt: 1, from_step: 1 };
         let run = RunId::bootstrap("machine").expect("an id");
         let machines = machines(folder.path(), true);

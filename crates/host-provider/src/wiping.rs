@@ -12,7 +12,7 @@ use capi_types::key::{ObjectKey, annotation};
 use capstan_engine::client::write::Part;
 use capstan_engine::client::{Mode, Writer};
 use capstan_engine::engine::{Outcome, ReconcileError};
-use capstan_hosts::owner::{Owner, OwnerAnswer};
+use capstan_hosts::owner::{HostOwner, OwnerAnswer};
 use capstan_hosts::run::RunId;
 
 use crate::HostSettings;
@@ -61,9 +61,9 @@ impl Wiping {
     }
 
     /// Ours is the owner file, made or taken as was asked for.
-    async fn owned(&self, host: &Host, reach: &SshReach) -> Result<Result<Owner, Cleaned>, Silence> {
+    async fn owned(&self, host: &Host, reach: &SshReach) -> Result<Result<HostOwner, Cleaned>, Silence> {
         let uid = host.metadata.uid.as_deref().unwrap_or_default();
-        let wanted = Owner::new(&self.installation, uid, uid, NO_CLUSTER, 1);
+        let wanted = HostOwner::new(&self.installation, uid, uid, NO_CLUSTER, 1);
         let wanted = wanted.map_err(|error| Silence::because(error.to_string()))?;
         let claim = match self.machines.owner(reach).await? {
             OwnerAnswer::Other { owner, .. } | OwnerAnswer::Ours { owner, .. }
@@ -103,13 +103,13 @@ impl Wiping {
     }
 
     /// A former HostMachine of this very Host has nothing to say any more; anybody else only loses what a person named.
-    fn may_take(&self, host: &Host, owner: &Owner) -> bool {
+    fn may_take(&self, host: &Host, owner: &HostOwner) -> bool {
         let is_former =
             owner.installation == self.installation && Some(&owner.host) == host.metadata.uid.as_ref();
         is_former || annotation(host, TAKE_OVER) == Some(owner.installation.as_str())
     }
 
-    async fn cleaned(&self, host: &Host, reach: &SshReach, owner: &Owner) -> Result<Cleaned, Silence> {
+    async fn cleaned(&self, host: &Host, reach: &SshReach, owner: &HostOwner) -> Result<Cleaned, Silence> {
         let status = host.status.as_ref();
         let former = status.and_then(|status| {
             let of_run = status.run.as_ref().and_then(|run| run.id.clone());
@@ -129,7 +129,7 @@ impl Wiping {
         }
     }
 
-    async fn given_back(&self, reach: &SshReach, owner: &Owner) -> Result<Cleaned, Silence> {
+    async fn given_back(&self, reach: &SshReach, owner: &HostOwner) -> Result<Cleaned, Silence> {
         Ok(match self.machines.claim(reach, &Claim::Release, owner).await? {
             OwnerAnswer::Busy => Cleaned::Busy,
             OwnerAnswer::Other { owner, .. } => Cleaned::NotOwner(owner.to_string()),

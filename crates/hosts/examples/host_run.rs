@@ -8,22 +8,25 @@
 //!
 //! `FILE` is bootstrap data. What a controller would read of the cluster is given: `node=unknown|absent|not-ready|ready`,
 //! `member=unknown|none|added|started`, `initialized=yes|no`, `role=worker`, `once=yes` (one decision only), `attempts=N`.
-//! `CAPSTAN_SSH` names the ssh program.
+//! `CAPSTAN_SSH` names the ssh program; see `ssh` for the others.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use capstan_hosts::bootstrap::{self, Instance};
-use capstan_hosts::owner::{self, Owner};
+use capstan_hosts::owner::{self, HostOwner, OwnerAnswer};
 use capstan_hosts::request::ShellRequest;
 use capstan_hosts::run::{
-    MemberSeen, Next, NodeSeen, Observed, Redactor, ResetNext, ResetOptions, RunId, RunOptions, RunPlan,
-    Watched, decide, decide_reset, forget, read_changed, read_watch, start, upload, watch,
+    Changed, MemberSeen, NodeSeen, ObservedRun, Redactor, ResetNext, ResetOptions, RunId, RunNext,
+    RunOptions, RunPlan, Watched, decide, decide_reset, forget, read_changed, read_watch, start, upload,
+    watch,
 };
 use capstan_hosts::{clean, reasons};
 use capstan_remote::destination::Destination;
 use capstan_remote::openssh::{Call, OpenSsh};
+use capstan_remote::sockets::ControlSockets;
+use capstan_remote::sudo::{Password, Sudo};
 
 /// Between two looks at a run.
 const PAUSE: Duration = Duration::from_secs(2);
@@ -68,11 +71,19 @@ impl Session {
     }
 
     async fn change(&mut self, request: &ShellRequest) -> Result<()> {
-        println!("  {:?}", read_changed(&self.ask(request).await?)?);
-        Ok(())
+        let changed = read_changed(&self.ask(request).await?)?;
+        println!("  {changed:?}");
+        match changed {
+            Changed::Done | Changed::Already => Ok(()),
+            Changed::NotOwner(OwnerAnswer::Busy) => {
+                tokio::time::sleep(PAUSE).await;
+                Ok(())
+            }
+            Changed::NotOwner(_) | Changed::Refused(_) => bail!("refused"),
+        }
     }
 
-    async fn reset(&mut self, of: &RunId, owner: &Owner, number: u32) -> Result<bool> {
+    async fn reset(&mut self, of: &RunId, owner: &HostOwner, number: u32) -> Result<bool> {
         let options = ResetOptions {
             of: of.clone(),
             cri_socket: None,
@@ -141,7 +152,7 @@ fn planned(host: &str, uid: &str, file: &str) -> Result<RunPlan> {
     Ok(RunPlan::bootstrap(RunId::bootstrap(uid)?, &data, &options))
 }
 
-async fn run(session: &mut Session, plan: &RunPlan, owner: &Owner, facts: &Facts) -> Result<()> {
+async fn run(session: &mut Session, plan: &RunPlan, owner: &HostOwner, facts: &Facts) -> Result<()> {
     let redactor = plan.redactor();
     let (mut from, mut log) = (0, String::new());
     let mut is_clean = None;
@@ -151,7 +162,7 @@ async fn run(session: &mut Session, plan: &RunPlan, owner: &Owner, facts: &Facts
         log.push_str(&watched.log);
         print!("{}", watched.log);
         let reason = reasons::explain(&log, &watched.component_lines);
-        let observed = Observed {
+        let observed = ObservedRun {
             plan,
             watched: &watched,
             is_control_plane: !facts.is("role", "worker"),
@@ -164,17 +175,17 @@ async fn run(session: &mut Session, plan: &RunPlan, owner: &Owner, facts: &Facts
                 .is_some_and(|reason| reason.kind == reasons::ReasonKind::TokenInvalid),
         };
         let next = decide(&observed);
-        if !matches!(next, Next::Wait { .. }) {
+        if !matches!(next, RunNext::Wait { .. }) {
             println!("next: {next:?}");
         }
         match next {
-            Next::Upload => session.change(&upload(plan, owner)).await?,
-            Next::Start { start: at, .. } => session.change(&start(&plan.id, owner, at)).await?,
-            Next::Wait { .. } => tokio::time::sleep(PAUSE).await,
-            Next::Reset { .. } => {
+            RunNext::Upload => session.change(&upload(plan, owner)).await?,
+            RunNext::Start { start: at, .. } => session.change(&start(&plan.id, owner, at)).await?,
+            RunNext::Wait { .. } => tokio::time::sleep(PAUSE).await,
+            RunNext::Reset { .. } => {
                 is_clean = Some(session.reset(&plan.id, owner, resets(&watched) + 1).await?)
             }
-            Next::Done => return Ok(()),
+            RunNext::Done => return Ok(()),
             other => {
                 println!("reason: {reason:?}");
                 watched.component_lines.iter().for_each(|line| println!("  {line}"));
@@ -191,6 +202,19 @@ fn resets(watched: &Watched) -> u32 {
     watched.journal.as_ref().map_or(0, |journal| journal.resets)
 }
 
+/// As the environment says it: `CAPSTAN_SSH`, `CAPSTAN_SUDO` (a password, for tests only), `CAPSTAN_SOCKETS`.
+fn ssh() -> Result<OpenSsh> {
+    let of = |name: &str| std::env::var(name).ok();
+    let named = OpenSsh::named(&of("CAPSTAN_SSH").unwrap_or_else(|| "ssh".to_owned()));
+    let sudo = match of("CAPSTAN_SUDO").as_deref() {
+        None => Sudo::No,
+        Some("") => Sudo::Passwordless,
+        Some(password) => Sudo::Password(Password::new(password.to_owned())),
+    };
+    let sockets = of("CAPSTAN_SOCKETS").map(|folder| ControlSockets::at(folder.as_ref())).transpose()?;
+    Ok(OpenSsh { sudo, sockets, ..named })
+}
+
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
     let mut words: Vec<String> = std::env::args().skip(1).collect();
@@ -205,7 +229,7 @@ async fn main() -> Result<()> {
         words.get(at).map(String::as_str).context("too few arguments: see the head of the source")
     };
     let (verb, host) = (word(0)?, word(1)?);
-    let ssh = OpenSsh::named(&std::env::var("CAPSTAN_SSH").unwrap_or_else(|_| "ssh".to_owned()));
+    let ssh = ssh()?;
     let mut session = Session { ssh, to: host.parse()?, trips: 0, sent: 0, received: 0 };
     match verb {
         "look" => println!("{:?}", owner::read(&session.ask(&owner::look()).await?)?),
@@ -214,7 +238,7 @@ async fn main() -> Result<()> {
         }
         _ => {
             let (installation, uid) = (word(2)?, word(3)?);
-            let owner = Owner::new(installation, host, uid, "default/lab", word(4)?.parse()?)?;
+            let owner = HostOwner::new(installation, host, uid, "default/lab", word(4)?.parse()?)?;
             changing(&mut session, verb, &owner, words.get(5).map(String::as_str), &facts).await?;
         }
     }
@@ -228,7 +252,7 @@ async fn main() -> Result<()> {
 async fn changing(
     session: &mut Session,
     verb: &str,
-    owner: &Owner,
+    owner: &HostOwner,
     file: Option<&str>,
     facts: &Facts,
 ) -> Result<()> {

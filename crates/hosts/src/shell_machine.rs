@@ -156,6 +156,19 @@ impl Machine {
         assert!(status.expect("flock").success());
     }
 
+    /// Ends everything of the job when a folder has so many entries.
+    pub fn kill_job_at_mark(&self, folder: &str, entries: usize) {
+        let job = fs::read_to_string(self.root.path().join("unit-capstan-uid-1")).expect("a job");
+        let count = || fs::read_dir(self.path(folder)).map_or(0, Iterator::count);
+        // One that has ended meanwhile ends the waiting as well.
+        let is_alive = || Path::new("/proc").join(job.trim()).join("cwd").exists();
+        while count() < entries && is_alive() {
+            std::thread::yield_now();
+        }
+        let _ = Command::new("kill").args(["-9", "--", &format!("-{}", job.trim())]).output();
+        self.wait_for_job();
+    }
+
     /// Every path below the root that is not capstan's own, with mode and content.
     pub fn tree(&self) -> BTreeMap<String, String> {
         let mut found = BTreeMap::new();

@@ -9,7 +9,7 @@ use capstan_host_provider::access::{Claim, Machines, Silence};
 use capstan_host_provider::reach::SshReach;
 use capstan_hosts::clean::{Leftover, LeftoverKind, Proof};
 use capstan_hosts::facts::{CONTAINERD, ContainerRuntime, HostFacts, Privilege};
-use capstan_hosts::owner::{Owner, OwnerAnswer};
+use capstan_hosts::owner::{HostOwner, OwnerAnswer};
 use capstan_hosts::run::{Changed, Journal, Redactor, RunId, RunPlan, SeenStep, Start, StepEnd, Watched};
 use capstan_remote::trouble::SshTrouble;
 use parking_lot::Mutex;
@@ -42,7 +42,7 @@ impl Run {
 #[derive(Clone, Debug)]
 pub struct Machine {
     pub facts: HostFacts,
-    pub owner: Option<Owner>,
+    pub owner: Option<HostOwner>,
     pub left: BTreeSet<String>,
     /// These no reset removes.
     pub sticky: BTreeSet<String>,
@@ -160,7 +160,7 @@ impl Park {
     fn as_owner<T>(
         &self,
         reach: &SshReach,
-        owner: &Owner,
+        owner: &HostOwner,
         change: impl FnOnce(&mut Machine) -> T,
     ) -> Result<Result<T, Changed>, Silence> {
         self.at(reach, |machine| match &machine.owner {
@@ -171,7 +171,7 @@ impl Park {
     }
 }
 
-fn other(owner: &Owner) -> OwnerAnswer {
+fn other(owner: &HostOwner) -> OwnerAnswer {
     OwnerAnswer::Other { owner: owner.clone(), since_s: None }
 }
 
@@ -243,7 +243,7 @@ impl Machines for Park {
         self.at(at, |machine| Proof { left: machine.left.iter().map(of).collect(), unread: Vec::new() })
     }
 
-    async fn claim(&self, at: &SshReach, claim: &Claim, owner: &Owner) -> Result<OwnerAnswer, Silence> {
+    async fn claim(&self, at: &SshReach, claim: &Claim, owner: &HostOwner) -> Result<OwnerAnswer, Silence> {
         let (answer, words) = self.at(at, |machine| match (claim, machine.owner.clone()) {
             (Claim::Make, None) => {
                 machine.owner = Some(owner.clone());
@@ -272,7 +272,7 @@ impl Machines for Park {
         Ok(answer)
     }
 
-    async fn upload(&self, at: &SshReach, plan: &RunPlan, owner: &Owner) -> Result<Changed, Silence> {
+    async fn upload(&self, at: &SshReach, plan: &RunPlan, owner: &HostOwner) -> Result<Changed, Silence> {
         let steps = u32::try_from(plan.steps.len()).expect("few steps");
         let kubeadm = plan.kubeadm.map(|kubeadm| kubeadm.number);
         let run = Run { digest: plan.digest.clone(), steps, kubeadm, ..Run::default() };
@@ -295,7 +295,7 @@ impl Machines for Park {
         &self,
         at: &SshReach,
         id: &RunId,
-        owner: &Owner,
+        owner: &HostOwner,
         start: &Start,
     ) -> Result<Changed, Silence> {
         let started = self.as_owner(at, owner, |machine| {
@@ -336,7 +336,7 @@ impl Machines for Park {
         })
     }
 
-    async fn stop(&self, at: &SshReach, id: &RunId, owner: &Owner) -> Result<Changed, Silence> {
+    async fn stop(&self, at: &SshReach, id: &RunId, owner: &HostOwner) -> Result<Changed, Silence> {
         let stopped = self.as_owner(at, owner, |machine| match machine.runs.get_mut(id.as_str()) {
             Some(run) if run.is_active => {
                 run.is_active = false;

@@ -18,7 +18,7 @@ use capstan_base::time::{Clock, TimeSource, Timestamp};
 use capstan_engine::client::write::Part;
 use capstan_engine::client::{Connection, Mode, Object, Precondition, Writer, get, in_process};
 use capstan_host_provider::HostSettings;
-use capstan_hosts::owner::Owner;
+use capstan_hosts::owner::HostOwner;
 use capstan_store::MemoryStore;
 use capstan_worlds::standalone::engine::RunningEngine;
 use capstan_worlds::standalone::options::RealHosts;
@@ -208,7 +208,7 @@ async fn a_host_is_claimed_becomes_a_node_once_and_is_clean_again() {
     let consumer = host.spec.consumer_ref.expect("a consumer");
     assert_eq!((consumer.name.as_str(), consumer.uid == own_uid), ("one", true));
     let owner = site.park.machine("10.0.0.1").owner.expect("an owner file");
-    assert_eq!(owner, Owner::new("here", &host_uid, &own_uid, "default/harbor", 1).expect("an owner"));
+    assert_eq!(owner, HostOwner::new("here", &host_uid, &own_uid, "default/harbor", 1).expect("an owner"));
 
     // A Host that somebody has stays, whoever deletes it; see the finalizer.
     assert_eq!(
@@ -339,7 +339,7 @@ async fn two_hosts_of_one_machine_are_not_claimed_and_name_each_other() {
 #[tokio::test(start_paused = true)]
 async fn a_machine_of_another_installation_is_left_alone() {
     let site = Site::start(1).await;
-    let foreign = Owner::new("there", "host", "machine", "ns/other", 7).expect("an owner");
+    let foreign = HostOwner::new("there", "host", "machine", "ns/other", 7).expect("an owner");
     site.park.change("10.0.0.1", |machine| machine.owner = Some(foreign.clone()));
     site.until_state("h1", "OwnedElsewhere").await;
     let why = site.said::<Host>("h1", "Claimed").await;

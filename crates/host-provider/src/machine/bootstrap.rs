@@ -16,8 +16,8 @@ use capstan_engine::client::{Mode, Precondition};
 use capstan_engine::engine::{Outcome, ReconcileError};
 use capstan_hosts::bootstrap::{self, Instance};
 use capstan_hosts::run::{
-    AskReason, Changed, MemberSeen, Next, NodeSeen, Observed, ResetReason, RunId, RunOptions, RunPlan, Start,
-    UnknownFact, Watched, decide,
+    AskReason, Changed, MemberSeen, NodeSeen, ObservedRun, ResetReason, RunId, RunNext, RunOptions, RunPlan,
+    Start, UnknownFact, Watched, decide,
 };
 
 use super::claim::{Claimed, not_ours};
@@ -82,14 +82,14 @@ impl HostMachines {
         claimed: &Claimed,
         plan: &'o RunPlan,
         watched: &'o Watched,
-    ) -> Observed<'o> {
+    ) -> ObservedRun<'o> {
         let was_reset = watched.journal.as_ref().is_some_and(|journal| journal.was_reset);
         let is_clean = match was_reset {
             true => self.shells.prove(&claimed.reach).await.ok().map(|proof| proof.is_clean()),
             false => None,
         };
         let is_control_plane = scope.is_control_plane();
-        Observed {
+        ObservedRun {
             plan,
             watched,
             is_control_plane,
@@ -156,34 +156,34 @@ impl HostMachines {
         claimed: &Claimed,
         plan: &RunPlan,
         watched: &Watched,
-        next: Next,
+        next: RunNext,
         report: &mut Report,
     ) -> Result<Result<Outcome, Waiting>, ReconcileError> {
         let of_run = |waiting: Waiting| Err(waiting.of(BOOTSTRAP_SUCCEEDED));
         Ok(match next {
-            Next::Upload => self.upload(claimed, plan).await,
-            Next::Start { start, .. } => self.start(claimed, plan, &start).await,
-            Next::Wait { step } => {
+            RunNext::Upload => self.upload(claimed, plan).await,
+            RunNext::Start { start, .. } => self.start(claimed, plan, &start).await,
+            RunNext::Wait { step } => {
                 of_run(Waiting::moment("Running", step_words(plan, watched, step), WATCH_EVERY))
             }
-            Next::Done => {
+            RunNext::Done => {
                 report.holds(BOOTSTRAP_SUCCEEDED, "Succeeded", "");
                 report.set_addresses(&claimed.host);
                 report.set_provisioned();
                 Ok(Outcome::RequeueAfter(NODE_EVERY))
             }
-            Next::RemoveMember => of_run(self.remove_member(scope, &claimed.host).await),
-            Next::Reset { why } => self.reset(claimed, plan, watched, why, report).await,
-            Next::RenewData => of_run(Waiting::person(
+            RunNext::RemoveMember => of_run(self.remove_member(scope, &claimed.host).await),
+            RunNext::Reset { why } => self.reset(claimed, plan, watched, why, report).await,
+            RunNext::RenewData => of_run(Waiting::person(
                 "TokenExpired",
                 "the token of the bootstrap data has expired: delete the Machine, so that another one takes its place",
             )),
-            Next::Failed { step, code } => {
+            RunNext::Failed { step, code } => {
                 let (reason, message) = reason::failure(plan, watched, step, code);
                 of_run(Waiting::person(reason, message))
             }
-            Next::AskPerson { why } => of_run(Waiting::person("NeedsPerson", question(why))),
-            Next::FindOut { what } => of_run(Waiting::moment("FindingOut", unknown(what), FIND_OUT_EVERY)),
+            RunNext::AskPerson { why } => of_run(Waiting::person("NeedsPerson", question(why))),
+            RunNext::FindOut { what } => of_run(Waiting::moment("FindingOut", unknown(what), FIND_OUT_EVERY)),
         })
     }
 
@@ -388,11 +388,11 @@ fn run_of(
     watched: &Watched,
     claimed: &Claimed,
     done: &Result<Outcome, Waiting>,
-    next: Next,
+    next: RunNext,
 ) -> HostRunStatus {
     let phase = match (done, next) {
-        (_, Next::Done) => "Succeeded",
-        (_, Next::Failed { .. } | Next::AskPerson { .. } | Next::RenewData) => "Failed",
+        (_, RunNext::Done) => "Succeeded",
+        (_, RunNext::Failed { .. } | RunNext::AskPerson { .. } | RunNext::RenewData) => "Failed",
         _ => "Running",
     };
     HostRunStatus { phase: Some(phase.to_owned()), ..run_status(plan, watched, &claimed.owner) }

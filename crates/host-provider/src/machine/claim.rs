@@ -14,7 +14,7 @@ use capi_types::key::{ObjectKey, annotation};
 use capstan_engine::client::write::Part;
 use capstan_engine::client::{Mode, Precondition};
 use capstan_engine::engine::ReconcileError;
-use capstan_hosts::owner::{Owner, OwnerAnswer};
+use capstan_hosts::owner::{HostOwner, OwnerAnswer};
 use capstan_hosts::run::{Redactor, RunId};
 
 use super::report::{Report, Waiting};
@@ -32,7 +32,7 @@ const BUSY: Duration = Duration::from_secs(5);
 pub struct Claimed {
     pub host: Arc<Host>,
     pub reach: SshReach,
-    pub owner: Owner,
+    pub owner: HostOwner,
 }
 
 impl HostMachines {
@@ -144,9 +144,9 @@ impl HostMachines {
         &self,
         host: &Host,
         reach: &SshReach,
-        owner: &Owner,
+        owner: &HostOwner,
         report: &mut Report,
-    ) -> Result<Owner, Waiting> {
+    ) -> Result<HostOwner, Waiting> {
         let answer = self.shells.claim(reach, &Claim::Make, owner).await;
         let other = match answer.map_err(|silence| Waiting::silent(&silence))? {
             OwnerAnswer::Ours { owner, .. } => return Ok(owner),

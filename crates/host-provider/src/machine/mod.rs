@@ -24,7 +24,7 @@ use capstan_base::time::Clock;
 use capstan_engine::client::{Cache, Writer, get};
 use capstan_engine::engine::{Controller, Engine, Outcome, ReconcileError, Trigger};
 use capstan_engine::workload::{Announcement, Workload};
-use capstan_hosts::owner::{Owner, OwnerError};
+use capstan_hosts::owner::{HostOwner, OwnerError};
 
 use crate::access::Machines;
 use crate::reach::{SshReach, reach_of};
@@ -122,14 +122,14 @@ impl HostMachines {
     }
 
     /// What the owner file says of this use of the Host.
-    fn owner(&self, own: &HostMachine, host: &Host, cluster: &str) -> Result<Owner, OwnerError> {
+    fn owner(&self, own: &HostMachine, host: &Host, cluster: &str) -> Result<HostOwner, OwnerError> {
         let generation =
             own.status.as_ref().and_then(|status| status.host_ref.as_ref()).map_or(1, |it| it.generation);
         let (host, machine) = own
             .claimed_uids()
             .unwrap_or_else(|| (host.metadata.uid.as_deref().unwrap_or_default(), own.use_uid()));
         let generation = u64::try_from(generation).unwrap_or(1).max(1);
-        Owner::new(&self.installation, host, machine, cluster, generation)
+        HostOwner::new(&self.installation, host, machine, cluster, generation)
     }
 
     /// The Host at the endpoint of the HostCluster, where one Host is the endpoint.

@@ -16,7 +16,7 @@ use capi_types::key::{ObjectKey, annotation, cluster_label};
 use capstan_engine::client::Mode;
 use capstan_engine::client::write::Part;
 use capstan_engine::engine::{Outcome, ReconcileError};
-use capstan_hosts::owner::{Owner, OwnerAnswer};
+use capstan_hosts::owner::{HostOwner, OwnerAnswer};
 use capstan_hosts::run::{Redactor, RunId};
 
 use super::HostMachines;
@@ -81,10 +81,10 @@ impl HostMachines {
         &self,
         host: &Host,
         reach: &SshReach,
-        owner: Owner,
-        found: Owner,
+        owner: HostOwner,
+        found: HostOwner,
         report: &mut Report,
-    ) -> Result<Owner, Waiting> {
+    ) -> Result<HostOwner, Waiting> {
         let is_same = found.installation == owner.installation && found.machine == owner.machine;
         if is_same && found.generation == owner.generation {
             return Ok(found);
@@ -97,7 +97,7 @@ impl HostMachines {
         own: &HostMachine,
         host: &Host,
         reach: &SshReach,
-        owner: &Owner,
+        owner: &HostOwner,
         report: &mut Report,
     ) -> Result<Cleaned, Waiting> {
         let silent = |silence: Silence| silent(&silence, host);

@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::reading::Section;
-use super::refusal::Refusal;
+use super::refusal::DataRefusal;
 
 const KEYS: [&str; 11] = [
     "name",
@@ -20,7 +20,7 @@ const KEYS: [&str; 11] = [
     "sudo",
 ];
 
-/// One user.
+/// As `useradd` has it; the password is hashed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct UserToMake {
     pub name: String,
@@ -40,19 +40,19 @@ pub struct UserToMake {
 
 /// # Errors
 /// The first key that is not understood.
-pub(super) fn read(path: String, value: &Value) -> Result<UserToMake, Refusal> {
+pub(super) fn read(path: String, value: &Value) -> Result<UserToMake, DataRefusal> {
     if value.is_string() {
-        return Err(Refusal::unsupported(path, "a user by name alone is one of the image's"));
+        return Err(DataRefusal::unsupported(path, "a user by name alone is one of the image's"));
     }
     let section = Section::of(path, value, &KEYS)?;
     let name = section.text("name")?.filter(|name| is_account(name));
     let groups = section.words("groups", Some(','))?;
     let primary_group = section.text("primary_group")?.map(str::to_owned);
     if let Some(wrong) = groups.iter().chain(&primary_group).find(|group| !is_account(group)) {
-        return Err(Refusal::value(section.at(&format!("groups: {wrong}")), "the name of a group"));
+        return Err(DataRefusal::value(section.at(&format!("groups: {wrong}")), "the name of a group"));
     }
     Ok(UserToMake {
-        name: name.ok_or_else(|| Refusal::value(section.at("name"), "the name of a user"))?.to_owned(),
+        name: name.ok_or_else(|| DataRefusal::value(section.at("name"), "the name of a user"))?.to_owned(),
         gecos: line(&section, "gecos")?,
         groups,
         home: line(&section, "homedir")?,
@@ -77,38 +77,38 @@ fn is_line(text: &str) -> bool {
     !text.chars().any(char::is_control)
 }
 
-fn line(section: &Section<'_>, key: &str) -> Result<Option<String>, Refusal> {
+fn line(section: &Section<'_>, key: &str) -> Result<Option<String>, DataRefusal> {
     match section.text(key)? {
         Some(text) if !is_line(text) || text.contains(':') => {
-            Err(Refusal::value(section.at(key), "a line without `:`"))
+            Err(DataRefusal::value(section.at(key), "a line without `:`"))
         }
         text => Ok(text.map(str::to_owned)),
     }
 }
 
-fn lines(section: &Section<'_>, key: &str) -> Result<Vec<String>, Refusal> {
+fn lines(section: &Section<'_>, key: &str) -> Result<Vec<String>, DataRefusal> {
     let lines = section.words(key, None)?;
     let lines: Vec<String> = lines.iter().map(|line| line.trim().to_owned()).collect();
     match lines.iter().all(|line| is_line(line)) {
         true => Ok(lines),
-        false => Err(Refusal::value(section.at(key), "one line for each entry")),
+        false => Err(DataRefusal::value(section.at(key), "one line for each entry")),
     }
 }
 
 /// `KubeadmConfig` has a truth value here, which `useradd` does not take and cloud-init therefore leaves out.
-fn inactive(section: &Section<'_>) -> Result<Option<String>, Refusal> {
+fn inactive(section: &Section<'_>) -> Result<Option<String>, DataRefusal> {
     match section.get("inactive") {
         Some(Value::Number(days)) => Ok(Some(days.to_string())),
         Some(Value::String(days)) if days.parse::<i32>().is_ok() => Ok(Some(days.clone())),
         Some(Value::Bool(_)) | None => Ok(None),
-        Some(_) => Err(Refusal::value(section.at("inactive"), "a number of days")),
+        Some(_) => Err(DataRefusal::value(section.at("inactive"), "a number of days")),
     }
 }
 
-fn hash(section: &Section<'_>) -> Result<Option<String>, Refusal> {
+fn hash(section: &Section<'_>) -> Result<Option<String>, DataRefusal> {
     match section.text("passwd")? {
         Some(hash) if !is_line(hash) || hash.contains(':') => {
-            Err(Refusal::value(section.at("passwd"), "a hashed password"))
+            Err(DataRefusal::value(section.at("passwd"), "a hashed password"))
         }
         hash => Ok(hash.filter(|hash| !hash.is_empty()).map(str::to_owned)),
     }

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::Value;
 
 use super::reading::Section;
-use super::refusal::Refusal;
+use super::refusal::DataRefusal;
 
 /// Of one file, unpacked. A Secret has at most 1 MiB.
 const CONTENT_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -32,10 +32,13 @@ pub struct FileToWrite {
 
 /// # Errors
 /// The first key that is not understood.
-pub(super) fn read(path: String, value: &Value) -> Result<FileToWrite, Refusal> {
+pub(super) fn read(path: String, value: &Value) -> Result<FileToWrite, DataRefusal> {
     if let Some(source) = value.get("source").filter(|source| !source.is_null()) {
         let key = if source.get("uri").is_some() { "source.uri" } else { "source" };
-        return Err(Refusal::unsupported(format!("{path}.{key}"), "contents are not fetched from elsewhere"));
+        return Err(DataRefusal::unsupported(
+            format!("{path}.{key}"),
+            "contents are not fetched from elsewhere",
+        ));
     }
     let section = Section::of(path, value, &KEYS)?;
     let mode = mode_of(&section)?;
@@ -43,16 +46,16 @@ pub(super) fn read(path: String, value: &Value) -> Result<FileToWrite, Refusal> 
     Ok(FileToWrite {
         path: path_of(&section)?,
         content: content_of(&section)?,
-        owner: owner_of(owner).ok_or_else(|| Refusal::value(section.at("owner"), "USER:GROUP"))?,
+        owner: owner_of(owner).ok_or_else(|| DataRefusal::value(section.at("owner"), "USER:GROUP"))?,
         mode,
         append: section.flag("append")?.unwrap_or(false),
         is_deferred: section.flag("defer")?.unwrap_or(false),
     })
 }
 
-fn path_of(section: &Section<'_>) -> Result<String, Refusal> {
+fn path_of(section: &Section<'_>) -> Result<String, DataRefusal> {
     let expected =
-        || Refusal::value(section.at("path"), "an absolute path without `..` and control characters");
+        || DataRefusal::value(section.at("path"), "an absolute path without `..` and control characters");
     let path = section.text("path")?.ok_or_else(expected)?;
     let is_plain = path.len() <= PATH_BYTES_MAX && !path.chars().any(char::is_control);
     let is_path = path.starts_with('/') && !path.ends_with('/') && path.split('/').all(|part| part != "..");
@@ -60,8 +63,8 @@ fn path_of(section: &Section<'_>) -> Result<String, Refusal> {
 }
 
 /// A text is octal, a number is taken as it is: `0644` and `"0644"` are the same, as YAML reads the first as octal.
-fn mode_of(section: &Section<'_>) -> Result<u32, Refusal> {
-    let expected = || Refusal::value(section.at("permissions"), "an octal mode such as \"0644\"");
+fn mode_of(section: &Section<'_>) -> Result<u32, DataRefusal> {
+    let expected = || DataRefusal::value(section.at("permissions"), "an octal mode such as \"0644\"");
     let mode = match section.get("permissions") {
         None => Some(MODE),
         Some(Value::Number(number)) => number.as_u64().and_then(|mode| u32::try_from(mode).ok()),
@@ -83,19 +86,19 @@ fn owner_of(text: &str) -> Option<String> {
     (word(user) && word(group)).then(|| format!("{user}:{group}"))
 }
 
-fn content_of(section: &Section<'_>) -> Result<Vec<u8>, Refusal> {
+fn content_of(section: &Section<'_>) -> Result<Vec<u8>, DataRefusal> {
     let content = section.text("content")?.unwrap_or_default();
     let encoding = section.text("encoding")?.unwrap_or_default().trim().to_lowercase();
-    let base64 = || base64_of(content).ok_or_else(|| Refusal::value(section.at("content"), "base64"));
+    let base64 = || base64_of(content).ok_or_else(|| DataRefusal::value(section.at("content"), "base64"));
     let gzip = |bytes: &[u8]| {
-        gzip_of(bytes).ok_or_else(|| Refusal::value(section.at("content"), "gzip of at most 16 MiB"))
+        gzip_of(bytes).ok_or_else(|| DataRefusal::value(section.at("content"), "gzip of at most 16 MiB"))
     };
     match encoding.as_str() {
         "" | "text/plain" => Ok(content.as_bytes().to_vec()),
         "b64" | "base64" => base64(),
         "gz" | "gzip" => gzip(content.as_bytes()),
         "gz+b64" | "gzip+b64" | "gz+base64" | "gzip+base64" => gzip(&base64()?),
-        _ => Err(Refusal::value(section.at("encoding"), "`base64`, `gzip` or `gzip+base64`")),
+        _ => Err(DataRefusal::value(section.at("encoding"), "`base64`, `gzip` or `gzip+base64`")),
     }
 }
 

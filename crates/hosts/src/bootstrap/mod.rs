@@ -18,7 +18,7 @@ pub use accounts::UserToMake;
 pub use files::FileToWrite;
 pub use mounts::{MountToMake, TimeServers};
 use reading::{Section, scalar};
-pub use refusal::Refusal;
+pub use refusal::DataRefusal;
 pub use template::Instance;
 
 /// A Secret has at most 1 MiB.
@@ -58,13 +58,13 @@ impl fmt::Debug for BootstrapData {
 
 /// # Errors
 /// It is of another kind, or has something that is not carried out here: by the name of the key.
-pub fn read(data: &str, instance: &Instance) -> Result<BootstrapData, Refusal> {
+pub fn read(data: &str, instance: &Instance) -> Result<BootstrapData, DataRefusal> {
     if data.len() > DATA_BYTES_MAX {
-        return Err(Refusal::TooLarge { bytes: data.len(), max: DATA_BYTES_MAX });
+        return Err(DataRefusal::TooLarge { bytes: data.len(), max: DATA_BYTES_MAX });
     }
     let text = rendered(data, instance)?;
     if text.lines().next().map(str::trim_end) != Some(CLOUD_CONFIG) {
-        return Err(Refusal::Header(kind_of(&text)));
+        return Err(DataRefusal::Header(kind_of(&text)));
     }
     // PyYAML, which cloud-init reads with, takes `0644` as an octal number.
     let options = serde_saphyr::options! { legacy_octal_numbers: true };
@@ -72,19 +72,19 @@ pub fn read(data: &str, instance: &Instance) -> Result<BootstrapData, Refusal> {
         let at = error.location();
         let number = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
         let (line, column) = at.map_or((1, 1), |at| (number(at.line()), number(at.column())));
-        Refusal::Yaml { line, column }
+        DataRefusal::Yaml { line, column }
     })?;
     of_value(&value, instance)
 }
 
 /// With its variables filled in, where it says that it has some.
-fn rendered(data: &str, instance: &Instance) -> Result<String, Refusal> {
+fn rendered(data: &str, instance: &Instance) -> Result<String, DataRefusal> {
     let Some((first, rest)) = data.split_once('\n').filter(|(first, _)| first.starts_with(TEMPLATE)) else {
         return Ok(data.to_owned());
     };
     match first[TEMPLATE.len()..].trim() {
         "jinja" => template::fill_in(rest, 2, instance),
-        _ => Err(Refusal::Header("a template of another kind")),
+        _ => Err(DataRefusal::Header("a template of another kind")),
     }
 }
 
@@ -101,7 +101,7 @@ fn kind_of(text: &str) -> &'static str {
     kinds.iter().find(|(start, _)| text.starts_with(start)).map_or("unknown", |(_, kind)| kind)
 }
 
-fn of_value(value: &Value, instance: &Instance) -> Result<BootstrapData, Refusal> {
+fn of_value(value: &Value, instance: &Instance) -> Result<BootstrapData, DataRefusal> {
     let section = Section::of(String::new(), value, &KEYS)?;
     for (key, why) in [
         ("disk_setup", "capstan partitions no disk: prepare it before, or with bootcmd"),
@@ -111,7 +111,7 @@ fn of_value(value: &Value, instance: &Instance) -> Result<BootstrapData, Refusal
             value.as_object().is_some_and(serde_json::Map::is_empty) || *value == Value::Array(Vec::new())
         };
         if section.get(key).is_some_and(|value| !is_empty(value)) {
-            return Err(Refusal::unsupported(key, why));
+            return Err(DataRefusal::unsupported(key, why));
         }
     }
     let each = section.list("mounts")?;
@@ -135,7 +135,7 @@ fn of_value(value: &Value, instance: &Instance) -> Result<BootstrapData, Refusal
 }
 
 /// An entry that is null is a comment in YAML, and none.
-fn commands(section: &Section<'_>, key: &str) -> Result<Vec<CommandToRun>, Refusal> {
+fn commands(section: &Section<'_>, key: &str) -> Result<Vec<CommandToRun>, DataRefusal> {
     let entries = section.list(key)?.into_iter().filter(|(_, value)| !value.is_null());
     entries
         .map(|(path, value)| match value {
@@ -144,7 +144,7 @@ fn commands(section: &Section<'_>, key: &str) -> Result<Vec<CommandToRun>, Refus
                 let words = words.iter().enumerate().map(|(at, word)| scalar(format!("{path}[{at}]"), word));
                 words.collect::<Result<_, _>>().map(CommandToRun::Words)
             }
-            _ => Err(Refusal::value(path, "a text or a list of texts")),
+            _ => Err(DataRefusal::value(path, "a text or a list of texts")),
         })
         .collect()
 }

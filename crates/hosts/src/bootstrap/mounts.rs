@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::reading::{Section, scalar};
-use super::refusal::Refusal;
+use super::refusal::DataRefusal;
 
 /// What stands for the third field and those after it.
 const DEFAULTS: [&str; 4] = ["auto", "defaults,nofail,_netdev", "0", "2"];
@@ -23,21 +23,24 @@ pub struct MountToMake {
 
 /// # Errors
 /// It is no line of `/etc/fstab`.
-pub(super) fn read(path: &str, value: &Value) -> Result<MountToMake, Refusal> {
-    let list = value.as_array().ok_or_else(|| Refusal::value(path, "a list"))?;
+pub(super) fn read(path: &str, value: &Value) -> Result<MountToMake, DataRefusal> {
+    let list = value.as_array().ok_or_else(|| DataRefusal::value(path, "a list"))?;
     let fields = list.iter().enumerate().map(|(at, field)| scalar(format!("{path}[{at}]"), field));
-    let fields = fields.collect::<Result<Vec<String>, Refusal>>()?;
+    let fields = fields.collect::<Result<Vec<String>, DataRefusal>>()?;
     let [device, folder, rest @ ..] = fields.as_slice() else {
-        return Err(Refusal::value(path, "at least a device and a folder"));
+        return Err(DataRefusal::value(path, "at least a device and a folder"));
     };
     if rest.len() > DEFAULTS.len() {
-        return Err(Refusal::value(path, "at most six fields"));
+        return Err(DataRefusal::value(path, "at most six fields"));
     }
     if fields.iter().any(|field| field.is_empty() || field.chars().any(char::is_control)) {
-        return Err(Refusal::value(path, "fields that are not empty"));
+        return Err(DataRefusal::value(path, "fields that are not empty"));
     }
     if OF_CLOUDS.iter().any(|name| device.starts_with(name)) {
-        return Err(Refusal::unsupported(format!("{path}[0]"), "only a cloud knows this name of a device"));
+        return Err(DataRefusal::unsupported(
+            format!("{path}[0]"),
+            "only a cloud knows this name of a device",
+        ));
     }
     let field = |at: usize| rest.get(at).map_or(DEFAULTS[at], String::as_str);
     let options = format!("{},{MARK}", field(1));
@@ -60,7 +63,7 @@ fn escaped(field: &str) -> String {
 ///
 /// # Errors
 /// A key that is not understood, or a server that is no word.
-pub(super) fn read_ntp(value: &Value) -> Result<Option<TimeServers>, Refusal> {
+pub(super) fn read_ntp(value: &Value) -> Result<Option<TimeServers>, DataRefusal> {
     let section = Section::of("ntp".to_owned(), value, &["enabled", "servers", "pools"])?;
     let (servers, pools) = (section.words("servers", None)?, section.words("pools", None)?);
     let is_server = |name: &str| {
@@ -68,7 +71,7 @@ pub(super) fn read_ntp(value: &Value) -> Result<Option<TimeServers>, Refusal> {
         !name.is_empty() && !name.starts_with('-') && name.chars().all(is_plain)
     };
     if !servers.iter().chain(&pools).all(|name| is_server(name)) {
-        return Err(Refusal::value("ntp.servers", "names or addresses"));
+        return Err(DataRefusal::value("ntp.servers", "names or addresses"));
     }
     let is_enabled = section.flag("enabled")?.unwrap_or(true);
     Ok((is_enabled && !(servers.is_empty() && pools.is_empty())).then_some(TimeServers { servers, pools }))

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::refusal::{Refusal, shown};
+use super::refusal::{DataRefusal, shown};
 
 /// A map and where it stands.
 pub(super) struct Section<'v> {
@@ -13,11 +13,11 @@ pub(super) struct Section<'v> {
 impl<'v> Section<'v> {
     /// # Errors
     /// It is no map, or has a key that is not one of `keys`.
-    pub fn of(path: String, value: &'v Value, keys: &[&str]) -> Result<Self, Refusal> {
-        let map = value.as_object().ok_or_else(|| Refusal::value(path.clone(), "a map"))?;
+    pub fn of(path: String, value: &'v Value, keys: &[&str]) -> Result<Self, DataRefusal> {
+        let map = value.as_object().ok_or_else(|| DataRefusal::value(path.clone(), "a map"))?;
         let section = Self { path, map };
         match map.keys().find(|key| !keys.contains(&key.as_str())) {
-            Some(key) => Err(Refusal::unknown(section.at(key))),
+            Some(key) => Err(DataRefusal::unknown(section.at(key))),
             None => Ok(section),
         }
     }
@@ -33,16 +33,17 @@ impl<'v> Section<'v> {
 
     /// # Errors
     /// It is no text.
-    pub fn text(&self, key: &str) -> Result<Option<&'v str>, Refusal> {
-        let text = |value: &'v Value| value.as_str().ok_or_else(|| Refusal::value(self.at(key), "a text"));
+    pub fn text(&self, key: &str) -> Result<Option<&'v str>, DataRefusal> {
+        let text =
+            |value: &'v Value| value.as_str().ok_or_else(|| DataRefusal::value(self.at(key), "a text"));
         self.get(key).map(text).transpose()
     }
 
     /// # Errors
     /// It is neither true nor false.
-    pub fn flag(&self, key: &str) -> Result<Option<bool>, Refusal> {
+    pub fn flag(&self, key: &str) -> Result<Option<bool>, DataRefusal> {
         let flag =
-            |value: &Value| value.as_bool().ok_or_else(|| Refusal::value(self.at(key), "true or false"));
+            |value: &Value| value.as_bool().ok_or_else(|| DataRefusal::value(self.at(key), "true or false"));
         self.get(key).map(flag).transpose()
     }
 
@@ -50,9 +51,9 @@ impl<'v> Section<'v> {
     ///
     /// # Errors
     /// It is no list.
-    pub fn list(&self, key: &str) -> Result<Vec<(String, &'v Value)>, Refusal> {
+    pub fn list(&self, key: &str) -> Result<Vec<(String, &'v Value)>, DataRefusal> {
         let Some(value) = self.get(key) else { return Ok(Vec::new()) };
-        let list = value.as_array().ok_or_else(|| Refusal::value(self.at(key), "a list"))?;
+        let list = value.as_array().ok_or_else(|| DataRefusal::value(self.at(key), "a list"))?;
         let path = self.at(key);
         Ok(list.iter().enumerate().map(|(at, value)| (format!("{path}[{at}]"), value)).collect())
     }
@@ -61,7 +62,7 @@ impl<'v> Section<'v> {
     ///
     /// # Errors
     /// It is neither.
-    pub fn words(&self, key: &str, separator: Option<char>) -> Result<Vec<String>, Refusal> {
+    pub fn words(&self, key: &str, separator: Option<char>) -> Result<Vec<String>, DataRefusal> {
         match (self.get(key), separator) {
             (Some(Value::String(text)), Some(separator)) => Ok(text
                 .split(separator)
@@ -75,11 +76,11 @@ impl<'v> Section<'v> {
 }
 
 /// A text, a number or a truth value as a word.
-pub(super) fn scalar(path: String, value: &Value) -> Result<String, Refusal> {
+pub(super) fn scalar(path: String, value: &Value) -> Result<String, DataRefusal> {
     match value {
         Value::String(text) => Ok(text.clone()),
         Value::Number(number) => Ok(number.to_string()),
         Value::Bool(value) => Ok(value.to_string()),
-        _ => Err(Refusal::value(path, "a text")),
+        _ => Err(DataRefusal::value(path, "a text")),
     }
 }

@@ -6,7 +6,7 @@ const SHOWN_CHARS_MAX: usize = 60;
 
 /// Bootstrap data that is refused as a whole, before anything was sent to a machine.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum DataRefusal {
     #[error(
         "the bootstrap data begins with neither `## template: jinja` nor `#cloud-config`; capstan reads no other kind ({0})"
     )]
@@ -23,7 +23,7 @@ pub enum Refusal {
     Value { key: String, expected: &'static str },
 }
 
-impl Refusal {
+impl DataRefusal {
     pub(super) fn unknown(key: String) -> Self {
         Self::Unsupported { key: shown(&key), why: "it is not a key of the supported part of cloud-init" }
     }

@@ -2,7 +2,7 @@
 //! Source: cloud-init `cloudinit/templater.py`, `cloudinit/handlers/jinja_template.py`, `cloudinit/sources/__init__.py`, 04eacd06
 //! (2026-08).
 
-use super::refusal::{Refusal, shown};
+use super::refusal::{DataRefusal, shown};
 
 /// What is known of a machine to whoever wrote its bootstrap data.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,14 +29,14 @@ impl Instance {
 ///
 /// # Errors
 /// Something of Jinja that is not read here, or a variable that is not known and has no default.
-pub(super) fn fill_in(text: &str, first_line: usize, instance: &Instance) -> Result<String, Refusal> {
+pub(super) fn fill_in(text: &str, first_line: usize, instance: &Instance) -> Result<String, DataRefusal> {
     let mut filled = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find('{') {
         let (before, from) = rest.split_at(at);
         filled.push_str(before);
         let line = first_line + text[..text.len() - from.len()].matches('\n').count();
-        let refused = |what: String| Refusal::Template { line, what };
+        let refused = |what: String| DataRefusal::Template { line, what };
         if let Some(inside) = from.strip_prefix("{{") {
             let (expression, after) =
                 inside.split_once("}}").ok_or_else(|| refused("`{{` has no end".to_owned()))?;

@@ -33,7 +33,7 @@ pub struct OwnerError {
 /// Whose a machine is, and since which claim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Owner {
+pub struct HostOwner {
     /// Of capstan: its store's own id.
     pub installation: String,
     /// The uid of the Host.
@@ -46,7 +46,7 @@ pub struct Owner {
     pub generation: u64,
 }
 
-impl Owner {
+impl HostOwner {
     /// # Errors
     /// One of the words is no word.
     pub fn new(
@@ -79,7 +79,7 @@ impl Owner {
     }
 }
 
-impl fmt::Display for Owner {
+impl fmt::Display for HostOwner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { installation, host, machine, cluster, generation } = self;
         write!(
@@ -101,14 +101,14 @@ pub enum OwnerAnswer {
     Free,
     /// The file says what was asked for.
     Ours {
-        owner: Owner,
+        owner: HostOwner,
         /// It was made now.
         is_new: bool,
         since_s: Option<u64>,
     },
     /// The file is another's, or of another generation. Nothing was changed.
     Other {
-        owner: Owner,
+        owner: HostOwner,
         since_s: Option<u64>,
     },
     /// A job runs.
@@ -123,18 +123,18 @@ pub fn look() -> ShellRequest {
 }
 
 /// Makes the owner file where there is none; one that says the same stays.
-pub fn claim(owner: &Owner) -> ShellRequest {
+pub fn claim(owner: &HostOwner) -> ShellRequest {
     ShellRequest::changing(CommandLine::of("sh -c {} capstan claim", [PROGRAM]).with(&owner.words()))
 }
 
 /// Replaces the owner that was seen by one of the next generation. A person decides that, never a controller.
-pub fn take_over(owner: &Owner, from: &Owner) -> ShellRequest {
+pub fn take_over(owner: &HostOwner, from: &HostOwner) -> ShellRequest {
     let line = CommandLine::of("sh -c {} capstan take", [PROGRAM]);
     ShellRequest::changing(line.with(&owner.after(from).words()).with(&from.words()))
 }
 
 /// Removes the owner file and what is kept of runs. For a machine that was proved clean.
-pub fn release(owner: &Owner) -> ShellRequest {
+pub fn release(owner: &HostOwner) -> ShellRequest {
     ShellRequest::changing(CommandLine::of("sh -c {} capstan release", [PROGRAM]).with(&owner.words()))
 }
 
@@ -149,7 +149,7 @@ pub fn read(stdout: &str) -> Result<OwnerAnswer, AnswerError> {
 
 pub(super) fn of_answer(answered: &Answered) -> Result<OwnerAnswer, AnswerError> {
     let since_s = answered.number("owner_since");
-    let with = |answer: fn(Owner, Option<u64>) -> OwnerAnswer| {
+    let with = |answer: fn(HostOwner, Option<u64>) -> OwnerAnswer| {
         owner_of(answered).map_or(OwnerAnswer::Unreadable, |owner| answer(owner, since_s))
     };
     Ok(match outcome(answered)? {
@@ -162,7 +162,7 @@ pub(super) fn of_answer(answered: &Answered) -> Result<OwnerAnswer, AnswerError>
     })
 }
 
-fn owner_of(answered: &Answered) -> Option<Owner> {
+fn owner_of(answered: &Answered) -> Option<HostOwner> {
     let one = |name: &str| answered.one(name);
     let generation = answered.number("owner_generation")?;
     if one("owner_format") != Some("1") {
@@ -171,7 +171,7 @@ fn owner_of(answered: &Answered) -> Option<Owner> {
     let words =
         [one("owner_installation")?, one("owner_host")?, one("owner_machine")?, one("owner_cluster")?];
     let [installation, host, machine, cluster] = words;
-    Owner::new(installation, host, machine, cluster, generation).ok()
+    HostOwner::new(installation, host, machine, cluster, generation).ok()
 }
 
 #[cfg(test)]

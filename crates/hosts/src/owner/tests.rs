@@ -3,8 +3,8 @@
 use super::*;
 use crate::shell_machine::Machine;
 
-fn owner(installation: &str, generation: u64) -> Owner {
-    Owner::new(installation, "host-1", "machine-1", "default/prod", generation).expect("an owner")
+fn owner(installation: &str, generation: u64) -> HostOwner {
+    HostOwner::new(installation, "host-1", "machine-1", "default/prod", generation).expect("an owner")
 }
 
 fn asked(machine: &Machine, request: &ShellRequest) -> OwnerAnswer {
@@ -57,7 +57,7 @@ fn an_older_generation_is_refused_after_a_take_over() {
 #[test]
 fn of_many_at_once_one_gets_it() {
     let machine = Machine::of_shell("sh");
-    let owners: Vec<Owner> = (0..8).map(|number| owner(&format!("laptop-{number}"), 1)).collect();
+    let owners: Vec<HostOwner> = (0..8).map(|number| owner(&format!("laptop-{number}"), 1)).collect();
     let answers: Vec<OwnerAnswer> = std::thread::scope(|scope| {
         let asking: Vec<_> =
             owners.iter().map(|owner| scope.spawn(|| asked(&machine, &claim(owner)))).collect();
@@ -89,7 +89,7 @@ fn a_running_job_keeps_everybody_out() {
 #[test]
 fn words_of_an_owner_are_words() {
     for word in ["", "a b", "a\nb", "$(id)", "a=b", "x".repeat(254).as_str()] {
-        let error = Owner::new(word, "h", "m", "c", 1).expect_err(word).to_string();
+        let error = HostOwner::new(word, "h", "m", "c", 1).expect_err(word).to_string();
         assert!(error.contains("cannot be the installation"), "{error}");
     }
 }

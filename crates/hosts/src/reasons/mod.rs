@@ -6,13 +6,12 @@ mod table;
 use serde::Serialize;
 
 use capstan_base::text::{sanitize_line, truncate};
-use table::{RULES, Rule, Spoken};
+use table::{RULES, Spoken, Words};
 
 const EVIDENCE_CELLS_MAX: usize = 300;
-/// What kubeadm warned of did not stop it.
 const WARNING: &str = "[WARNING ";
 
-/// A reason.
+/// Why it failed, in one sentence with the line that says so.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Reason {
@@ -26,7 +25,7 @@ pub struct Reason {
 
 /// `log` is what the steps printed, `component_lines` what the kubelet and containerd complained of meanwhile.
 pub fn explain(log: &str, component_lines: &[String]) -> Option<Reason> {
-    let lines: Vec<&str> = log.lines().filter(|line| !line.contains(WARNING)).collect();
+    let lines: Vec<&str> = log.lines().filter(|line| !is_warning(line)).collect();
     let components: Vec<&str> = component_lines.iter().map(String::as_str).collect();
     RULES.iter().find_map(|rule| {
         let of_components: &[&str] = if rule.spoken == Spoken::Anywhere { &components } else { &[] };
@@ -39,7 +38,16 @@ pub fn explain(log: &str, component_lines: &[String]) -> Option<Reason> {
     })
 }
 
-fn is_met(rule: &Rule, line: &str) -> bool {
+/// What kubeadm warned of did not stop it: in its checks, and in its log (`W1130 15:07:25.040053 …`).
+fn is_warning(line: &str) -> bool {
+    let is_of_log = line.strip_prefix('W').is_some_and(|rest| {
+        let (day, after) = rest.split_at_checked(4).unwrap_or_default();
+        day.len() == 4 && day.chars().all(|c| c.is_ascii_digit()) && after.starts_with(' ')
+    });
+    is_of_log || line.contains(WARNING)
+}
+
+fn is_met(rule: &Words, line: &str) -> bool {
     rule.words.iter().all(|word| line.contains(word))
 }
 

@@ -17,23 +17,23 @@ pub(super) enum Spoken {
     Anywhere,
 }
 
-pub(super) struct Rule {
+pub(super) struct Words {
     pub kind: ReasonKind,
     pub spoken: Spoken,
     /// All of them on one line.
     pub words: &'static [&'static str],
 }
 
-const fn log(kind: ReasonKind, words: &'static [&'static str]) -> Rule {
-    Rule { kind, spoken: Spoken::Log, words }
+const fn log(kind: ReasonKind, words: &'static [&'static str]) -> Words {
+    Words { kind, spoken: Spoken::Log, words }
 }
 
-const fn any(kind: ReasonKind, words: &'static [&'static str]) -> Rule {
-    Rule { kind, spoken: Spoken::Anywhere, words }
+const fn any(kind: ReasonKind, words: &'static [&'static str]) -> Words {
+    Words { kind, spoken: Spoken::Anywhere, words }
 }
 
 /// The causes before what follows from them: a full disk makes everything fail, a dead kubelet is the end of many things.
-pub(super) const RULES: &[Rule] = &[
+pub(super) const RULES: &[Words] = &[
     // The machine itself.
     any(DiskFull, &["no space left on device"]),
     any(DiskFull, &["No space left on device"]),
@@ -78,6 +78,7 @@ pub(super) const RULES: &[Rule] = &[
     ),
     // Its configuration.
     log(ConfigurationWrong, &["strict decoding error"]),
+    log(ConfigurationWrong, &["error: json: cannot unmarshal"]),
     log(ConfigurationWrong, &["invalid configuration"]),
     log(ConfigurationWrong, &["unable to load config from file"]),
     log(ConfigurationWrong, &["no kind ", " is registered"]),
@@ -107,6 +108,7 @@ pub(super) const RULES: &[Rule] = &[
     // The way to the cluster.
     log(ProxyInTheWay, &["proxyconnect tcp"]),
     log(ProxyInTheWay, &["Proxy Authentication Required"]),
+    log(NameNotResolved, &["dial tcp: lookup "]),
     log(NameNotResolved, &["no such host"]),
     log(NameNotResolved, &["server misbehaving"]),
     log(NameNotResolved, &["Temporary failure in name resolution"]),

@@ -83,6 +83,10 @@ const SPOKEN: &[(&str, ReasonKind)] = &[
         ReasonKind::ConfigurationWrong,
     ),
     (
+        "error: json: cannot unmarshal number into Go struct field JoinControlPlane.controlPlane.certificateKey of type string",
+        ReasonKind::ConfigurationWrong,
+    ),
+    (
         "error: unable to load config from file \"/run/kubeadm/kubeadm.yaml\": open: no such file or directory",
         ReasonKind::ConfigurationWrong,
     ),
@@ -152,6 +156,10 @@ const SPOKEN: &[(&str, ReasonKind)] = &[
     ),
     (
         "Get \"https://api.prod:6443/api\": dial tcp: lookup api.prod on 10.0.0.2:53: no such host",
+        ReasonKind::NameNotResolved,
+    ),
+    (
+        "failed to request the cluster-info ConfigMap: Get \"https://api.nowhere.example:6443/api/v1/namespaces/kube-public/configmaps/cluster-info?timeout=10s\": dial tcp: lookup api.nowhere.example on 10.255.255.53:53: read udp 10.77.0.12:59067->10.255.255.53:53: i/o timeout",
         ReasonKind::NameNotResolved,
     ),
     (
@@ -236,7 +244,8 @@ fn a_cause_comes_before_what_follows_from_it() {
 
 #[test]
 fn what_was_only_warned_of_is_no_reason() {
-    let log = "\t[WARNING SystemVerification]: cgroups v1 support is deprecated\n\t[WARNING Swap]: swap is supported for cgroup v2 only\n[init] fine\n";
+    let log = "\t[WARNING SystemVerification]: cgroups v1 support is deprecated\n\t[WARNING Swap]: swap is supported for cgroup v2 only\n[init] fine\n\
+               W1130 15:07:25.040053 32830 configset.go:77] Warning: No kubeproxy.config.k8s.io/v1alpha1 config is loaded. Continuing without it: configmaps \"kube-proxy\" is forbidden: User \"system:bootstrap:m5tknu\" cannot get resource\n";
     assert_eq!(explain(log, &[]), None);
 }
 

@@ -7,7 +7,8 @@
 use serde::Serialize;
 
 use super::Start;
-use super::plan::{KubeadmStep, KubeadmVerb, RunPlan};
+use super::options::{KubeadmStep, KubeadmVerb};
+use super::plan::RunPlan;
 use super::watch::{Journal, Watched};
 
 /// After so many resets a person looks at it.
@@ -34,7 +35,7 @@ pub enum MemberSeen {
 
 /// What is known of a run.
 #[derive(Clone, Debug)]
-pub struct Observed<'o> {
+pub struct ObservedRun<'o> {
     /// Of the newest bootstrap data.
     pub plan: &'o RunPlan,
     pub watched: &'o Watched,
@@ -97,7 +98,7 @@ pub enum UnknownFact {
 
 /// What comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum RunNext {
     Upload,
     Start {
         start: Start,
@@ -127,13 +128,13 @@ pub enum Next {
     },
 }
 
-pub fn decide(observed: &Observed<'_>) -> Next {
-    let Some(journal) = &observed.watched.journal else { return Next::Upload };
+pub fn decide(observed: &ObservedRun<'_>) -> RunNext {
+    let Some(journal) = &observed.watched.journal else { return RunNext::Upload };
     if journal.is_finished && !journal.was_reset {
-        return Next::Done;
+        return RunNext::Done;
     }
     if observed.watched.is_unit_active {
-        return Next::Wait { step: journal.next() };
+        return RunNext::Wait { step: journal.next() };
     }
     if journal.attempt == 0 || journal.was_reset {
         return of_unused_machine(observed, journal);
@@ -142,7 +143,7 @@ pub fn decide(observed: &Observed<'_>) -> Next {
         let is_of_kubeadm = observed.plan.kubeadm.is_some_and(|kubeadm| kubeadm.number == step);
         return match is_of_kubeadm && observed.has_token_expired {
             true => taken_back(observed, journal, ResetReason::TokenExpired),
-            false => Next::Failed { step, code },
+            false => RunNext::Failed { step, code },
         };
     }
     if journal.digest != observed.plan.digest {
@@ -152,22 +153,22 @@ pub fn decide(observed: &Observed<'_>) -> Next {
 }
 
 /// Nothing is there but what may have been uploaded.
-fn of_unused_machine(observed: &Observed<'_>, journal: &Journal) -> Next {
+fn of_unused_machine(observed: &ObservedRun<'_>, journal: &Journal) -> RunNext {
     if journal.was_reset {
         match observed.is_clean {
-            None => return Next::FindOut { what: UnknownFact::Proof },
-            Some(false) => return Next::AskPerson { why: AskReason::NotClean },
+            None => return RunNext::FindOut { what: UnknownFact::Proof },
+            Some(false) => return RunNext::AskPerson { why: AskReason::NotClean },
             Some(true) => {}
         }
     }
     if journal.digest != observed.plan.digest {
-        return Next::Upload;
+        return RunNext::Upload;
     }
     if journal.was_reset && observed.has_token_expired {
-        return Next::RenewData;
+        return RunNext::RenewData;
     }
     let why = if journal.was_reset { StartReason::AfterReset } else { StartReason::Begin };
-    Next::Start { start: again(journal, 1), why }
+    RunNext::Start { start: again(journal, 1), why }
 }
 
 fn again(journal: &Journal, from_step: u32) -> Start {
@@ -175,7 +176,7 @@ fn again(journal: &Journal, from_step: u32) -> Start {
 }
 
 /// What has begun is of older data: where kubeadm may have made a node of it, that is left as it is.
-fn of_other_data(observed: &Observed<'_>, journal: &Journal) -> Next {
+fn of_other_data(observed: &ObservedRun<'_>, journal: &Journal) -> RunNext {
     match observed.watched.traces.has_kubelet_configuration {
         true => of_dead_run(observed, journal),
         false => taken_back(observed, journal, ResetReason::OtherData),
@@ -183,7 +184,7 @@ fn of_other_data(observed: &Observed<'_>, journal: &Journal) -> Next {
 }
 
 /// No unit runs, and the journal has no end.
-fn of_dead_run(observed: &Observed<'_>, journal: &Journal) -> Next {
+fn of_dead_run(observed: &ObservedRun<'_>, journal: &Journal) -> RunNext {
     let next = journal.next();
     let is_same_boot = journal.boot_id == observed.watched.boot_id;
     match observed.plan.kubeadm {
@@ -196,12 +197,12 @@ fn of_dead_run(observed: &Observed<'_>, journal: &Journal) -> Next {
     }
 }
 
-fn started(journal: &Journal, from_step: u32, why: StartReason) -> Next {
-    Next::Start { start: again(journal, from_step), why }
+fn started(journal: &Journal, from_step: u32, why: StartReason) -> RunNext {
+    RunNext::Start { start: again(journal, from_step), why }
 }
 
 /// kubeadm began, and nobody knows how it ended.
-fn of_dead_kubeadm(observed: &Observed<'_>, journal: &Journal, kubeadm: KubeadmStep) -> Next {
+fn of_dead_kubeadm(observed: &ObservedRun<'_>, journal: &Journal, kubeadm: KubeadmStep) -> RunNext {
     let ended = started(journal, kubeadm.number.saturating_add(1), StartReason::KubeadmHadEnded);
     let is_same_boot = journal.boot_id == observed.watched.boot_id;
     // It is written behind kubeadm's success only, and kept until the next boot.
@@ -216,7 +217,7 @@ fn of_dead_kubeadm(observed: &Observed<'_>, journal: &Journal, kubeadm: KubeadmS
         (KubeadmVerb::Join, true) => of_dead_control_plane(observed, journal, ended),
         // A worker's join ends with the kubelet's own certificate: a Node is there, ready or not yet.
         (KubeadmVerb::Join, false) => match observed.node {
-            NodeSeen::Unknown => Next::FindOut { what: UnknownFact::Node },
+            NodeSeen::Unknown => RunNext::FindOut { what: UnknownFact::Node },
             NodeSeen::Ready | NodeSeen::NotReady => ended,
             NodeSeen::Absent => taken_back(observed, journal, ResetReason::KubeadmDied),
         },
@@ -224,44 +225,44 @@ fn of_dead_kubeadm(observed: &Observed<'_>, journal: &Journal, kubeadm: KubeadmS
 }
 
 /// Its last phases make what others join with: without its sign of success the cluster is not whole.
-fn of_dead_init(observed: &Observed<'_>, journal: &Journal) -> Next {
+fn of_dead_init(observed: &ObservedRun<'_>, journal: &Journal) -> RunNext {
     match observed.is_cluster_initialized {
-        None => Next::FindOut { what: UnknownFact::Cluster },
-        Some(true) => Next::AskPerson { why: AskReason::ClusterMayLive },
+        None => RunNext::FindOut { what: UnknownFact::Cluster },
+        Some(true) => RunNext::AskPerson { why: AskReason::ClusterMayLive },
         Some(false) => taken_back(observed, journal, ResetReason::KubeadmDied),
     }
 }
 
 /// It joins etcd after its kubelet, and writes the API server's manifest around that.
-fn of_dead_control_plane(observed: &Observed<'_>, journal: &Journal, ended: Next) -> Next {
+fn of_dead_control_plane(observed: &ObservedRun<'_>, journal: &Journal, ended: RunNext) -> RunNext {
     let has_manifest = observed.watched.traces.has_api_server_manifest;
     match (observed.member, observed.node) {
-        (MemberSeen::Unknown, _) => Next::FindOut { what: UnknownFact::Member },
-        (_, NodeSeen::Unknown) => Next::FindOut { what: UnknownFact::Node },
+        (MemberSeen::Unknown, _) => RunNext::FindOut { what: UnknownFact::Member },
+        (_, NodeSeen::Unknown) => RunNext::FindOut { what: UnknownFact::Node },
         (MemberSeen::Started, NodeSeen::Ready) if has_manifest => ended,
         _ => not_a_node(observed, journal),
     }
 }
 
 /// An etcd member of a machine that is reset would take part of the quorum with it.
-fn not_a_node(observed: &Observed<'_>, journal: &Journal) -> Next {
+fn not_a_node(observed: &ObservedRun<'_>, journal: &Journal) -> RunNext {
     let is_joining = observed.plan.kubeadm.is_some_and(|kubeadm| kubeadm.verb == KubeadmVerb::Join);
     match observed.member {
         MemberSeen::Unknown if is_joining && observed.is_control_plane => {
-            Next::FindOut { what: UnknownFact::Member }
+            RunNext::FindOut { what: UnknownFact::Member }
         }
-        MemberSeen::AddedNotStarted | MemberSeen::Started if is_joining => Next::RemoveMember,
+        MemberSeen::AddedNotStarted | MemberSeen::Started if is_joining => RunNext::RemoveMember,
         _ => taken_back(observed, journal, ResetReason::KubeadmDied),
     }
 }
 
-fn taken_back(observed: &Observed<'_>, journal: &Journal, why: ResetReason) -> Next {
+fn taken_back(observed: &ObservedRun<'_>, journal: &Journal, why: ResetReason) -> RunNext {
     let is_joining = observed.plan.kubeadm.is_some_and(|kubeadm| kubeadm.verb == KubeadmVerb::Join);
     let is_member = matches!(observed.member, MemberSeen::AddedNotStarted | MemberSeen::Started);
     match journal.resets >= RESETS_MAX {
-        true => Next::AskPerson { why: AskReason::TooManyResets },
-        false if is_joining && is_member => Next::RemoveMember,
-        false => Next::Reset { why },
+        true => RunNext::AskPerson { why: AskReason::TooManyResets },
+        false if is_joining && is_member => RunNext::RemoveMember,
+        false => RunNext::Reset { why },
     }
 }
 

@@ -10,6 +10,7 @@
 mod archive;
 mod decide;
 mod id;
+mod options;
 mod plan;
 mod redactor;
 mod step;
@@ -19,16 +20,17 @@ mod watch;
 use capstan_base::command_line::CommandLine;
 
 pub use decide::{
-    AskReason, MemberSeen, Next, NodeSeen, Observed, ResetNext, ResetReason, StartReason, UnknownFact,
+    AskReason, MemberSeen, NodeSeen, ObservedRun, ResetNext, ResetReason, RunNext, StartReason, UnknownFact,
     decide, decide_reset,
 };
 pub use id::{RunId, RunIdError};
-pub use plan::{KubeadmStep, KubeadmVerb, ResetOptions, RunOptions, RunPlan};
+pub use options::{KubeadmStep, KubeadmVerb, RunOptions};
+pub use plan::{ResetOptions, RunPlan};
 pub use redactor::Redactor;
 pub use step::{PlannedStep, StepKind};
 pub use watch::{Journal, KubeadmTraces, SeenStep, StepEnd, Watched, read_watch, watch};
 
-use super::owner::{Owner, OwnerAnswer, of_answer};
+use super::owner::{HostOwner, OwnerAnswer, of_answer};
 use super::request::{AnswerError, ShellRequest, answered, outcome};
 
 const UPLOAD: &str = concat!(include_str!("../held.sh"), include_str!("upload.sh"));
@@ -57,14 +59,14 @@ pub enum Changed {
 }
 
 /// Brings a plan to the machine; once it is there, again is no change.
-pub fn upload(plan: &RunPlan, owner: &Owner) -> ShellRequest {
+pub fn upload(plan: &RunPlan, owner: &HostOwner) -> ShellRequest {
     let line = CommandLine::of("sh -c {} capstan", [UPLOAD]).with(&owner.words());
     let line = line.with(&CommandLine::of("{} {}", [plan.id.as_str(), &plan.digest]));
     ShellRequest { input: plan.archive(), limit_s: UPLOAD_LIMIT_S, ..ShellRequest::changing(line) }
 }
 
 /// Starts it as a unit of systemd. An attempt is started once, whatever comes twice.
-pub fn start(id: &RunId, owner: &Owner, start: Start) -> ShellRequest {
+pub fn start(id: &RunId, owner: &HostOwner, start: Start) -> ShellRequest {
     let line = CommandLine::of("sh -c {} capstan", [START]).with(&owner.words());
     let (attempt, from_step) = (start.attempt.to_string(), start.from_step.to_string());
     let words = CommandLine::of("{} {} {}", [id.as_str(), &attempt, &from_step]);
@@ -72,13 +74,13 @@ pub fn start(id: &RunId, owner: &Owner, start: Start) -> ShellRequest {
 }
 
 /// Ends it where it is. What has begun stays as it is then.
-pub fn stop(id: &RunId, owner: &Owner) -> ShellRequest {
+pub fn stop(id: &RunId, owner: &HostOwner) -> ShellRequest {
     let line = CommandLine::of("sh -c {} capstan stop", [STOP]).with(&owner.words());
     ShellRequest { limit_s: 120, ..ShellRequest::changing(line.with(&CommandLine::of("{}", [id.as_str()]))) }
 }
 
 /// Removes the contents that a run left behind which failed; one that succeeded removes them itself.
-pub fn forget(id: &RunId, owner: &Owner) -> ShellRequest {
+pub fn forget(id: &RunId, owner: &HostOwner) -> ShellRequest {
     let line = CommandLine::of("sh -c {} capstan forget", [STOP]).with(&owner.words());
     ShellRequest::changing(line.with(&CommandLine::of("{}", [id.as_str()])))
 }
@@ -100,5 +102,7 @@ pub fn read_changed(stdout: &str) -> Result<Changed, AnswerError> {
 
 #[cfg(test)]
 mod kills;
+#[cfg(test)]
+mod secrets;
 #[cfg(test)]
 mod tests;

@@ -68,7 +68,7 @@ fn private_keys(text: &str) -> Vec<&str> {
     let mut is_inside = false;
     for line in text.lines().map(str::trim) {
         if line.starts_with("-----BEGIN") {
-            is_inside = line.contains("PRIVATE KEY");
+            is_inside = line.ends_with("KEY-----") && !line.ends_with("PUBLIC KEY-----");
         } else if line.starts_with("-----END") {
             is_inside = false;
         } else if is_inside && line.len() >= VALUE_CHARS_MIN {

@@ -6,7 +6,7 @@
 use capstan_base::command_line::CommandLine;
 use capstan_base::text::{sanitize_line, truncate};
 
-use super::plan::{KubeadmStep, KubeadmVerb, RunOptions};
+use super::options::{KubeadmStep, KubeadmVerb, RunOptions};
 use super::redactor::Redactor;
 use super::step::{PlannedStep, StepKind, sha256_of};
 use crate::bootstrap::{BootstrapData, CommandToRun, FileToWrite, MountToMake, TimeServers, UserToMake};

@@ -77,7 +77,7 @@ fn the_same_data_is_the_same_run() {
 #[test]
 fn requests_show_no_input() {
     let plan = planned(DATA);
-    let owner = Owner::new("i", "h", "m", "c", 1).expect("an owner");
+    let owner = HostOwner::new("i", "h", "m", "c", 1).expect("an owner");
     let request = upload(&plan, &owner);
     assert!(!request.line.as_str().contains("0123456789abcdef"));
     let shown = format!("{request:?}");
@@ -149,8 +149,8 @@ impl Case {
         self
     }
 
-    fn next(&self) -> Next {
-        decide(&Observed {
+    fn next(&self) -> RunNext {
+        decide(&ObservedRun {
             plan: &self.plan,
             watched: &self.watched,
             is_control_plane: self.is_control_plane,
@@ -163,21 +163,21 @@ impl Case {
     }
 }
 
-fn start(attempt: u32, from_step: u32, why: StartReason) -> Next {
-    Next::Start { start: Start { attempt, from_step }, why }
+fn start(attempt: u32, from_step: u32, why: StartReason) -> RunNext {
+    RunNext::Start { start: Start { attempt, from_step }, why }
 }
 
 #[test]
 fn a_run_that_goes_well() {
-    assert_eq!(Case::of(DATA).next(), Next::Upload);
+    assert_eq!(Case::of(DATA).next(), RunNext::Upload);
     let uploaded = Case::died(DATA, 0, None).with(|case| case.journal().attempt = 0);
     assert_eq!(uploaded.next(), start(1, 1, StartReason::Begin));
     let other = uploaded.with(|case| case.journal().digest = "other".to_owned());
-    assert_eq!(other.next(), Next::Upload);
+    assert_eq!(other.next(), RunNext::Upload);
     let runs = Case::died(DATA, 2, Some(3)).with(|case| case.watched.is_unit_active = true);
-    assert_eq!(runs.next(), Next::Wait { step: 3 });
+    assert_eq!(runs.next(), RunNext::Wait { step: 3 });
     let finished = Case::died(DATA, 19, None).with(|case| case.journal().is_finished = true);
-    assert_eq!(finished.next(), Next::Done);
+    assert_eq!(finished.next(), RunNext::Done);
     let failed = Case::died(DATA, 2, None).with(|case| {
         case.journal().steps.push(SeenStep {
             number: 3,
@@ -185,7 +185,7 @@ fn a_run_that_goes_well() {
             end: Some(StepEnd { code: 7, at_s: 2 }),
         });
     });
-    assert_eq!(failed.next(), Next::Failed { step: 3, code: 7 });
+    assert_eq!(failed.next(), RunNext::Failed { step: 3, code: 7 });
 }
 
 #[test]
@@ -206,22 +206,22 @@ fn a_run_that_died_away_from_kubeadm_goes_on() {
 #[test]
 fn a_dead_init_is_taken_back_unless_somebody_may_live_in_it() {
     let dead = || Case::died(DATA, 16, Some(17));
-    assert_eq!(dead().next(), Next::Reset { why: ResetReason::KubeadmDied });
+    assert_eq!(dead().next(), RunNext::Reset { why: ResetReason::KubeadmDied });
     let made = || dead().with(|case| case.watched.traces.has_kubelet_configuration = true);
-    assert_eq!(made().next(), Next::FindOut { what: UnknownFact::Cluster });
+    assert_eq!(made().next(), RunNext::FindOut { what: UnknownFact::Cluster });
     assert_eq!(
         made().with(|case| case.is_cluster_initialized = Some(false)).next(),
-        Next::Reset { why: ResetReason::KubeadmDied }
+        RunNext::Reset { why: ResetReason::KubeadmDied }
     );
     let lives = made().with(|case| case.is_cluster_initialized = Some(true));
-    assert_eq!(lives.next(), Next::AskPerson { why: AskReason::ClusterMayLive });
+    assert_eq!(lives.next(), RunNext::AskPerson { why: AskReason::ClusterMayLive });
     let ended = made().with(|case| case.watched.traces.has_sentinel = true);
     assert_eq!(ended.next(), start(2, 18, StartReason::KubeadmHadEnded));
     // After a reboot that file is of another run, if it is there at all.
     let rebooted = ended.with(|case| case.watched.boot_id = "boot-2".to_owned());
-    assert_eq!(rebooted.next(), Next::FindOut { what: UnknownFact::Cluster });
+    assert_eq!(rebooted.next(), RunNext::FindOut { what: UnknownFact::Cluster });
     let often = dead().with(|case| case.journal().resets = 3);
-    assert_eq!(often.next(), Next::AskPerson { why: AskReason::TooManyResets });
+    assert_eq!(often.next(), RunNext::AskPerson { why: AskReason::TooManyResets });
 }
 
 #[test]
@@ -233,11 +233,11 @@ fn a_dead_join_is_counted_by_what_it_made() {
             case.watched.traces.has_kubelet_configuration = true;
         })
     };
-    assert_eq!(worker().next(), Next::FindOut { what: UnknownFact::Node });
+    assert_eq!(worker().next(), RunNext::FindOut { what: UnknownFact::Node });
     for (node, next) in [
         (NodeSeen::NotReady, start(2, 18, StartReason::KubeadmHadEnded)),
         (NodeSeen::Ready, start(2, 18, StartReason::KubeadmHadEnded)),
-        (NodeSeen::Absent, Next::Reset { why: ResetReason::KubeadmDied }),
+        (NodeSeen::Absent, RunNext::Reset { why: ResetReason::KubeadmDied }),
     ] {
         assert_eq!(worker().with(|case| case.node = node).next(), next);
     }
@@ -251,12 +251,12 @@ fn a_dead_join_is_counted_by_what_it_made() {
     };
     let (unknown, none, added, started) =
         (MemberSeen::Unknown, MemberSeen::NotAMember, MemberSeen::AddedNotStarted, MemberSeen::Started);
-    assert_eq!(plane(unknown, NodeSeen::Ready, true), Next::FindOut { what: UnknownFact::Member });
-    assert_eq!(plane(started, NodeSeen::Unknown, true), Next::FindOut { what: UnknownFact::Node });
+    assert_eq!(plane(unknown, NodeSeen::Ready, true), RunNext::FindOut { what: UnknownFact::Member });
+    assert_eq!(plane(started, NodeSeen::Unknown, true), RunNext::FindOut { what: UnknownFact::Node });
     assert_eq!(plane(started, NodeSeen::Ready, true), start(2, 18, StartReason::KubeadmHadEnded));
-    assert_eq!(plane(started, NodeSeen::Ready, false), Next::RemoveMember);
-    assert_eq!(plane(added, NodeSeen::NotReady, true), Next::RemoveMember);
-    assert_eq!(plane(none, NodeSeen::Absent, false), Next::Reset { why: ResetReason::KubeadmDied });
+    assert_eq!(plane(started, NodeSeen::Ready, false), RunNext::RemoveMember);
+    assert_eq!(plane(added, NodeSeen::NotReady, true), RunNext::RemoveMember);
+    assert_eq!(plane(none, NodeSeen::Absent, false), RunNext::Reset { why: ResetReason::KubeadmDied });
 }
 
 #[test]
@@ -267,15 +267,15 @@ fn after_a_reset_the_run_begins_again_once_the_machine_is_proved_clean() {
             case.journal().resets = 1;
         })
     };
-    assert_eq!(reset().next(), Next::FindOut { what: UnknownFact::Proof });
+    assert_eq!(reset().next(), RunNext::FindOut { what: UnknownFact::Proof });
     assert_eq!(
         reset().with(|case| case.is_clean = Some(false)).next(),
-        Next::AskPerson { why: AskReason::NotClean }
+        RunNext::AskPerson { why: AskReason::NotClean }
     );
     let clean = || reset().with(|case| case.is_clean = Some(true));
     assert_eq!(clean().next(), start(2, 1, StartReason::AfterReset));
-    assert_eq!(clean().with(|case| case.has_token_expired = true).next(), Next::RenewData);
-    assert_eq!(clean().with(|case| case.journal().digest = "old".to_owned()).next(), Next::Upload);
+    assert_eq!(clean().with(|case| case.has_token_expired = true).next(), RunNext::RenewData);
+    assert_eq!(clean().with(|case| case.journal().digest = "old".to_owned()).next(), RunNext::Upload);
 }
 
 #[test]
@@ -290,9 +290,9 @@ fn an_expired_token_is_renewed_behind_a_reset() {
             });
         })
     };
-    assert_eq!(failed().next(), Next::Failed { step: 17, code: 1 });
+    assert_eq!(failed().next(), RunNext::Failed { step: 17, code: 1 });
     let expired = failed().with(|case| case.has_token_expired = true);
-    assert_eq!(expired.next(), Next::Reset { why: ResetReason::TokenExpired });
+    assert_eq!(expired.next(), RunNext::Reset { why: ResetReason::TokenExpired });
 }
 
 proptest::proptest! {
@@ -323,12 +323,12 @@ proptest::proptest! {
         case.is_clean = [None, Some(false), Some(true)][clean];
         case.has_token_expired = has_token_expired;
         let next = case.next();
-        if let Next::Start { start, .. } = next {
+        if let RunNext::Start { start, .. } = next {
             let has_begun = ended.max(open.unwrap_or(0)) >= 17 && !was_reset;
             proptest::prop_assert!(!has_begun || start.from_step > 17, "{:?}", next);
             proptest::prop_assert!(!is_active && start.attempt == 2, "{:?}", next);
         }
-        if let Next::Reset { .. } = next {
+        if let RunNext::Reset { .. } = next {
             proptest::prop_assert!(!is_active && !was_reset && resets < 3, "{:?}", next);
             proptest::prop_assert!(case.is_cluster_initialized != Some(true) || !traces[0] || is_join || is_other, "{:?}", next);
         }
@@ -339,6 +339,25 @@ proptest::proptest! {
         if let Ok(watched) = read_watch(&text, &Redactor::default()) {
             let case = Case { watched, ..Case::of(DATA) };
             case.next();
+        }
+    }
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(24))]
+
+    /// No text of bootstrap data becomes a command or another word of a step's line.
+    #[test]
+    fn a_line_of_the_script_has_the_words_it_was_given(path in "/[ -~]{1,30}[!-.0-~]", id in "[ -~]{1,30}") {
+        let data = format!("#cloud-config\nwrite_files: [{{path: {}}}]\n", serde_json::to_string(&path).expect("JSON"));
+        if let Ok(data) = bootstrap::read(&data, &instance()) {
+            let options = RunOptions { provider_id: Some(id.clone()), ..RunOptions::default() };
+            let plan = RunPlan::bootstrap(RunId::bootstrap("uid-1").expect("an id"), &data, &options);
+            let lines: String = plan.steps.iter().map(|step| format!("{}\n", step.line())).collect();
+            let program = format!("step() {{ for word in \"$@\"; do printf '%s\\n' \"$word\"; done; }}\n{lines}");
+            let output = std::process::Command::new("sh").arg("-c").arg(&program).output().expect("a shell");
+            let expected = format!("001\nnote_network\n002\nput_file\n002\n{path}\n0644\nroot:root\n003\nset_provider_id\n{id}\n");
+            proptest::prop_assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{}", program);
         }
     }
 }

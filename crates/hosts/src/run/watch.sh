@@ -1,5 +1,6 @@
 # watch.sh RUN OFFSET BYTES: how far a run is, and a part of its log behind the end of the answer.
 run=$base/runs/$1
+last=
 say boot_id "$(cat /proc/sys/kernel/random/boot_id)"
 state=$(systemctl is-active "capstan-$1.service" 2>/dev/null)
 say unit "${state:-unknown}"
@@ -26,10 +27,11 @@ if [ -e "$run/ready" ]; then
   fi
   if [ -e "$run/finished" ]; then say finished yes; fi
 fi
-# The last complaints of the two, without what is said again and again.
-if [ "$state" = active ] && command -v journalctl >/dev/null 2>&1; then
+# The last complaints of the two since the attempt began, until the run has come to a good end.
+since=$(sed -n 3p "$run/steps/$last/begin" 2>/dev/null)
+if [ -n "$since" ] && [ ! -e "$run/finished" ] && command -v journalctl >/dev/null 2>&1; then
   for unit in kubelet containerd; do
-    journalctl --quiet --no-pager --output=cat --since=-10min --lines=400 --unit="$unit" 2>/dev/null |
+    journalctl --quiet --no-pager --output=cat --since="@$since" --lines=400 --unit="$unit" 2>/dev/null |
       grep -e '^[EF][0-9][0-9][0-9][0-9] ' -e 'level=error' -e 'level=fatal' -e 'err="' | tail -n 8 |
       while read -r line; do say component "$unit: $line"; done
   done
@@ -39,7 +41,14 @@ from=$2
 if [ "$from" -gt "$bytes" ]; then from=0; fi
 length=$((bytes - from))
 if [ "$length" -gt "$3" ]; then length=$3; fi
+part() { tail -c "+$((from + 1))" "$run/log" | head -c "$length"; }
+# Whole lines: half of a secret would not be known as one. A line longer than a part is cut all the same.
+case $state in active | activating) is_ended=no ;; *) is_ended=yes ;; esac
+if [ "$length" -gt 0 ] && [ "$(part | tail -c 1 | wc -l)" -eq 0 ] && { [ "$is_ended" = no ] || [ "$((from + length))" -lt "$bytes" ]; }; then
+  begun=$(part | tail -n 1 | wc -c)
+  if [ "$begun" -lt "$3" ]; then length=$((length - begun)); fi
+fi
 say log_bytes "$((bytes))"
 say log_next "$((from + length))"
 say end yes
-if [ "$length" -gt 0 ]; then tail -c "+$((from + 1))" "$run/log" | head -c "$length"; fi
+if [ "$length" -gt 0 ]; then part; fi

@@ -2,7 +2,7 @@
 # counted apart.
 kind=${MACHINE_JOB:-ask}
 printf . >>"$MACHINE/count-$kind"
-read -r of at side <"$MACHINE/kill" 2>/dev/null
+if [ -e "$MACHINE/kill" ]; then read -r of at side <"$MACHINE/kill"; fi
 is_due=no
 if [ "$of" = "$kind" ] && [ "$(/usr/bin/wc -c <"$MACHINE/count-$kind")" -ge "$at" ] && /bin/rm "$MACHINE/kill" 2>/dev/null; then is_due=yes; fi
 if [ "$is_due" = yes ] && [ "$side" = before ]; then kill -9 0; fi

@@ -12,7 +12,7 @@ use capstan_hosts::check::check;
 use capstan_hosts::clean::Proof;
 use capstan_hosts::facts::{HostFacts, Privilege};
 use capstan_hosts::finding::{Fitness, HostFinding, NodeRole, Purpose};
-use capstan_hosts::owner::{Owner, OwnerAnswer};
+use capstan_hosts::owner::{HostOwner, OwnerAnswer};
 use capstan_remote::trouble::SshTrouble;
 
 use super::twins::NEVER_IGNORED;
@@ -213,7 +213,7 @@ fn sentence(finding: &HostFinding) -> String {
 }
 
 /// Whose owner file is on the machine.
-pub fn owner_of(answer: &OwnerAnswer) -> Option<&Owner> {
+pub fn owner_of(answer: &OwnerAnswer) -> Option<&HostOwner> {
     match answer {
         OwnerAnswer::Ours { owner, .. } | OwnerAnswer::Other { owner, .. } => Some(owner),
         OwnerAnswer::Free | OwnerAnswer::Busy | OwnerAnswer::Unreadable => None,
@@ -221,7 +221,7 @@ pub fn owner_of(answer: &OwnerAnswer) -> Option<&Owner> {
 }
 
 /// Another installation, or another Host, has the machine.
-fn owned_elsewhere<'a>(observed: &'a ObservedHost<'_>) -> Option<&'a Owner> {
+fn owned_elsewhere<'a>(observed: &'a ObservedHost<'_>) -> Option<&'a HostOwner> {
     let owner = observed.seen().and_then(|seen| seen.owner.as_ref().ok()).and_then(owner_of)?;
     // After a move the Host has another uid, and its claim still names the use.
     let is_of_host = Some(owner.host.as_str()) == observed.host.metadata.uid.as_deref()

@@ -50,7 +50,7 @@ fn host() -> Host {
 }
 
 fn owner(installation: &str, machine: &str) -> OwnerAnswer {
-    let owner = Owner::new(installation, "host-1", machine, "ns/c", 1).expect("an owner");
+    let owner = HostOwner::new(installation, "host-1", machine, "ns/c", 1).expect("an owner");
     OwnerAnswer::Other { owner, since_s: None }
 }
 
