@@ -15,6 +15,7 @@ use super::action_args::ActionArgs;
 pub use super::engine_args::{EngineCommand, GraceArgs};
 use super::exit_code;
 use super::gates::GateArgs;
+use super::hosts::HostsArgs;
 #[cfg(feature = "worlds")]
 use super::listen_args::ListenArgs;
 #[cfg(feature = "worlds")]
@@ -329,6 +330,8 @@ pub struct StandaloneArgs {
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
     #[command(flatten)]
+    pub hosts: HostsArgs,
+    #[command(flatten)]
     pub gates: GateArgs,
 }
 
@@ -398,6 +401,8 @@ pub struct EngineArgs {
     #[cfg(feature = "worlds")]
     #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = positive, requires = "simulate_infrastructure")]
     pub time_scale: f64,
+    #[command(flatten)]
+    pub hosts: HostsArgs,
     #[command(flatten)]
     pub gates: GateArgs,
 }

@@ -105,6 +105,9 @@ pub async fn run(cli: &Cli, args: &EngineArgs) -> anyhow::Result<Exit> {
         in_place.extensions = Some(runtime.clone());
         controllers::extension_config::register(&mut engine, runtime);
     }
+    let hosts = args.hosts.reached(&Clock::system(), false)?;
+    let machines = hosts.machines.clone();
+    capstan_host_provider::register(&mut engine, machines, Arc::clone(&workload), &hosts.settings);
     controllers::register(&mut engine, workload, controllers::Settings { synced_keys, in_place, graces });
     let stop = CancellationToken::new();
     let telling = AbortOnDropHandle::new(tokio::spawn(held_up::print_changes(engine.handle(), notes)));
@@ -150,7 +153,7 @@ pub(super) fn shared(
     let simulated: &[&str] = if is_simulated { SIMULATED } else { &[] };
     // Simulated machines live in the memory of one process, so what asks them has to run there.
     let reaching: &[&str] = if is_simulated { &controllers::REACH_WORKLOADS } else { &[] };
-    let known = [&controllers::NAMES[..], simulated].concat();
+    let known = [&controllers::NAMES[..], &capstan_host_provider::NAMES, simulated].concat();
     let together = [reaching, simulated].concat();
     // Only its name is compared.
     let primary = sharing::primary("default", component, true, "");

@@ -16,6 +16,7 @@ pub mod exit_code;
 pub mod extension;
 mod gates;
 mod held_up;
+mod hosts;
 #[cfg(feature = "worlds")]
 pub mod listen;
 #[cfg(feature = "worlds")]
@@ -58,6 +59,8 @@ use capstan_commands::etcd;
 use capstan_commands::exit_code::{ExitCode, WrongUsage};
 use capstan_commands::get::GetArgs;
 use capstan_commands::host::args::HostCommand;
+use capstan_commands::host::change::Conversation;
+use capstan_commands::host::objects::HostsOfServer;
 use capstan_commands::leader_migration::Printed;
 use capstan_commands::leader_migration::args::{LeaderMigrationCommand, NextArgs, WalkthroughArgs};
 use capstan_commands::leader_migration::back::back;
@@ -181,6 +184,7 @@ async fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
             output::print(&answer.document)?;
             return Ok(answer.exit_code);
         }
+        Command::Host(command) => on_host(cli, command).await?,
         Command::Leases(args) => {
             let namespace = match (&cli.connect.namespace, cli.connect.all_namespaces) {
                 (Some(namespace), _) => namespace.as_str(),
@@ -517,6 +521,28 @@ async fn act_on(cli: &Cli, args: &ActionArgs) -> anyhow::Result<ExitCode> {
     let (mut out, mut answers) = (std::io::stdout(), std::io::stdin().lock());
     act::act(&executor, request, &args.confirm, later.as_ref(), &mut out, &mut answers).await?;
     Ok(ExitCode::Success)
+}
+
+/// Hosts of a server.
+async fn on_host(cli: &Cli, command: &HostCommand) -> anyhow::Result<()> {
+    let on = OneShot::open(cli).await?;
+    let hosts = HostsOfServer { connection: &on.connection, namespace: &on.namespace };
+    let executor = executor(on.connection.clone(), on.clock.clone())?;
+    let (mut out, mut answers) = (std::io::stdout(), std::io::stdin().lock());
+    let talk = Conversation { executor: &executor, out: &mut out, answers: &mut answers };
+    match command {
+        // It needs no server.
+        HostCommand::Check(_) => {}
+        HostCommand::List(args) => output::print(&host::list::list(&hosts, args, on.style).await?)?,
+        HostCommand::Plan(args) => output::print(&on.style.block(host::runs::plan(&hosts, args).await?))?,
+        HostCommand::Log(args) => {
+            output::print(&on.style.block(host::runs::log(&hosts, args, &on.clock).await?))?;
+        }
+        HostCommand::Trust(args) => host::change::trust(&hosts, args, talk).await?,
+        HostCommand::Release(args) => host::change::release(&hosts, args, &on.clock, talk).await?,
+        HostCommand::Adopt(args) => host::change::adopt(&hosts, args, talk).await?,
+    }
+    Ok(())
 }
 
 /// Who writes, and where that is written down.

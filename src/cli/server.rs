@@ -22,6 +22,7 @@ use capstan_engine::engine::sharing::Sharing;
 use capstan_store::{DiskStore, MemoryStore, Range, Store};
 use capstan_worlds::extension::{Behaviour, Serving};
 use capstan_worlds::samples::{IN_PLACE_CLUSTER, Living, Sample, aged};
+use capstan_worlds::standalone::options::RealHosts;
 use capstan_worlds::standalone::past;
 use capstan_worlds::standalone::pending::Pending;
 use capstan_worlds::standalone::stack::{Stack, StackOptions};
@@ -132,20 +133,12 @@ pub async fn standalone(cli: &Cli, args: &StandaloneArgs) -> anyhow::Result<Exit
     if args.new_store {
         upkeep::make_new(&place, &clock)?;
     }
-    let store = match &args.restore {
-        None => place.open(&clock).await?,
-        Some(file) => {
-            let restored = backup::restore_into(&place, file, &clock, &rng).await?;
-            tracing::info!("{}", restored.summary.trim_end());
-            match restored.in_memory {
-                Some(store) => Arc::new(store),
-                None => place.open(&clock).await?,
-            }
-        }
-    };
-    let (lease, sharing) = among_servers(args, &place)?;
+    let store = opened(args, &place, &clock, &rng).await?;
     let identity = listen::ServerIdentity::of(&place, &args.store, &clock)?;
     let is_static = matches!(args.sample, Some(Sample::Synthetic(_)));
+    // Until the end: its folder goes with it.
+    let hosts = args.hosts.reached(&clock, cli.connect.read_only)?;
+    let (lease, sharing) = among_servers(args, &place)?;
     let options = StackOptions {
         clock: clock.clone(),
         rng: rng.clone(),
@@ -158,6 +151,7 @@ pub async fn standalone(cli: &Cli, args: &StandaloneArgs) -> anyhow::Result<Exit
         lease,
         sharing,
         in_place: args.gates.in_place(),
+        hosts: Some(RealHosts { machines: hosts.machines.clone(), settings: hosts.settings.clone() }),
     };
     let is_new = has_no_clusters(store.as_ref()).await?;
     let stack = Stack::start(store, options).await?;
@@ -190,6 +184,26 @@ pub async fn standalone(cli: &Cli, args: &StandaloneArgs) -> anyhow::Result<Exit
         log.finish();
     }
     Ok(exit)
+}
+
+/// The store, filled from a backup where one is named.
+async fn opened(
+    args: &StandaloneArgs,
+    place: &StoreLocation,
+    clock: &Clock,
+    rng: &Rng,
+) -> anyhow::Result<Arc<dyn Store>> {
+    Ok(match &args.restore {
+        None => place.open(clock).await?,
+        Some(file) => {
+            let restored = backup::restore_into(place, file, clock, rng).await?;
+            tracing::info!("{}", restored.summary.trim_end());
+            match restored.in_memory {
+                Some(store) => Arc::new(store),
+                None => place.open(clock).await?,
+            }
+        }
+    })
 }
 
 /// A store in memory ends with the process, and so does what is learnt of it.

@@ -113,7 +113,11 @@ fn headings_types_and_places_are_upstreams() {
             .map(|c| facts(c.name, c.type_.as_str(), &c.path.render(), c.wide))
             .collect();
         let of = |c: &Value, key: &str| c[key].as_str().expect("text").to_owned();
-        let theirs: Vec<String> = upstream[&kind]
+        let Some(upstream) = upstream.get(&kind) else {
+            assert!(kind.starts_with("Host"), "upstream has no {kind}");
+            continue;
+        };
+        let theirs: Vec<String> = upstream
             .iter()
             .map(|c| facts(&of(c, "name"), &of(c, "type"), &of(c, "jsonPath"), is_wide(c)))
             .collect();

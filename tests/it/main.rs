@@ -57,6 +57,7 @@ mod golden;
 mod growth;
 mod harbor_screen;
 mod health_checks;
+mod host_life;
 mod hostile;
 mod hunts;
 mod in_place;

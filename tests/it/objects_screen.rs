@@ -71,8 +71,8 @@ fn a_kind_of_the_server_is_read_shown_narrowed_and_ordered() {
     let effects = keys(&mut model, "\":hosts\" enter");
     let (of, rest) = asked(&effects).expect("it is read");
     assert_eq!(
-        (of.query.named.as_str(), of.query.namespace.as_str(), rest),
-        ("baremetalhosts.metal3.io", "", 0)
+        (of.query.named.as_str(), of.query.otherwise, of.query.namespace.as_str(), rest),
+        ("hosts.infrastructure.cluster.x-k8s.io", "baremetalhosts.metal3.io", "", 0)
     );
     assert!(text(&mut model).contains("are being read"), "{}", text(&mut model));
     let next = asked(&answer(&mut model, &of, Ok(hosts()))).expect("it is read again");
@@ -153,6 +153,13 @@ async fn the_first_objects_of_any_kind_are_read_and_no_secret_is() {
         .await
         .expect("kinds");
     assert!(kinds.rows.iter().any(|row| row.cells.last().is_some_and(|cell| cell == "Machine")), "{kinds:?}");
+    let instead = ObjectQuery {
+        otherwise: "hosts.infrastructure.cluster.x-k8s.io",
+        ..query("baremetalhosts.metal3.io", "", &[])
+    };
+    let hosts = executor.objects(&instead).await.expect("the other kind");
+    let shown: Vec<&str> = hosts.columns.iter().filter(|it| !it.is_wide).map(|it| it.name.as_str()).collect();
+    assert_eq!(shown, ["Name", "Pool", "Address", "State", "Claimed by", "CPUs", "MiB", "Kubelet", "Age"]);
     let error = executor.objects(&query("secretz", "", &[])).await.expect_err("no such kind");
     assert!(error.contains("no kind that is called `secretz`; did you mean `secrets`?"), "{error}");
 }

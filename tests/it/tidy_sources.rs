@@ -22,6 +22,7 @@ pub const ROOMS: &[(&str, &str, &str)] = &[
     ("apiserver", "capstan_apiserver", "apiserver"),
     ("capi-types", "capi_types", "api"),
     ("commands", "capstan_commands", "commands"),
+    ("host-provider", "capstan_host_provider", "host_provider"),
     ("hosts", "capstan_hosts", "hosts"),
     ("k8s-machinery", "k8s_machinery", "machinery"),
     ("kubeadm-change", "kubeadm_change", "change"),

@@ -17,8 +17,8 @@ const SSHD: &str = "/usr/sbin/sshd";
 const KUBEADM: &str = "1.36.3";
 
 /// An sshd at a free port, for the user that runs the test, with keys of its own and a client that knows them.
-struct Sshd {
-    _running: Running,
+pub struct Sshd {
+    running: Option<Running>,
     folder: tempfile::TempDir,
     port: u16,
     /// Where its sessions find programs.
@@ -38,7 +38,7 @@ fn written(path: &Path, text: &str, mode: u32) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("a mode");
 }
 
-fn key(path: &Path) -> String {
+pub fn key(path: &Path) -> String {
     let _ = std::fs::remove_file(path);
     let made =
         run("ssh-keygen", &["-q", "-t", "ed25519", "-N", "", "-C", "", "-f", &path.display().to_string()]);
@@ -57,7 +57,7 @@ fn is_root() -> bool {
 
 impl Sshd {
     /// `None` where there is no sshd.
-    async fn start() -> Option<Self> {
+    pub async fn start() -> Option<Self> {
         if !Path::new(SSHD).exists() {
             println!("skipped: {SSHD} is not installed");
             return None;
@@ -85,23 +85,46 @@ impl Sshd {
         );
         written(&at("sshd_config"), &config, 0o600);
         written(&at("known_hosts"), &format!("[127.0.0.1]:{port} {host_key}\n"), 0o600);
-        let mut command = Command::new("sh");
-        let line = format!("exec {SSHD} -D -e -f '{}' 2>&1", at("sshd_config").display());
-        command.args(["-c", &line]);
-        let mut running = Running::start(command);
-        let listening = format!("Server listening on 127.0.0.1 port {port}.");
-        running.until(&listening).await;
-        let sshd = Self { _running: running, folder, port, path };
+        let mut sshd = Self { running: None, folder, port, path };
+        sshd.serve().await;
         sshd.client("known_hosts", "id");
         Some(sshd)
     }
 
-    fn at(&self, name: &str) -> PathBuf {
+    async fn serve(&mut self) {
+        let mut command = Command::new("sh");
+        let line = format!("exec {SSHD} -D -e -f '{}' 2>&1", self.at("sshd_config").display());
+        command.args(["-c", &line]);
+        let mut running = Running::start(command);
+        running.until(&format!("Server listening on 127.0.0.1 port {}.", self.port)).await;
+        self.running = Some(running);
+    }
+
+    /// Another machine with a host key of its own takes its place.
+    pub async fn replace(&mut self) {
+        if let Some(running) = self.running.take() {
+            running.kill_children();
+        }
+        key(&self.at("host_key"));
+        self.serve().await;
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Of its host key.
+    pub fn fingerprint(&self) -> String {
+        let listed = run("ssh-keygen", &["-lf", &self.at("host_key.pub").display().to_string()]);
+        String::from_utf8_lossy(&listed.stdout).split(' ').nth(1).expect("a fingerprint").to_owned()
+    }
+
+    pub fn at(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
     /// Writes the program that capstan calls as ssh: with a configuration of its own, nothing of the person who runs the test.
-    fn client(&self, known_hosts: &str, identity: &str) {
+    pub fn client(&self, known_hosts: &str, identity: &str) {
         let folder = self.folder.path().display();
         let config = format!(
             "Host *\n  User {}\n  UserKnownHostsFile {folder}/{known_hosts}\n  GlobalKnownHostsFile none\n  IdentityFile {folder}/{identity}\n  \
@@ -204,9 +227,7 @@ async fn nobody_is_trusted_who_is_not_known() {
     sshd.client("nothing", "id");
     let (what, answer) = trouble(&[&sshd.host()]);
     assert_eq!(what, "unknownHostKey", "{answer}");
-    let listed = run("ssh-keygen", &["-lf", &sshd.at("host_key.pub").display().to_string()]);
-    let fingerprint =
-        String::from_utf8_lossy(&listed.stdout).split(' ').nth(1).expect("a fingerprint").to_owned();
+    let fingerprint = sshd.fingerprint();
     assert_eq!(answer["hosts"][0]["offeredKeys"][0]["fingerprint"], fingerprint.as_str());
     assert_eq!(std::fs::read_to_string(sshd.at("nothing")).expect("the file"), "", "nothing is learnt");
 

@@ -54,6 +54,12 @@ impl Running {
         assert!(sent.is_ok_and(|status| status.success()), "{signal}");
     }
 
+    /// Ends at once what it has started itself, such as the sessions of a server, which outlive it.
+    pub fn kill_children(&self) {
+        // There may be none.
+        let _ = Command::new("pkill").args(["-KILL", "-P", &self.child.id().to_string()]).status();
+    }
+
     /// Closes its input, which asks it to end, and waits until it has.
     pub fn end(mut self) -> ExitStatus {
         drop(self.child.stdin.take());

@@ -226,6 +226,47 @@ const DEV_MACHINE: &[Column] = &[
     AGE,
 ];
 
+const HOST: &[Column] = &[
+    text("Pool", Json(".spec.pool")),
+    text("Address", Json(".spec.address")),
+    text("State", Json(".status.state")),
+    text("Claimed by", Json(".spec.consumerRef.name")),
+    wide("Cluster", Json(".spec.consumerRef.clusterName")),
+    number("CPUs", ".status.facts.cpus"),
+    number("MiB", ".status.facts.memoryMiB"),
+    text("Kubelet", Json(".status.facts.kubelet")),
+    wide("OS", Json(".status.facts.os")),
+    AGE,
+    wide("Why", Json(r#".status.conditions[?(@.type=="Available")].message"#)),
+];
+
+const HOST_POOL: &[Column] = &[
+    number("Hosts", ".status.hosts"),
+    number("Available", ".status.available"),
+    number("Claimed", ".status.claimed"),
+    number("Unclean", ".status.unclean"),
+    AGE,
+];
+
+const HOST_MACHINE: &[Column] = &[
+    CLUSTER_LABEL,
+    text("Host", Json(".status.hostRef.name")),
+    wide("Provider ID", Json(".spec.providerID")),
+    text("Failure domain", Json(".status.failureDomain")),
+    wide("IP", Address("InternalIP")),
+    text("Ready", Condition("Ready")),
+    PAUSED,
+    text("Provisioned", Json(".status.initialization.provisioned")),
+    AGE,
+];
+
+const HOST_CLUSTER: &[Column] = &[
+    CLUSTER_LABEL,
+    text("Endpoint", Json(".spec.controlPlaneEndpoint.host")),
+    text("Ready", Condition("Ready")),
+    AGE,
+];
+
 /// The columns of a kind; age alone for a kind without any of its own.
 pub fn of(kind: &str) -> &'static [Column] {
     match kind {
@@ -243,6 +284,10 @@ pub fn of(kind: &str) -> &'static [Column] {
         "KubeadmConfigTemplate" => &[CLASS_OWNER, CLUSTER_OWNER, AGE],
         "DevCluster" => &[CLUSTER_LABEL, AGE],
         "DevMachine" => DEV_MACHINE,
+        "Host" => HOST,
+        "HostPool" => HOST_POOL,
+        "HostMachine" => HOST_MACHINE,
+        "HostCluster" => HOST_CLUSTER,
         _ => &[AGE],
     }
 }

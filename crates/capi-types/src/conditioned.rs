@@ -7,6 +7,9 @@ use super::control_plane::KubeadmControlPlane;
 use super::dev::{DevCluster, DevMachine};
 use super::dev_pool::DevMachinePool;
 use super::extension_config::ExtensionConfig;
+use super::host::Host;
+use super::host_cluster::HostCluster;
+use super::host_machine::HostMachine;
 use super::machine::Machine;
 use super::machine_deployment::MachineDeployment;
 use super::machine_health_check::MachineHealthCheck;
@@ -40,4 +43,7 @@ conditioned!(
     DevCluster,
     DevMachine,
     DevMachinePool,
+    Host,
+    HostMachine,
+    HostCluster,
 );

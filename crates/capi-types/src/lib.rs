@@ -43,6 +43,11 @@ pub mod kubeadm;
 pub mod dev;
 pub mod dev_pool;
 
+// Kinds of this project, on the same contract.
+pub mod host;
+pub mod host_cluster;
+pub mod host_machine;
+
 use kube::CustomResourceExt;
 
 use key::Gvk;
@@ -83,5 +88,11 @@ pub fn served() -> Vec<Served> {
         Served::of::<dev::DevMachine>(),
         Served::of::<dev::DevMachineTemplate>(),
         Served::of::<dev_pool::DevMachinePool>(),
+        Served::of::<host::HostPool>(),
+        Served::of::<host::Host>(),
+        Served::of::<host_machine::HostMachine>(),
+        Served::of::<host_machine::HostMachineTemplate>(),
+        Served::of::<host_cluster::HostCluster>(),
+        Served::of::<host_cluster::HostClusterTemplate>(),
     ]
 }

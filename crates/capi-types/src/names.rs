@@ -54,6 +54,8 @@ pub mod label {
     pub const PROVIDER: &str = "cluster.x-k8s.io/provider";
     /// On a CustomResourceDefinition: `clusterctl move` takes its objects along.
     pub const CLUSTERCTL: &str = "clusterctl.cluster.x-k8s.io";
+    /// On a CustomResourceDefinition: the same for objects that no Cluster owns.
+    pub const CLUSTERCTL_MOVE: &str = "clusterctl.cluster.x-k8s.io/move";
 }
 
 /// Annotations that Cluster API's controllers read or write.

@@ -87,6 +87,8 @@ pub struct HostFacts {
     pub machine_id: Option<String>,
     pub product_uuid: Option<String>,
     pub boot_id: Option<String>,
+    /// Fingerprints (SHA256) of its public host keys.
+    pub host_keys: Vec<String>,
     /// With the length of their prefix.
     pub addresses: Vec<String>,
     pub selinux: Option<String>,
@@ -128,6 +130,7 @@ impl HostFacts {
             machine_id: one("machine_id"),
             product_uuid: one("product_uuid"),
             boot_id: one("boot_id"),
+            host_keys: answered.all("host_key").to_vec(),
             addresses: answered.all("address").to_vec(),
             selinux: one("selinux"),
         }

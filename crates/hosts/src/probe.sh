@@ -73,6 +73,9 @@ fi
 say_if machine_id "$(first /etc/machine-id)"
 say_if product_uuid "$($root cat /sys/class/dmi/id/product_uuid 2>/dev/null)"
 say_if boot_id "$(first /proc/sys/kernel/random/boot_id)"
+for file in /etc/ssh/ssh_host_*_key.pub; do
+  if [ -r "$file" ] && has ssh-keygen; then say_if host_key "$(ssh-keygen -lf "$file" 2>/dev/null | cut -d ' ' -f 2)"; fi
+done
 if has ip; then ip -o addr show scope global 2>/dev/null | awk '{ print "address=" $4 }'; fi
 if has getenforce; then say selinux "$(getenforce 2>/dev/null)"; fi
 say end yes

@@ -19,6 +19,28 @@ pub struct HostKey {
     pub fingerprint: String,
 }
 
+/// One key in full.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PublicKey {
+    pub key: HostKey,
+    /// Type and base64, as `/etc/ssh/ssh_host_*_key.pub` begins.
+    pub text: String,
+}
+
+/// [`of_lines`], with the keys themselves.
+pub fn public_keys_of_lines(text: &str) -> Vec<PublicKey> {
+    let of = |line: &str| {
+        let key = of_line(line)?;
+        let mut words = line.split_whitespace().skip(1);
+        let (kind, base64) = (words.next()?, words.next()?);
+        Some(PublicKey { key, text: format!("{kind} {base64}") })
+    };
+    let mut keys: Vec<PublicKey> = text.lines().filter_map(of).take(KEYS_MAX).collect();
+    keys.sort();
+    keys.dedup();
+    keys
+}
+
 /// Keys of lines as `known_hosts` has them: host, type, key in base64. Other lines are left out.
 pub fn of_lines(text: &str) -> Vec<HostKey> {
     let mut keys: Vec<HostKey> = text.lines().filter_map(of_line).take(KEYS_MAX).collect();
@@ -56,5 +78,9 @@ mod tests {
                 fingerprint: "SHA256:aXdBjZOmSGXMah5EkUsqvqE1+Jgivm5Q7cr6vsi3uuY".to_owned()
             }]
         );
+        let full = public_keys_of_lines(&text);
+        let texts: Vec<&str> = full.iter().map(|it| it.text.as_str()).collect();
+        assert_eq!(texts, [line.split_once(' ').expect("a host before the key").1]);
+        assert_eq!(full[0].key, of_lines(&text)[0]);
     }
 }

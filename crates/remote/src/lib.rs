@@ -6,4 +6,6 @@ pub mod destination;
 pub mod host_key;
 pub mod openssh;
 mod program;
+pub mod sockets;
+pub mod sudo;
 pub mod trouble;

@@ -1,5 +1,6 @@
 //! The system's OpenSSH client, or a program that is called in the same way. Owns its arguments; must not know which lines are run.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use tokio::process::Command;
@@ -8,8 +9,10 @@ use capstan_base::command_line::CommandLine;
 use capstan_base::text::counted;
 
 use super::destination::Destination;
-use super::host_key::{self, HostKey};
+use super::host_key::{self, HostKey, PublicKey};
 use super::program::run_to_end;
+use super::sockets::ControlSockets;
+use super::sudo::{Sudo, refusal_of};
 use super::trouble::{OF_SSH, SshTrouble, of_complaint};
 
 /// Of each stream of a line so much is kept.
@@ -17,15 +20,22 @@ const OUTPUT_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// A host that does not say its keys by then is not waited for.
 const KEYS_WITHIN: Duration = Duration::from_secs(10);
 
+/// The name of every host in a file of pinned keys.
+pub const PINNED_NAME: &str = "capstan-pinned";
+
 /// How ssh is called for every host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenSsh {
     pub program: String,
     pub user: Option<String>,
-    /// The user is not root: lines run through `sudo -n`.
-    pub sudo: bool,
+    pub sudo: Sudo,
     /// Hosts to go through, in their order; none: as the ssh configuration says.
     pub jump: Vec<Destination>,
+    /// A known-hosts file whose keys, of the host [`PINNED_NAME`], are the only ones that are trusted. `None`: as the ssh
+    /// configuration says. It does not count for jump hosts.
+    pub host_keys: Option<PathBuf>,
+    /// Where connections are kept open; `None`: each line makes one, unless the ssh configuration says otherwise.
+    pub sockets: Option<ControlSockets>,
 }
 
 /// One line for one host.
@@ -67,6 +77,8 @@ pub enum CallError {
     Program { program: String, reason: String },
     #[error("no end within {}", counted(*.0, "second"))]
     TimedOut(u64),
+    #[error("sudo gave no shell of root: {0}; check the password, and that sudo asks for nothing else")]
+    Sudo(String),
 }
 
 /// What ssh makes of a destination (`ssh -G`).
@@ -80,7 +92,8 @@ struct Resolved {
 impl OpenSsh {
     /// The program by its name, everything else as its configuration says.
     pub fn named(program: &str) -> Self {
-        Self { program: program.to_owned(), user: None, sudo: false, jump: Vec::new() }
+        let program = program.to_owned();
+        Self { program, user: None, sudo: Sudo::No, jump: Vec::new(), host_keys: None, sockets: None }
     }
 
     fn arguments(&self, to: &Destination, line: &CommandLine) -> Vec<String> {
@@ -96,12 +109,28 @@ impl OpenSsh {
         ];
         let mut words: Vec<String> =
             options.iter().flat_map(|option| ["-o".to_owned(), (*option).to_owned()]).collect();
+        words.extend(self.pinned());
+        let sockets = self.sockets.iter().flat_map(ControlSockets::options);
+        words.extend(sockets.flat_map(|option| ["-o".to_owned(), option]));
         words.extend(self.place(to));
-        let line =
-            if self.sudo { CommandLine::of("sudo -n sh -c {}", [line.as_str()]) } else { line.clone() };
+        let line = self.sudo.around(line);
         // The dashes keep a host that begins with one from being read as an option.
         words.extend(["--".to_owned(), to.host.clone(), line.as_str().to_owned()]);
         words
+    }
+
+    /// Only the pinned keys, where there are any.
+    fn pinned(&self) -> Vec<String> {
+        let Some(file) = &self.host_keys else { return Vec::new() };
+        let options = [
+            format!("UserKnownHostsFile={}", quoted(&file.display().to_string())),
+            "GlobalKnownHostsFile=/dev/null".to_owned(),
+            "KnownHostsCommand=none".to_owned(),
+            format!("HostKeyAlias={PINNED_NAME}"),
+            "VerifyHostKeyDNS=no".to_owned(),
+            "UpdateHostKeys=no".to_owned(),
+        ];
+        options.into_iter().flat_map(|option| ["-o".to_owned(), option]).collect()
     }
 
     /// User, port and jump hosts.
@@ -127,7 +156,8 @@ impl OpenSsh {
     pub async fn call(&self, call: Call<'_>) -> Result<ShellOutput, CallError> {
         let mut command = Command::new(&self.program);
         command.args(self.arguments(call.to, call.line)).envs(call.environment.iter().copied());
-        let ended = run_to_end(command, call.input, call.limit, OUTPUT_BYTES_MAX).await;
+        let opening = self.sudo.opening();
+        let ended = run_to_end(command, call.input, opening, call.limit, OUTPUT_BYTES_MAX).await;
         let ended = ended.map_err(|error| CallError::Program {
             program: self.program.clone(),
             reason: error.to_string(),
@@ -136,6 +166,9 @@ impl OpenSsh {
             return Err(CallError::TimedOut(call.limit.map_or(0, |limit| limit.as_secs())));
         };
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        if !ended.is_open && status.code() != Some(OF_SSH) {
+            return Err(CallError::Sudo(refusal_of(&text(&ended.stderr))));
+        }
         Ok(ShellOutput {
             code: status.code(),
             status: status.to_string(),
@@ -144,28 +177,43 @@ impl OpenSsh {
         })
     }
 
+    /// The same, in full: type and base64, for those that a person compared to be pinned.
+    pub async fn offered_public_keys(&self, to: &Destination) -> Vec<PublicKey> {
+        host_key::public_keys_of_lines(&self.scanned(to).await)
+    }
+
     /// The keys that a host offers now, for a person to compare; none where it cannot be asked directly, as behind a jump host.
     pub async fn offered_keys(&self, to: &Destination) -> Vec<HostKey> {
+        host_key::of_lines(&self.scanned(to).await)
+    }
+
+    /// What `ssh-keyscan` prints of a host; nothing where it cannot be asked.
+    async fn scanned(&self, to: &Destination) -> String {
         let resolved = self.resolved(to).await;
         if resolved.is_behind_another || !self.jump.is_empty() {
-            return Vec::new();
+            return String::new();
         }
         let host = resolved.hostname.unwrap_or_else(|| to.host.clone());
         let port = to.port.or(resolved.port).unwrap_or(22).to_string();
         // What a configuration says is text of a person, and still no option.
-        let Ok(to) = Destination::host(&host) else { return Vec::new() };
+        let Ok(to) = Destination::host(&host) else { return String::new() };
         let mut command = Command::new("ssh-keyscan");
         command.args(["-T", "5", "-p", &port, "--", &to.host]);
-        let ended = run_to_end(command, b"", Some(KEYS_WITHIN), OUTPUT_BYTES_MAX).await;
-        ended.map(|ended| host_key::of_lines(&String::from_utf8_lossy(&ended.stdout))).unwrap_or_default()
+        let ended = run_to_end(command, b"", None, Some(KEYS_WITHIN), OUTPUT_BYTES_MAX).await;
+        ended.map(|ended| String::from_utf8_lossy(&ended.stdout).into_owned()).unwrap_or_default()
     }
 
     async fn resolved(&self, to: &Destination) -> Resolved {
         let mut command = Command::new(&self.program);
         command.arg("-G").args(self.place(to)).args(["--", &to.host]);
-        let ended = run_to_end(command, b"", Some(KEYS_WITHIN), OUTPUT_BYTES_MAX).await;
+        let ended = run_to_end(command, b"", None, Some(KEYS_WITHIN), OUTPUT_BYTES_MAX).await;
         ended.map(|ended| resolved_of(&String::from_utf8_lossy(&ended.stdout))).unwrap_or_default()
     }
+}
+
+/// A path as ssh takes several of them: a blank would begin another one.
+fn quoted(path: &str) -> String {
+    format!("\"{}\"", path.replace('"', ""))
 }
 
 fn resolved_of(text: &str) -> Resolved {
@@ -184,6 +232,7 @@ fn resolved_of(text: &str) -> Resolved {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sudo::Password;
 
     fn ssh() -> OpenSsh {
         OpenSsh::named("ssh")
@@ -193,7 +242,7 @@ mod tests {
     fn the_program_is_called_as_ssh_is() {
         let to: Destination = "root@[fd00::1]:2222".parse().expect("a destination");
         let jump = ["admin@bastion:22", "inner"].map(|text| text.parse().expect("a destination")).to_vec();
-        let ssh = OpenSsh { user: Some("nobody".to_owned()), sudo: true, jump, ..ssh() };
+        let ssh = OpenSsh { user: Some("nobody".to_owned()), sudo: Sudo::Passwordless, jump, ..ssh() };
         let words = ssh.arguments(&to, &CommandLine::of("test -e {}", ["a b"]));
         assert_eq!(words[..4], ["-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes"]);
         let line = CommandLine::of("sudo -n sh -c {}", ["test -e 'a b'"]);
@@ -203,6 +252,22 @@ mod tests {
         let plain = OpenSsh { user: Some("admin".to_owned()), ..self::ssh() };
         let words = plain.arguments(&Destination::host("h1").expect("a host"), &CommandLine::of("true", []));
         assert_eq!(words[12..], ["-l", "admin", "--", "h1", "true"]);
+    }
+
+    #[test]
+    fn pinned_keys_are_the_only_ones() {
+        let ssh = OpenSsh { host_keys: Some(PathBuf::from("/run/a b/keys")), ..ssh() };
+        let words = ssh.arguments(&Destination::host("h1").expect("a host"), &CommandLine::of("true", []));
+        let options: Vec<&str> = words.iter().map(String::as_str).filter(|word| *word != "-o").collect();
+        for wanted in [
+            "StrictHostKeyChecking=yes",
+            "UserKnownHostsFile=\"/run/a b/keys\"",
+            "GlobalKnownHostsFile=/dev/null",
+            "KnownHostsCommand=none",
+            "HostKeyAlias=capstan-pinned",
+        ] {
+            assert!(options.contains(&wanted), "{wanted}: {options:?}");
+        }
     }
 
     #[test]
@@ -243,6 +308,52 @@ mod tests {
         let call = Call { to: &to, line: &line, input: b"", environment: &[], limit: None };
         let error = missing.call(call).await.expect_err("no program").to_string();
         assert!(error.starts_with("cannot run /nowhere/ssh: ") && error.ends_with("; check --ssh-program"));
+    }
+
+    /// A shell that stands in for ssh, on a host where sudo wants a password.
+    fn with_password(password: &str) -> OpenSsh {
+        OpenSsh { sudo: Sudo::Password(Password::new(password.to_owned())), ..shell() }
+    }
+
+    async fn answered(ssh: &OpenSsh, sudo: &'static str) -> Result<ShellOutput, CallError> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let program = folder.path().join("sudo");
+        std::fs::write(&program, format!("#!/bin/sh\n{sudo}\n")).expect("written");
+        std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+            .expect("a mode");
+        let place = folder.path().display().to_string();
+        let path = format!("{place}:{}", std::env::var("PATH").unwrap_or_default());
+        let to = Destination::host("h1").expect("a host");
+        let line = CommandLine::of("cat; echo complaint >&2; exit 3", []);
+        let environment = [("CAPSTAN_NODE", "h1"), ("PATH", path.as_str())];
+        let limit = Some(Duration::from_secs(20));
+        ssh.call(Call { to: &to, line: &line, input: b"text\n", environment: &environment, limit }).await
+    }
+
+    #[tokio::test]
+    async fn a_password_is_written_when_sudo_asks_and_never_before() {
+        // As sudo does it: it asks on its error stream, and reads one line.
+        let asks = r#"echo banner >&2; printf %s "$3" >&2; read -r word; [ "$word" = right ] || { printf 'Sorry, try again.\n%s' "$3" >&2; read -r word || echo 'sudo: no password was provided' >&2; exit 1; }; shift 3; exec "$@""#;
+        let answer = answered(&with_password("right"), asks).await.expect("an answer");
+        let streams = (answer.code, answer.stdout.as_str(), answer.stderr.as_str());
+        assert_eq!(streams, (Some(3), "text\n", "complaint\n"), "the password is not part of the input");
+        let error = answered(&with_password("wrong"), asks).await.expect_err("refused").to_string();
+        let expected = "sudo gave no shell of root: sudo: no password was provided; check the password";
+        assert!(error.starts_with(expected), "{error}");
+        // It asks for nothing, as NOPASSWD has it: the password is not sent.
+        let answer = answered(&with_password("right"), r#"shift 3; exec "$@""#).await.expect("an answer");
+        assert_eq!((answer.code, answer.stdout.as_str()), (Some(3), "text\n"));
+        let tty = "echo 'sudo: sorry, you must have a tty to run sudo' >&2; exit 1";
+        let error = answered(&with_password("right"), tty).await.expect_err("refused");
+        assert_eq!(error, CallError::Sudo("sudo: sorry, you must have a tty to run sudo".to_owned()));
+    }
+
+    #[test]
+    fn no_password_is_in_an_argument_or_in_debug() {
+        let ssh = with_password("a-secret");
+        let to = Destination::host("h1").expect("a host");
+        let words = ssh.arguments(&to, &CommandLine::of("true", []));
+        assert!(!words.concat().contains("a-secret") && !format!("{ssh:?}").contains("a-secret"));
     }
 
     #[tokio::test]

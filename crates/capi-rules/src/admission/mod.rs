@@ -17,6 +17,7 @@ mod class_use;
 mod cluster;
 mod control_plane;
 mod finding;
+mod hosts;
 mod infrastructure;
 mod naming_template;
 mod parts;
@@ -31,6 +32,7 @@ mod tests;
 
 use serde_json::Value;
 
+use capi_types::host;
 use capi_types::names::{
     ADDONS_GROUP, BOOTSTRAP_GROUP, CONTROL_PLANE_GROUP, CORE_GROUP, INFRASTRUCTURE_GROUP, IPAM_GROUP,
     RUNTIME_GROUP, VERSION, annotation,
@@ -62,11 +64,15 @@ enum Answer {
     Denied,
 }
 
+type Default = fn(&Request<'_>, &mut Value) -> Result<(), Denial>;
+
 /// What is done to objects of one kind.
 struct Rules {
     group: &'static str,
+    /// The version that they are written for.
+    version: &'static str,
     kind: &'static str,
-    default: fn(&Request<'_>, &mut Value) -> Result<(), Denial>,
+    default: Default,
     needs: fn(&Request<'_>, &Value) -> Vec<Need>,
     check: fn(&Review<'_>, &mut Findings),
     answer: Answer,
@@ -74,13 +80,19 @@ struct Rules {
 
 const fn rules(group: &'static str, kind: &'static str, check: fn(&Review<'_>, &mut Findings)) -> Rules {
     let answer = Answer::Invalid { group };
-    Rules { group, kind, default: |_, _| Ok(()), needs: |_, _| Vec::new(), check, answer }
+    let default: Default = |_, _| Ok(());
+    Rules { group, version: VERSION, kind, default, needs: |_, _| Vec::new(), check, answer }
+}
+
+/// Of a kind of this project.
+const fn of_hosts(kind: &'static str, check: fn(&Review<'_>, &mut Findings)) -> Rules {
+    Rules { version: host::VERSION, ..rules(INFRASTRUCTURE_GROUP, kind, check) }
 }
 
 /// Webhooks of KubeadmControlPlanes answer in the name of the core group.
 const AS_CORE: Answer = Answer::Invalid { group: CORE_GROUP };
 
-const KINDS: [Rules; 25] = [
+const KINDS: [Rules; 31] = [
     Rules {
         default: cluster::default,
         needs: topology::needs,
@@ -154,6 +166,12 @@ const KINDS: [Rules; 25] = [
     },
     rules(INFRASTRUCTURE_GROUP, "DockerMachine", infrastructure::check_docker_machine),
     rules(INFRASTRUCTURE_GROUP, "DockerMachineTemplate", infrastructure::check_machine_template),
+    of_hosts("HostPool", hosts::check_pool),
+    of_hosts("Host", hosts::check_host),
+    of_hosts("HostMachine", hosts::check_machine),
+    of_hosts("HostMachineTemplate", hosts::check_machine_template),
+    of_hosts("HostCluster", hosts::check_cluster),
+    of_hosts("HostClusterTemplate", hosts::check_cluster_template),
 ];
 
 /// The rules for an object. They are written for one version; an object of another one is left alone.
@@ -161,10 +179,8 @@ fn rules_for(group: &str, kind: &str, object: &Value) -> Option<&'static Rules> 
     static ALL: &[Rules] = &KINDS;
     let version =
         object["apiVersion"].as_str().and_then(|text| text.rsplit_once('/')).map(|(_, version)| version);
-    if version.is_some_and(|version| version != VERSION) {
-        return None;
-    }
-    ALL.iter().find(|rules| rules.group == group && rules.kind == kind)
+    let found = ALL.iter().find(|rules| rules.group == group && rules.kind == kind)?;
+    version.is_none_or(|version| version == found.version).then_some(found)
 }
 
 impl Rules {

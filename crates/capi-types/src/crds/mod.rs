@@ -21,6 +21,9 @@ use super::control_plane::{KubeadmControlPlane, KubeadmControlPlaneTemplate};
 use super::dev::{DevCluster, DevClusterTemplate, DevMachine, DevMachineTemplate};
 use super::dev_pool::DevMachinePool;
 use super::extension_config::ExtensionConfig;
+use super::host::{self, Host, HostPool};
+use super::host_cluster::{HostCluster, HostClusterTemplate};
+use super::host_machine::{HostMachine, HostMachineTemplate};
 use super::machine::Machine;
 use super::machine_deployment::MachineDeployment;
 use super::machine_drain_rule::MachineDrainRule;
@@ -39,6 +42,9 @@ enum Spec {
     RequiredWithMetadata,
     Optional,
 }
+
+/// Kinds that belong to no Cluster, and that `clusterctl move` takes along all the same.
+const MOVED_ALONE: [&str; 2] = ["Host", "HostPool"];
 
 /// One definition per typed kind, in the order of [`super::served`]. Each call builds them anew,
 /// which takes some milliseconds.
@@ -63,6 +69,12 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         live::<DevMachine>(schemas, Spec::Optional),
         live::<DevMachineTemplate>(schemas, Spec::Optional),
         live::<DevMachinePool>(schemas, Spec::Optional),
+        live::<HostPool>(schemas, Spec::Optional),
+        live::<Host>(schemas, Spec::Required),
+        live::<HostMachine>(schemas, Spec::Optional),
+        inert::<HostMachineTemplate>(schemas, Spec::Required),
+        live::<HostCluster>(schemas, Spec::Optional),
+        inert::<HostClusterTemplate>(schemas, Spec::Required),
     ]
 }
 
@@ -86,7 +98,14 @@ where
 
 fn definition(mut crd: CustomResourceDefinition, properties: Value, spec: Spec) -> CustomResourceDefinition {
     // kube derives none of these from the types.
-    crd.metadata.labels = Some(labels(&crd.spec.group));
+    let served = crd.spec.versions.first().map_or(names::VERSION, |version| version.name.as_str());
+    crd.metadata.labels = Some(labels(&crd.spec.group, served));
+    if MOVED_ALONE.contains(&crd.spec.names.kind.as_str()) {
+        crd.metadata
+            .labels
+            .get_or_insert_default()
+            .insert(names::label::CLUSTERCTL_MOVE.to_owned(), String::new());
+    }
     crd.spec.names.list_kind = Some(format!("{}List", crd.spec.names.kind));
     let schema = root_schema(&crd.spec.names.kind, properties, spec);
     for version in &mut crd.spec.versions {
@@ -152,14 +171,21 @@ fn description(kind: &str) -> &'static str {
         "DevMachine" => "A server for development: a container, or simulated in memory.",
         "DevMachineTemplate" => "What DevMachines are made from.",
         "DevMachinePool" => "Servers for development that come and go as one group.",
+        "HostPool" => "What Hosts have in common: how they are reached.",
+        "Host" => "A machine that exists, reached over ssh.",
+        "HostMachine" => "The use of a Host by a Machine, from its claim to its reset.",
+        "HostMachineTemplate" => "What HostMachines are made from.",
+        "HostCluster" => "Where the API server of a cluster on Hosts is reached.",
+        "HostClusterTemplate" => "What HostClusters are made from.",
         _ => "",
     }
 }
 
 /// The component a definition belongs to, and the contract it fulfils. Kinds of the core group
 /// carry no contract label: the core is what reads the contract. Neither do its extensions.
-fn labels(group: &str) -> BTreeMap<String, String> {
+fn labels(group: &str, version: &str) -> BTreeMap<String, String> {
     let provider = match group {
+        names::INFRASTRUCTURE_GROUP if version == host::VERSION => "infrastructure-capstan-hosts",
         names::CONTROL_PLANE_GROUP => "control-plane-kubeadm",
         names::BOOTSTRAP_GROUP => "bootstrap-kubeadm",
         names::INFRASTRUCTURE_GROUP => "infrastructure-docker",
@@ -170,7 +196,7 @@ fn labels(group: &str) -> BTreeMap<String, String> {
         (names::label::CLUSTERCTL.to_owned(), String::new()),
     ]);
     if ![names::CORE_GROUP, names::RUNTIME_GROUP].contains(&group) {
-        labels.insert(names::label::CONTRACT.to_owned(), names::VERSION.to_owned());
+        labels.insert(names::label::CONTRACT.to_owned(), version.to_owned());
     }
     labels
 }
@@ -184,6 +210,18 @@ mod tests {
         let defined: Vec<_> = all().into_iter().map(|crd| crd.spec.names.kind).collect();
         let served: Vec<_> = crate::served().into_iter().map(|kind| kind.gvk.kind).collect();
         assert_eq!(defined, served);
+    }
+
+    #[test]
+    fn kinds_of_hosts_fulfil_the_contract_in_their_own_version() {
+        for crd in all().into_iter().filter(|crd| crd.spec.names.kind.starts_with("Host")) {
+            let (labels, kind) = (crd.metadata.labels.unwrap_or_default(), crd.spec.names.kind);
+            assert_eq!(labels.get(names::label::CONTRACT).map(String::as_str), Some(host::VERSION), "{kind}");
+            assert!(labels.contains_key(names::label::CLUSTERCTL), "{kind}");
+            let is_alone = matches!(kind.as_str(), "Host" | "HostPool");
+            assert_eq!(labels.contains_key(names::label::CLUSTERCTL_MOVE), is_alone, "{kind}");
+            assert_eq!(crd.spec.versions[0].name, host::VERSION);
+        }
     }
 
     #[test]

@@ -6,11 +6,13 @@ use capstan_dashboard::operations::change::source::{LiveCluster, SourceError, ma
 use capstan_engine::reconfigure::preflight::Hands;
 use capstan_engine::reconfigure::way::HostWay;
 use capstan_remote::openssh::OpenSsh;
+use capstan_remote::sudo::Sudo;
 
 /// The program that the arguments name.
 pub(super) fn ssh_of(args: &HostArgs) -> OpenSsh {
     let named = OpenSsh::named(&args.ssh_program);
-    OpenSsh { user: args.ssh_user.clone(), sudo: args.sudo, ..named }
+    let sudo = if args.sudo { Sudo::Passwordless } else { Sudo::No };
+    OpenSsh { user: args.ssh_user.clone(), sudo, ..named }
 }
 
 /// Who runs commands on nodes; `None`: people do.

@@ -15,6 +15,95 @@ pub enum HostCommand {
     /// Asked over the system's ssh, with its configuration, agent and known hosts; host keys are always verified. Nothing is
     /// changed on a machine. See docs/hosts.md.
     Check(HostCheckArgs),
+    /// The Hosts of a server: state, who has each, what each is, and why it is not available
+    List(HostListArgs),
+    /// Pin the host key of a Host: the key that a person compared with what the machine's own console says
+    ///
+    /// The machine is asked for its keys; the one with the fingerprint is written into spec.hostKeys, and no other is trusted from
+    /// then on.
+    Trust(HostTrustArgs),
+    /// The exact steps and files of a Host's bootstrap run, with contents as digests
+    Plan(HostNamedArgs),
+    /// The log of the run on a Host, with secrets left out; the machine is asked over ssh from here
+    Log(HostLogArgs),
+    /// Have a Host reset that nobody uses and that is not clean; with --abandon let go of one whose machine is gone
+    Release(HostReleaseArgs),
+    /// Take a Host from the owner that its owner file names; where no HostMachine has it, it is reset
+    Adopt(HostActArgs),
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct HostListArgs {
+    #[arg(short, long, default_value = "text")]
+    pub output: PlanOutputArg,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct HostNamedArgs {
+    /// Name of the Host
+    pub name: String,
+    #[arg(short, long, default_value = "text")]
+    pub output: PlanOutputArg,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct HostLogArgs {
+    /// Name of the Host
+    pub name: String,
+    /// The program that is called as ssh is
+    #[arg(long, value_name = "PROGRAM", default_value = "ssh")]
+    pub ssh_program: String,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct HostTrustArgs {
+    /// Name of the Host
+    pub name: String,
+    /// Fingerprint of the key to trust, as `ssh-keygen -lf` prints it; without it the offered ones are shown
+    #[arg(long, value_name = "SHA256:…", value_parser = fingerprint)]
+    pub fingerprint: Option<String>,
+    /// The program that is called as ssh is
+    #[arg(long, value_name = "PROGRAM", default_value = "ssh")]
+    pub ssh_program: String,
+    #[command(flatten)]
+    pub confirm: HostConfirmArgs,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct HostActArgs {
+    /// Name of the Host
+    pub name: String,
+    #[command(flatten)]
+    pub confirm: HostConfirmArgs,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct HostReleaseArgs {
+    /// Name of the Host
+    pub name: String,
+    /// The machine is gone for good: its Machine, which is deleted, is let go without a reset
+    #[arg(long)]
+    pub abandon: bool,
+    #[command(flatten)]
+    pub confirm: HostConfirmArgs,
+}
+
+/// How a change of a Host is confirmed.
+#[derive(Clone, Debug, Args)]
+pub struct HostConfirmArgs {
+    /// Do it without asking
+    #[arg(short, long)]
+    pub yes: bool,
+    /// Show findings and difference, write nothing
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+fn fingerprint(text: &str) -> Result<String, &'static str> {
+    let is_base64 = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/');
+    let digest =
+        text.strip_prefix("SHA256:").filter(|digest| digest.len() == 43 && digest.chars().all(is_base64));
+    digest.map(|_| text.to_owned()).ok_or("expected SHA256: and 43 letters, digits, `+` and `/`")
 }
 
 /// What a machine is to become.

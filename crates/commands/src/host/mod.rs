@@ -2,7 +2,11 @@
 //! a machine is the business of `capstan_hosts`.
 
 pub mod args;
+pub mod change;
+pub mod list;
+pub mod objects;
 mod report;
+pub mod runs;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -102,6 +102,11 @@ impl Draft {
 }
 
 impl ObjectChange {
+    /// A change that a command makes of an object as it was read.
+    pub fn of(object: &Value, patch: Value) -> Self {
+        Self { patch, seen: editable(object) }
+    }
+
     /// The merge patch on the object as it is now.
     ///
     /// # Errors

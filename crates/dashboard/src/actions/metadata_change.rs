@@ -43,6 +43,11 @@ impl MetadataChange {
         json!({"metadata": {map: entries}})
     }
 
+    /// One of them has a machine reset, taken from its owner, or let go.
+    pub fn is_about_hosts(&self) -> bool {
+        self.0.iter().any(|(key, _)| key.starts_with("hosts.capstan.dev/"))
+    }
+
     /// Controllers of Cluster API act on one of them.
     pub fn is_read_by_controllers(&self) -> bool {
         self.0

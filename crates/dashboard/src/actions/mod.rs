@@ -36,6 +36,7 @@ pub use aside::aside;
 pub use authors::{Author, authors};
 pub use draft::{Draft, ObjectChange};
 pub use executor::Executor;
+pub use metadata_change::MetadataChange;
 pub use order::{Order, Proposal};
 pub use outlook::{Ahead, ClusterPlans, Outlook, PlanChange, Planner};
 pub use patch_file::PatchFile;

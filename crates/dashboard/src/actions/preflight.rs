@@ -140,6 +140,10 @@ fn object_is_paused(action: &Action, related: &Related) -> Option<Finding> {
 }
 
 fn related_objects_unreadable(related: &Related) -> Option<Finding> {
+    // They belong to no Cluster.
+    if matches!(related.kind(), "Host" | "HostPool") {
+        return None;
+    }
     let mut missing = Vec::new();
     if related.cluster.is_none() {
         missing.push("its Cluster");

@@ -40,6 +40,10 @@ pub fn risk(action: &Action, related: &Related) -> Risk {
         Action::Scale { replicas: 0 } => Risk::High,
         Action::Scale { replicas } if i64::from(*replicas) < current || control_plane => Risk::Medium,
         Action::Scale { .. } => Risk::Low,
+        // What is on a machine goes.
+        Action::Annotate(change) if change.is_about_hosts() => Risk::High,
+        // Somebody else's key would get the cluster's own keys.
+        Action::Edit(_) if related.kind() == "Host" => Risk::High,
         Action::Label(change) | Action::Annotate(change) if !change.is_read_by_controllers() => Risk::Low,
         Action::Delete
         | Action::Remediate
@@ -101,6 +105,7 @@ mod tests {
             (Action::Pause, &protected, Risk::High),
             (Action::Scale { replicas: 5 }, &protected, Risk::High),
             (annotate("note=a"), &cp, Risk::Low),
+            (annotate("hosts.capstan.dev/reset=now"), &md, Risk::High),
             (annotate("cluster.x-k8s.io/paused-"), &cp, Risk::High),
             (annotate("cluster.x-k8s.io/paused-"), &md, Risk::Medium),
             (annotate("note=a"), &protected, Risk::High),

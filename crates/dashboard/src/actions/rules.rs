@@ -21,9 +21,10 @@ pub async fn findings(connection: &Connection, gvk: &Gvk, object: &Value, edit: 
         let text = format!("what a {} takes is its provider's to say: the server asks it", gvk.kind);
         return vec![finding(Severity::Note, text)];
     }
-    if gvk.version != VERSION {
+    let known = version_of(gvk);
+    if gvk.version != known {
         let text = format!(
-            "the rules of Cluster API were not checked here, the server does it: they are known for {VERSION}, and it offers {}",
+            "the rules of Cluster API were not checked here, the server does it: they are known for {known}, and it offers {}",
             gvk.version
         );
         return vec![finding(Severity::Note, text)];
@@ -35,6 +36,13 @@ pub async fn findings(connection: &Connection, gvk: &Gvk, object: &Value, edit: 
             format!("the rules of Cluster API were not checked here, the server does it: {why}"),
         )],
     }
+}
+
+/// The version that the rules of a kind are written for.
+fn version_of(gvk: &Gvk) -> String {
+    let is_it = |served: &&capi_types::Served| served.gvk.group == gvk.group && served.gvk.kind == gvk.kind;
+    let served = capi_types::served();
+    served.iter().find(is_it).map_or_else(|| VERSION.to_owned(), |served| served.gvk.version.clone())
 }
 
 fn request<'a>(gvk: &'a Gvk, object: &'a Value) -> Request<'a> {

@@ -52,6 +52,8 @@ pub struct TableRow {
 pub struct ObjectQuery {
     /// The kind, as a person names it.
     pub named: String,
+    /// The kind that is meant where the server does not have that one; none when empty.
+    pub otherwise: &'static str,
     /// All when empty.
     pub namespace: String,
     /// Labels; all when empty.
@@ -69,8 +71,12 @@ pub async fn read_objects(
     catalog: &Catalog,
     query: &ObjectQuery,
 ) -> Result<ObjectTable, String> {
-    let ObjectQuery { named, namespace, selector, own } = query;
-    let gvk = catalog.named(named).await.map_err(|missing| match missing {
+    let ObjectQuery { named, otherwise, namespace, selector, own } = query;
+    let found = match catalog.named(named).await {
+        Err(Missing::NotServed(_)) if !otherwise.is_empty() => catalog.named(otherwise).await,
+        found => found,
+    };
+    let gvk = found.map_err(|missing| match missing {
         Missing::NotServed(why) => why,
         Missing::Unreachable(error) => explain(&error, &connection.server),
     })?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::options::StackOptions;
+use super::options::{RealHosts, StackOptions};
 use super::processes::{self, Ledgers};
 use crate::provider::{self, ProviderOptions, World};
 use crate::workload_api::{self, WorkloadApis};
@@ -14,6 +14,22 @@ use capstan_engine::client::Connection;
 use capstan_engine::controllers;
 use capstan_engine::engine::{Engine, EngineOptions, Handle};
 use capstan_engine::runtime_sdk::{Https, Runtime};
+use capstan_engine::workload::kube::KubeWorkloads;
+use capstan_engine::workload::router::{Router, by_infrastructure};
+use capstan_engine::workload::{JudgedAfter, Workload};
+
+/// Machines that exist, and their clusters: these are reached by their kubeconfig Secrets, simulated ones in the world.
+fn with_hosts(engine: &mut Engine, world: &Arc<World>, hosts: &RealHosts) -> Arc<dyn Workload> {
+    let rng = engine.rng().stream("workload");
+    let (writer, clock) = (engine.writer().clone(), engine.clock().clone());
+    let real = KubeWorkloads::new(writer, clock, rng, hosts.settings.read_only, JudgedAfter::default());
+    let is_simulated = by_infrastructure(engine.cache(), engine.cache());
+    real.attach(&engine.cache(), is_simulated.clone());
+    let workload: Arc<dyn Workload> = Arc::new(Router::new(world.clone(), Arc::new(real), is_simulated));
+    let machines = Arc::clone(&hosts.machines);
+    capstan_host_provider::register(engine, machines, Arc::clone(&workload), &hosts.settings);
+    workload
+}
 
 /// An engine that runs. Dropping it stops it without waiting.
 pub struct RunningEngine {
@@ -56,7 +72,11 @@ impl RunningEngine {
         // A test may have given its own, which stay.
         in_place.extensions.get_or_insert_with(|| extensions.clone());
         let settings = controllers::Settings { in_place, ..controllers::Settings::default() };
-        controllers::register(&mut engine, world.clone(), settings);
+        let workload = match &options.hosts {
+            Some(hosts) => with_hosts(&mut engine, &world, hosts),
+            None => world.clone(),
+        };
+        controllers::register(&mut engine, workload, settings);
         controllers::extension_config::register(&mut engine, extensions);
         let (handle, stop) = (engine.handle(), CancellationToken::new());
         let task = tokio::spawn(engine.run(stop.clone()));

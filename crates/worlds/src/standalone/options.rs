@@ -1,11 +1,29 @@
 //! How the parts of a stack run. Must not know which parts there are.
 
+use std::fmt;
+use std::sync::Arc;
+
 use capstan_apiserver::Tokens;
 use capstan_base::rng::Rng;
 use capstan_base::time::Clock;
 use capstan_engine::controllers::in_place;
 use capstan_engine::engine::lease::LeaseOptions;
 use capstan_engine::engine::sharing::Sharing;
+use capstan_host_provider::HostSettings;
+use capstan_host_provider::access::Machines;
+
+/// Machines that exist, beside the simulated ones.
+#[derive(Clone)]
+pub struct RealHosts {
+    pub machines: Arc<dyn Machines>,
+    pub settings: HostSettings,
+}
+
+impl fmt::Debug for RealHosts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RealHosts").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
 
 #[derive(Clone, Debug)]
 pub struct StackOptions {
@@ -24,6 +42,8 @@ pub struct StackOptions {
     pub sharing: Option<Sharing>,
     /// Updates in place; closed by default, as upstream.
     pub in_place: in_place::Settings,
+    /// `None`: there are only simulated machines, and every cluster is simulated.
+    pub hosts: Option<RealHosts>,
 }
 
 impl StackOptions {
@@ -39,6 +59,7 @@ impl StackOptions {
             lease: None,
             sharing: None,
             in_place: in_place::Settings::default(),
+            hosts: None,
         }
     }
 }

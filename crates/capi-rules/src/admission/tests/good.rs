@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 /// # Panics
 /// On a kind without rules.
 pub fn good(kind: &str) -> Value {
-    let group = super::group_of(kind);
+    let (group, version) = (super::group_of(kind), super::version_of(kind));
     let mut object = json!({
-        "apiVersion": format!("{group}/v1beta2"), "kind": kind, "metadata": {"name": "it", "namespace": "ns"},
+        "apiVersion": format!("{group}/{version}"), "kind": kind, "metadata": {"name": "it", "namespace": "ns"},
     });
     object["spec"] = match kind {
         "Cluster" => cluster(),
@@ -58,6 +58,14 @@ pub fn good(kind: &str) -> Value {
         "DockerMachine" => json!({"customImage": "i"}),
         "DevMachineTemplate" => json!({"template": {"spec": {"backend": {"docker": {"customImage": "i"}}}}}),
         "DockerMachineTemplate" => json!({"template": {"spec": {"customImage": "i"}}}),
+        "HostPool" => json!({"connection": {"user": "root", "port": 22}}),
+        "Host" => json!({"address": "h1"}),
+        "HostMachine" => json!({"hostName": "h1"}),
+        "HostMachineTemplate" => json!({"template": {"spec": {"hostName": "h1"}}}),
+        "HostCluster" => json!({"endpoint": {"mode": "SingleHost", "hostName": "h1"}}),
+        "HostClusterTemplate" => {
+            json!({"template": {"spec": {"endpoint": {"mode": "SingleHost", "hostName": "h1"}}}})
+        }
         other => unreachable!("{other}"),
     };
     object

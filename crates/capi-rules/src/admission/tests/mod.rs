@@ -6,6 +6,7 @@ mod cluster;
 mod control_plane;
 mod defaults;
 mod good;
+mod hosts;
 mod infrastructure;
 mod others;
 mod refusals;
@@ -66,6 +67,10 @@ fn group_of(kind: &str) -> &'static str {
     KINDS.iter().find(|rules| rules.kind == kind).expect(kind).group
 }
 
+fn version_of(kind: &str) -> &'static str {
+    KINDS.iter().find(|rules| rules.kind == kind).expect(kind).version
+}
+
 fn request<'a>(kind: &'a str, old: Option<&'a Value>) -> Request<'a> {
     Request { group: group_of(kind), kind, old, dry_run: false }
 }
@@ -109,6 +114,7 @@ fn rows() -> Vec<Row> {
         cluster::rows(),
         class::rows(),
         infrastructure::rows(),
+        hosts::rows(),
         others::rows(),
     ]
     .into_iter()

@@ -256,6 +256,33 @@ mod tests {
         assert_eq!([content(0), content(1), content(2)], ["a\n", "a\n", ""]);
     }
 
+    /// What a machine of one's own carries out has to be all that is written here: a key that only one of the two knows fails.
+    #[test]
+    fn hosts_read_all_that_is_rendered() {
+        let spec: KubeadmConfigSpec = serde_json::from_value(json!({
+            "bootCommands": ["at boot"], "preKubeadmCommands": ["before"], "postKubeadmCommands": ["after"],
+            "ntp": {"enabled": true, "servers": ["time.example"]},
+            "users": [{"name": "ops", "gecos": "Operators", "groups": "adm", "homeDir": "/home/ops", "inactive": true,
+                       "shell": "/bin/sh", "passwd": "$6$hash", "primaryGroup": "users", "lockPassword": false,
+                       "sudo": "ALL", "sshAuthorizedKeys": ["k"]}],
+            "mounts": [["/dev/sdb", "/data"]],
+        }))
+        .expect("a spec");
+        let mut file = File::root("/etc/x", "0640", "{{ ds.meta_data.local_hostname }}");
+        (file.append, file.encoding) = (Some(true), Some("base64".to_owned()));
+        file.content = "aGk=".to_owned();
+        let text = render(KubeadmPhase::Join, &spec, vec![file], &BTreeMap::new()).expect("user data");
+        let instance = capstan_hosts::bootstrap::Instance {
+            instance_id: "uid".to_owned(),
+            local_hostname: "h1".to_owned(),
+        };
+        let data = capstan_hosts::bootstrap::read(&text, &instance).expect("all of it is known");
+        let counts = [data.files.len(), data.boot_commands.len(), data.commands.len(), data.users.len()];
+        assert_eq!(counts, [2, 1, 3, 1]);
+        assert_eq!((data.mounts.len(), data.time_servers.is_some()), (1, true));
+        assert_eq!((data.files[0].content.as_slice(), data.files[0].append), (b"hi".as_slice(), true));
+    }
+
     #[test]
     fn user_data_reads_back_in_upstreams_order() {
         let spec: KubeadmConfigSpec = serde_json::from_value(json!({

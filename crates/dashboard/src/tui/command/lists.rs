@@ -13,8 +13,9 @@ use capi_types::names::{annotation, label};
 use capstan_base::text::did_you_mean;
 
 const NOTHING: Outcome = Ok(Vec::new());
-/// Hosts of bare metal, which Metal3 calls otherwise.
+/// Machines that are used as nodes. Where the server has no Hosts, those of Metal3 are meant, which it calls otherwise.
 const HOSTS: [&str; 2] = ["hosts", "host"];
+const HOSTS_OVER_SSH: &str = "hosts.infrastructure.cluster.x-k8s.io";
 const HOSTS_OF_METAL3: &str = "baremetalhosts.metal3.io";
 /// Owners above an object; a circle ends here.
 const OWNERS_MAX: usize = 8;
@@ -78,9 +79,12 @@ pub fn objects(model: &mut Model, typed: &str) -> Outcome {
     if let Some(listed) = Listed::named(named) {
         return open(model, listed, rest.trim());
     }
-    let named = if HOSTS.contains(&named) { HOSTS_OF_METAL3 } else { named };
     let source = model.fleet.sources().next().map(|(source, _)| source).ok_or("nothing is connected yet")?;
-    let mut screen = ObjectsScreen::of(source, named);
+    let mut screen = if HOSTS.contains(&named) {
+        ObjectsScreen::of(source, HOSTS_OVER_SSH).or_of(HOSTS_OF_METAL3)
+    } else {
+        ObjectsScreen::of(source, named)
+    };
     match rest.trim() {
         "" => {}
         rest => match rest.strip_prefix('/') {

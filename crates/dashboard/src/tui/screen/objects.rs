@@ -84,6 +84,12 @@ impl ObjectsScreen {
         }
     }
 
+    /// The same of another kind where the server does not have that one.
+    pub fn or_of(mut self, otherwise: &'static str) -> Self {
+        self.subject.query.otherwise = otherwise;
+        self
+    }
+
     /// Objects with these labels in one namespace, under a name of their own, with these columns, the greatest in the first of them first.
     pub fn of_labels(
         source: SourceId,

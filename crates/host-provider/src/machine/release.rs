@@ -1,0 +1,214 @@
+//! A HostMachine that is deleted gives its Host back: reset, proved clean, and only then let go. Owns the order and the one way past
+//! it, which a person names; the reset itself is `cleaning`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+
+use capi_types::condition::is_true;
+use capi_types::host::annotation::{ABANDON, RESET};
+use capi_types::host::condition::REACHABLE;
+use capi_types::host::{HOST_MACHINE_FINALIZER, Host, HostRunStatus};
+use capi_types::host_machine::HostMachine;
+use capi_types::host_machine::condition::HOST_RELEASED;
+use capi_types::key::{ObjectKey, annotation, cluster_label};
+use capstan_engine::client::Mode;
+use capstan_engine::client::write::Part;
+use capstan_engine::engine::{Outcome, ReconcileError};
+use capstan_hosts::owner::{HostOwner, OwnerAnswer};
+use capstan_hosts::run::{Redactor, RunId};
+
+use super::HostMachines;
+use super::report::{Report, Waiting};
+use crate::access::{Claim, Silence};
+use crate::cleaning::{Cleaned, Cleaning, runtime_socket};
+use crate::plan::host::listed;
+use crate::reach::SshReach;
+
+const WATCH_EVERY: Duration = Duration::from_secs(3);
+const AT_ONCE: Duration = Duration::from_millis(1);
+
+impl HostMachines {
+    pub(super) async fn release(
+        &self,
+        key: &ObjectKey,
+        own: &Arc<HostMachine>,
+    ) -> Result<Outcome, ReconcileError> {
+        let mut report = Report::of(own, self.clock.now());
+        let Some(host) = self.host_of(own, &key.namespace) else {
+            report.drop_finalizer(HOST_MACHINE_FINALIZER);
+            return self.finish(report, Outcome::Done).await;
+        };
+        if annotation(host.as_ref(), ABANDON) == own.metadata.uid.as_deref() && !is_reached(&host) {
+            tracing::warn!(host_machine = %key, host = %ObjectKey::of(host.as_ref()), "let go without a reset, as was asked for");
+            self.give_back(&host, false).await?;
+            report.drop_finalizer(HOST_MACHINE_FINALIZER);
+            return self.finish(report, Outcome::Done).await;
+        }
+        let cleaned = match self.cleaned(own, &host, &mut report).await {
+            Ok(cleaned) => cleaned,
+            Err(waiting) => {
+                let outcome = report.wait(waiting.of(HOST_RELEASED));
+                return self.finish(report, outcome).await;
+            }
+        };
+        let outcome = self.after(own, &host, cleaned, &mut report).await?;
+        self.finish(report, outcome).await
+    }
+
+    async fn cleaned(&self, own: &HostMachine, host: &Host, report: &mut Report) -> Result<Cleaned, Waiting> {
+        let reach = self.reach(host)?;
+        let namespace = own.metadata.namespace.as_deref().unwrap_or_default();
+        let cluster = format!("{namespace}/{}", cluster_label(own).unwrap_or("none"));
+        let owner = self
+            .owner(own, host, &cluster)
+            .map_err(|error| Waiting::person("NotValid", error.to_string()))?;
+        let silent = |silence: Silence| silent(&silence, host);
+        let owner = match self.shells.owner(&reach).await.map_err(silent)? {
+            // Nothing was ever begun on it.
+            OwnerAnswer::Free => return Ok(Cleaned::Proved),
+            OwnerAnswer::Other { owner: found, .. } | OwnerAnswer::Ours { owner: found, .. } => {
+                self.fenced(host, &reach, owner, found, report).await?
+            }
+            answer => return Err(super::claim::not_ours(&answer, host)),
+        };
+        self.one_step(own, host, &reach, &owner, report).await
+    }
+
+    /// What the file says is compared before anything is done.
+    async fn fenced(
+        &self,
+        host: &Host,
+        reach: &SshReach,
+        owner: HostOwner,
+        found: HostOwner,
+        report: &mut Report,
+    ) -> Result<HostOwner, Waiting> {
+        let is_same = found.installation == owner.installation && found.machine == owner.machine;
+        if is_same && found.generation == owner.generation {
+            return Ok(found);
+        }
+        self.own(host, reach, &owner, report).await
+    }
+
+    async fn one_step(
+        &self,
+        own: &HostMachine,
+        host: &Host,
+        reach: &SshReach,
+        owner: &HostOwner,
+        report: &mut Report,
+    ) -> Result<Cleaned, Waiting> {
+        let silent = |silence: Silence| silent(&silence, host);
+        let uid = own.use_uid();
+        let of = RunId::bootstrap(uid).map_err(|error| Waiting::person("NotValid", error.to_string()))?;
+        if report.resets() == 0 {
+            self.shells.stop(reach, &of, owner).await.map_err(silent)?;
+        } else if self.is_undone_before(reach, &of, report.resets()).await.map_err(silent)? {
+            return Ok(Cleaned::NeedsReset);
+        }
+        let cleaning =
+            Cleaning { at: reach, owner, of, runtime_socket: runtime_socket(host), resets: report.resets() };
+        let cleaned = cleaning.go_on(&self.shells).await.map_err(silent)?;
+        if cleaned != Cleaned::Proved {
+            return Ok(cleaned);
+        }
+        match self.shells.claim(reach, &Claim::Release, owner).await.map_err(silent)? {
+            OwnerAnswer::Busy => Ok(Cleaned::Busy),
+            OwnerAnswer::Other { owner, .. } => Ok(Cleaned::NotOwner(owner.to_string())),
+            OwnerAnswer::Free | OwnerAnswer::Ours { .. } | OwnerAnswer::Unreadable => Ok(Cleaned::Proved),
+        }
+    }
+
+    /// The last reset that was counted took back an earlier attempt; what has run since needs one of its own.
+    async fn is_undone_before(&self, reach: &SshReach, of: &RunId, resets: u32) -> Result<bool, Silence> {
+        let watched = self.shells.watch(reach, of, 0, &Redactor::default()).await?;
+        Ok(watched.journal.is_some_and(|journal| !journal.was_reset && journal.resets >= resets))
+    }
+
+    async fn after(
+        &self,
+        own: &HostMachine,
+        host: &Host,
+        cleaned: Cleaned,
+        report: &mut Report,
+    ) -> Result<Outcome, ReconcileError> {
+        let say = |waiting: Waiting, report: &mut Report| report.wait(waiting.of(HOST_RELEASED));
+        match cleaned {
+            Cleaned::Proved => {
+                self.give_back(host, true).await?;
+                report.holds(HOST_RELEASED, "Released", "");
+                report.drop_finalizer(HOST_MACHINE_FINALIZER);
+                Ok(Outcome::Done)
+            }
+            Cleaned::NeedsReset => {
+                report.count_reset();
+                Ok(say(Waiting::moment("Resetting", "a reset begins", AT_ONCE), report))
+            }
+            Cleaned::Running(run) => {
+                let message = format!(
+                    "step {} of {}: {}",
+                    run.step.unwrap_or(0),
+                    run.steps.unwrap_or(0),
+                    run.what.clone().unwrap_or_default()
+                );
+                self.show_run(host, &run).await?;
+                Ok(say(Waiting::moment("Resetting", message, WATCH_EVERY), report))
+            }
+            Cleaned::Busy => {
+                Ok(say(Waiting::moment("Busy", "a job runs on the machine", WATCH_EVERY), report))
+            }
+            Cleaned::NotOwner(owner) => {
+                let message = format!("the machine's owner file names {owner}: nothing is done on it");
+                Ok(say(Waiting::person("OwnedElsewhere", message), report))
+            }
+            Cleaned::Left(left) => self.quarantined(own, host, &left, report).await,
+        }
+    }
+
+    async fn quarantined(
+        &self,
+        own: &HostMachine,
+        host: &Host,
+        left: &[String],
+        report: &mut Report,
+    ) -> Result<Outcome, ReconcileError> {
+        let name = host.metadata.name.clone().unwrap_or_default();
+        if annotation(host, RESET).is_some() {
+            report.count_reset();
+            let none = json!({ "metadata": { "uid": host.metadata.uid, "annotations": { RESET: null } } });
+            self.writer.patch_part::<Host>(&ObjectKey::of(host), Part::Main, &none, Mode::Real).await?;
+            let waiting = Waiting::moment("Resetting", "another reset begins", AT_ONCE);
+            return Ok(report.wait(waiting.of(HOST_RELEASED)));
+        }
+        let run = HostRunStatus {
+            id: Some(own.use_uid().to_owned()),
+            kind: Some("Reset".to_owned()),
+            phase: Some("Failed".to_owned()),
+            what: Some(left.join("; ").chars().take(500).collect()),
+            ..HostRunStatus::default()
+        };
+        self.show_run(host, &run).await?;
+        let message = format!(
+            "after the reset these are left: {}. Clean the machine by hand, which is looked for every minute, or have it reset once \
+             more: capstan host release {name}",
+            listed(left.iter().cloned())
+        );
+        Ok(report.wait(Waiting::person("Quarantined", message).of(HOST_RELEASED)))
+    }
+}
+
+fn is_reached(host: &Host) -> bool {
+    let conditions = host.status.as_ref().map_or(&[][..], |status| &status.conditions);
+    is_true(conditions, REACHABLE)
+}
+
+fn silent(silence: &Silence, host: &Host) -> Waiting {
+    let name = host.metadata.name.as_deref().unwrap_or_default();
+    let message = format!(
+        "the machine has to be reset and does not answer: {}. If it is gone for good: capstan host release {name} --abandon",
+        silence.reason
+    );
+    Waiting { message, ..Waiting::silent(silence) }
+}

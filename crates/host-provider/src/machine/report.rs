@@ -1,0 +1,195 @@
+//! What a HostMachine says of itself after a run of its controller. Owns its conditions and how they are written; must not know what
+//! made them true.
+
+use std::time::Duration;
+
+use capi_rules::status::conditions::merge::{Reasons, Summary};
+use capi_rules::status::conditions::setter::{Draft, condition};
+use capi_types::condition::{Status, find};
+use capi_types::dev::InfrastructureInitialization;
+use capi_types::host::Host;
+use capi_types::host_machine::condition::{BOOTSTRAP_SUCCEEDED, HOST_CLAIMED, HOST_PREPARED, HOST_RELEASED};
+use capi_types::host_machine::{HostMachine, HostMachineStatus, HostRef, provider_id};
+use capi_types::names::condition::{PAUSED, READY};
+use capstan_base::time::Timestamp;
+use capstan_engine::client::{Mode, Precondition, Writer};
+use capstan_engine::engine::{Outcome, ReconcileError};
+
+use crate::access::Silence;
+
+/// A machine that did not answer is asked again.
+pub const TRY_EVERY: Duration = Duration::from_secs(15);
+/// What a person has to do may be done meanwhile.
+pub const LOOK_AFTER: Duration = Duration::from_secs(60);
+const REASONS: Reasons = Reasons { issue: "NotReady", unknown: "ReadyUnknown", info: "Ready" };
+
+/// Why it does not go on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// The condition that says so.
+    pub type_: &'static str,
+    pub reason: &'static str,
+    pub message: String,
+    /// `None`: something that is watched ends the wait.
+    pub again: Option<Duration>,
+}
+
+impl Waiting {
+    fn new(reason: &'static str, message: impl Into<String>, again: Option<Duration>) -> Self {
+        Self { type_: HOST_CLAIMED, reason, message: message.into(), again }
+    }
+
+    /// Until a change of an object.
+    pub fn trigger(reason: &'static str, message: impl Into<String>) -> Self {
+        Self::new(reason, message, None)
+    }
+
+    /// Until a person did something, which is looked for now and then.
+    pub fn person(reason: &'static str, message: impl Into<String>) -> Self {
+        Self::new(reason, message, Some(LOOK_AFTER))
+    }
+
+    /// For a while.
+    pub fn moment(reason: &'static str, message: impl Into<String>, again: Duration) -> Self {
+        Self::new(reason, message, Some(again))
+    }
+
+    /// The machine does not answer.
+    pub fn silent(silence: &Silence) -> Self {
+        Self::new("MachineSilent", silence.reason.clone(), Some(TRY_EVERY))
+    }
+
+    /// The condition that says so.
+    pub fn of(self, type_: &'static str) -> Self {
+        Self { type_, ..self }
+    }
+}
+
+/// A HostMachine as it was read, and as it is to be.
+pub struct Report {
+    before: HostMachine,
+    after: HostMachine,
+    draft: Draft,
+}
+
+impl Report {
+    pub fn of(own: &HostMachine, now: Timestamp) -> Self {
+        let conditions = own.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default();
+        let draft = Draft::new(conditions, own.metadata.generation, now);
+        Self { before: own.clone(), after: own.clone(), draft }
+    }
+
+    pub fn hold_finalizer(&mut self, name: &str) {
+        let finalizers = self.after.metadata.finalizers.get_or_insert_default();
+        if !finalizers.iter().any(|held| held == name) {
+            finalizers.push(name.to_owned());
+        }
+    }
+
+    pub fn drop_finalizer(&mut self, name: &str) {
+        self.after.metadata.finalizers.get_or_insert_default().retain(|held| held != name);
+    }
+
+    fn status(&mut self) -> &mut HostMachineStatus {
+        self.after.status.get_or_insert_default()
+    }
+
+    pub fn is_provisioned(&self) -> bool {
+        let status = self.before.status.as_ref();
+        status.and_then(|status| status.initialization.as_ref()?.provisioned) == Some(true)
+    }
+
+    /// It was so when it was read.
+    pub fn was_true(&self, type_: &str) -> bool {
+        let status = self.before.status.as_ref();
+        status.and_then(|status| find(&status.conditions, type_)).is_some_and(|it| it.status == "True")
+    }
+
+    pub fn host_ref(&self) -> Option<&HostRef> {
+        self.after.status.as_ref()?.host_ref.as_ref()
+    }
+
+    pub fn set_host(&mut self, host: &Host, generation: i64) {
+        let (name, uid) = (host.metadata.name.clone(), host.metadata.uid.clone());
+        let (name, uid) = (name.unwrap_or_default(), uid.unwrap_or_default());
+        if self.after.spec.provider_id.is_none() {
+            let own = self.after.metadata.uid.clone().unwrap_or_default();
+            self.after.spec.provider_id = Some(provider_id(&uid, &own));
+        }
+        let status = self.status();
+        status.failure_domain.clone_from(&host.spec.failure_domain);
+        status.host_ref = Some(HostRef { name, uid, generation });
+    }
+
+    /// As it is to be, also before it is written.
+    pub fn provider_id(&self) -> Option<&str> {
+        self.after.spec.provider_id.as_deref()
+    }
+
+    pub fn set_addresses(&mut self, host: &Host) {
+        let addresses = host.status.as_ref().map(|status| status.addresses.clone()).unwrap_or_default();
+        // A look that failed says nothing about addresses.
+        if !addresses.is_empty() {
+            self.status().addresses = addresses;
+        }
+    }
+
+    pub fn set_provisioned(&mut self) {
+        self.status().initialization = Some(InfrastructureInitialization { provisioned: Some(true) });
+    }
+
+    pub fn resets(&self) -> u32 {
+        let resets = self.after.status.as_ref().and_then(|status| status.resets).unwrap_or(0);
+        u32::try_from(resets).unwrap_or(0)
+    }
+
+    pub fn count_reset(&mut self) {
+        let resets = self.resets().saturating_add(1);
+        self.status().resets = i32::try_from(resets).ok();
+    }
+
+    pub fn holds(&mut self, type_: &str, reason: &str, message: impl Into<String>) {
+        self.draft.set(&condition(type_, Status::True, reason, message));
+    }
+
+    pub fn paused(&mut self, is_paused: bool) {
+        let (status, reason) =
+            if is_paused { (Status::True, "Paused") } else { (Status::False, "NotPaused") };
+        self.draft.set(&condition(PAUSED, status, reason, ""));
+    }
+
+    /// Says why it waits, and when it looks again.
+    pub fn wait(&mut self, waiting: Waiting) -> Outcome {
+        self.draft.set(&condition(waiting.type_, Status::False, waiting.reason, waiting.message));
+        waiting.again.map_or(Outcome::Done, Outcome::RequeueAfter)
+    }
+
+    /// Sends what changed.
+    pub async fn write(mut self, writer: &Writer) -> Result<(), ReconcileError> {
+        if self.draft.find(PAUSED).is_none_or(|it| it.status != "True") {
+            self.sum_up();
+        }
+        self.status().conditions = self.draft.clone().finish();
+        let same = Precondition::unchanged(&self.before);
+        match writer.patch(&self.before, &self.after, &same, Mode::Real).await {
+            // Without its finalizer it is gone with the first half of the write.
+            Err(error) if error.is_not_found() => Ok(()),
+            other => Ok(other.map(drop)?),
+        }
+    }
+
+    fn sum_up(&mut self) {
+        let is_deleted = self.before.metadata.deletion_timestamp.is_some();
+        let types: &[&str] = match is_deleted {
+            true => &[HOST_RELEASED],
+            false => &[HOST_CLAIMED, HOST_PREPARED, BOOTSTRAP_SUCCEEDED],
+        };
+        for type_ in types {
+            if self.draft.find(type_).is_none() {
+                self.draft.set(&condition(type_, Status::False, "Waiting", ""));
+            }
+        }
+        let ready = Summary::new(READY, types, REASONS).of(self.draft.list());
+        self.draft.set(ready);
+    }
+}

@@ -1,0 +1,40 @@
+# Whose this machine is, and one job at a time. Where CAPSTAN_ROOT is set, everything is below it (for tests).
+umask 077
+LC_ALL=C
+PATH=${CAPSTAN_PATH:-/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin}
+export LC_ALL PATH
+base=${CAPSTAN_ROOT:-}/var/lib/capstan
+say() { printf '%s=%s\n' "$1" "$(printf '%s' "$2" | tr '\n' ' ' | cut -c 1-500)"; }
+finish() {
+  say answer "$1"
+  say end yes
+  exit 0
+}
+failed() {
+  say reason "$1"
+  finish failed
+}
+# To the disk: the file, or where `sync` takes no names everything.
+flush() { sync "$1" 2>/dev/null || sync; }
+flush_all() { sync -f "$1" 2>/dev/null || sync; }
+owner_text() { printf 'format=1\ninstallation=%s\nhost=%s\nmachine=%s\ncluster=%s\ngeneration=%s\n' "$@"; }
+say_owner() { sed -n 's/^\([a-z]*\)=/owner_\1=/p' "$base/owner" | cut -c 1-300 | head -n 8; }
+is_owned() { [ "$(sed '/^since=/d' "$base/owner" 2>/dev/null)" = "$1" ]; }
+# A job holds the lock for as long as it runs.
+lock() {
+  mkdir -p "$base/runs" || failed "cannot make $base"
+  exec 9>>"$base/lock" || failed "cannot write $base/lock"
+  tries=0
+  until flock -n 9; do
+    tries=$((tries + 1))
+    [ "$tries" -lt 4 ] || finish busy
+    sleep 1
+  done
+}
+# For the owner in five words only; anybody else is answered with whose the machine is.
+lock_owned() {
+  lock
+  expected=$(owner_text "$@")
+  if [ ! -e "$base/owner" ]; then finish free; fi
+  is_owned "$expected" || { say_owner; finish other; }
+}

@@ -1,0 +1,169 @@
+//! Takes the secrets of a run out of text. Owns what counts as one; must not know where the text came from.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+/// What stands for a secret.
+const HIDDEN: &str = "<secret>";
+/// Shorter words would take ordinary text along.
+const WORD_CHARS_MIN: usize = 8;
+const VALUE_CHARS_MIN: usize = 4;
+/// Parts of names whose values are secret.
+const SECRET_NAMES: [&str; 6] = ["token", "passw", "secret", "key", "credential", "bearer"];
+/// Values of such names that are none: `imagePullSecrets: []`, `key: true`.
+const PLAIN_VALUES: [&str; 5] = ["true", "false", "null", "none", "node"];
+
+/// Knows the secrets of one run.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Redactor {
+    /// The longest first, so that one that holds another goes as a whole.
+    secrets: Vec<String>,
+}
+
+impl fmt::Debug for Redactor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Redactor({} secrets)", self.secrets.len())
+    }
+}
+
+impl Redactor {
+    /// `texts` are contents: of those that only root may read every word counts, of the others what stands behind a name
+    /// such as `token`, and private keys.
+    pub(super) fn of<'t>(texts: impl IntoIterator<Item = (&'t str, bool)>) -> Self {
+        let mut found = BTreeSet::new();
+        for (text, is_private) in texts {
+            found.extend(private_keys(text));
+            found.extend(text.lines().filter_map(named_value));
+            if is_private {
+                let words = text.split(|c: char| c.is_whitespace() || "\"'=,;".contains(c));
+                found.extend(
+                    words.filter(|word| word.chars().count() >= WORD_CHARS_MIN && !word.starts_with("-----")),
+                );
+            }
+        }
+        let mut secrets: Vec<String> = found.into_iter().map(str::to_owned).collect();
+        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        Self { secrets }
+    }
+
+    /// The text without secrets: those of the run, and whatever looks like a bootstrap token, a certificate key, a bearer token
+    /// or a private key.
+    pub fn redact(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        for secret in &self.secrets {
+            if text.contains(secret.as_str()) {
+                text = text.replace(secret.as_str(), HIDDEN);
+            }
+        }
+        for key in private_keys(&text.clone()) {
+            text = text.replace(key, HIDDEN);
+        }
+        words_redacted(&text)
+    }
+}
+
+/// The lines of base64 in the private keys of PEM.
+fn private_keys(text: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let mut is_inside = false;
+    for line in text.lines().map(str::trim) {
+        if line.starts_with("-----BEGIN") {
+            is_inside = line.ends_with("KEY-----") && !line.ends_with("PUBLIC KEY-----");
+        } else if line.starts_with("-----END") {
+            is_inside = false;
+        } else if is_inside && line.len() >= VALUE_CHARS_MIN {
+            found.push(line);
+        }
+    }
+    found
+}
+
+/// The value in `NAME: VALUE`, `NAME=VALUE` and `"NAME": "VALUE"`, where the name is that of a secret.
+fn named_value(line: &str) -> Option<&str> {
+    let (name, value) = line.split_once([':', '='])?;
+    let name = name.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
+    let value = value.trim().trim_end_matches(',').trim_matches(['"', '\'']);
+    let is_secret = SECRET_NAMES.iter().any(|part| name.contains(part));
+    // A path, such as that of a key's file, is none.
+    let is_plain = value.starts_with('/') || PLAIN_VALUES.contains(&value);
+    (is_secret && !is_plain && value.chars().count() >= VALUE_CHARS_MIN).then_some(value)
+}
+
+/// Words by their form, with what is between them as it was.
+fn words_redacted(text: &str) -> String {
+    let is_of_word = |c: char| c.is_ascii_alphanumeric() || "._-+/=".contains(c);
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    let mut before = "";
+    while !rest.is_empty() {
+        let gap = rest.find(is_of_word).unwrap_or(rest.len());
+        out.push_str(&rest[..gap]);
+        let length = rest[gap..].find(|c: char| !is_of_word(c)).unwrap_or(rest.len() - gap);
+        let word = &rest[gap..gap + length];
+        out.push_str(if is_secret_word(word, before) { HIDDEN } else { word });
+        before = word;
+        rest = &rest[gap + length..];
+    }
+    out
+}
+
+/// A bootstrap token (`abcdef.0123456789abcdef`), a JSON web token, and what follows `--certificate-key` and `Bearer`.
+fn is_secret_word(word: &str, before: &str) -> bool {
+    let of = |part: &str, length: usize| {
+        part.len() == length && part.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit())
+    };
+    let is_token =
+        word.trim_end_matches('.').split_once('.').is_some_and(|(id, secret)| of(id, 6) && of(secret, 16));
+    let is_web_token = word.starts_with("eyJ") && word.matches('.').count() == 2;
+    let follows =
+        matches!(before, "--certificate-key" | "certificate-key" | "Bearer" | "--token" | "--password");
+    let is_hidden = HIDDEN.contains(word);
+    is_token || is_web_token || (follows && !is_hidden && word.len() >= VALUE_CHARS_MIN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: &str =
+        "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA1\nabcd==\n-----END RSA PRIVATE KEY-----\n";
+
+    #[test]
+    fn secrets_of_a_run_go_and_the_rest_stays() {
+        let kubeadm = "kind: JoinConfiguration\ncertificateKey: 0a1b2c3d\n    token: abcdef.0123456789abcdef\n  caFile: /etc/key/ca.crt\n";
+        let redactor = Redactor::of([(KEY, true), (kubeadm, false), ("password=hunter22 user", true)]);
+        for (text, expected) in [
+            ("error: MIIEpAIBAAKCAQEA1 is bad", "error: <secret> is bad"),
+            ("--certificate-key 0a1b2c3d", "--certificate-key <secret>"),
+            ("got hunter22!", "got <secret>!"),
+            ("kind JoinConfiguration in /etc/key/ca.crt", "kind JoinConfiguration in /etc/key/ca.crt"),
+        ] {
+            assert_eq!(redactor.redact(text), expected, "{text}");
+        }
+        assert_eq!(format!("{redactor:?}"), format!("Redactor({} secrets)", redactor.secrets.len()));
+    }
+
+    #[test]
+    fn what_kubeadm_makes_itself_is_known_by_its_form() {
+        let redactor = Redactor::default();
+        let join = "kubeadm join 10.0.0.1:6443 --token 9vr73a.a8uxyaju799qwdjv \\\n\t--discovery-token-ca-cert-hash sha256:7c2e \\\n\t--control-plane --certificate-key f8902e114ef118304e561c3ecd4d0b543adc226b7a07f675f56564185ffe0c07";
+        let expected = "kubeadm join 10.0.0.1:6443 --token <secret> \\\n\t--discovery-token-ca-cert-hash sha256:7c2e \\\n\t--control-plane --certificate-key <secret>";
+        assert_eq!(redactor.redact(join), expected);
+        assert_eq!(redactor.redact("Authorization: Bearer abcdef"), "Authorization: Bearer <secret>");
+        assert_eq!(redactor.redact("x eyJh.eyJi.c y"), "x <secret> y");
+        assert_eq!(redactor.redact(KEY), KEY.replace("MIIEpAIBAAKCAQEA1", HIDDEN).replace("abcd==", HIDDEN));
+        assert_eq!(
+            redactor.redact("v1.36.3 at registry.k8s.io/pause:3.10"),
+            "v1.36.3 at registry.k8s.io/pause:3.10"
+        );
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_planted_secret_is_left(secret in "[A-Za-z0-9+/]{12,40}", before in "[ -~\n]{0,40}", after in "[ -~\n]{0,40}") {
+            let redactor = Redactor::of([(secret.as_str(), true)]);
+            let shown = redactor.redact(&format!("{before}{secret}{after}"));
+            proptest::prop_assert!(!shown.contains(&secret), "{}", shown);
+        }
+    }
+}

@@ -1,0 +1,97 @@
+# Carries out the steps that stand below, as: script ATTEMPT FIRST-STEP. Each step leaves a mark before it begins and its exit
+# code after it, on the disk before anything else is done, so that whoever comes later knows how far it came.
+run=${0%/*}
+attempt=$1
+first=$2
+steps=$run/steps/$attempt
+before=$run/before
+exec </dev/null >>"$run/log" 2>&1
+note() { printf 'capstan: %s\n' "$*"; }
+leave() {
+  note "$2"
+  exit "$1"
+}
+# FILE TEXT: a file that is whole or not there.
+mark() {
+  printf '%s\n' "$2" >"$1.part" && flush "$1.part" && mv -f "$1.part" "$1" && flush "${1%/*}"
+}
+mkdir -p "$steps" "$before" || leave 74 "cannot make $steps"
+exec 9>>"$base/lock"
+tries=0
+until flock -n 9; do
+  tries=$((tries + 1))
+  [ "$tries" -lt 60 ] || leave 75 "another job holds the lock"
+  sleep 1
+done
+is_owned "$(cat "$run/owner")" || leave 73 "the machine has another owner"
+note "attempt $attempt begins with step $first"
+
+# NUMBER WORDS...: the words are one of the functions below with its arguments.
+step() {
+  number=$1
+  shift
+  [ "$number" -ge "$first" ] || return 0
+  mark "$steps/$number.started" "$(date +%s)" || leave 74 "cannot write below $run"
+  note "step $number: $1"
+  ("$@") 9>&-
+  code=$?
+  mark "$steps/$number.rc" "$code $(date +%s)" || leave 74 "cannot write below $run"
+  [ "$code" = 0 ] || note "step $number ended with $code"
+  [ "$code" = 0 ] || [ "$go_on" = yes ] || exit "$code"
+}
+completed() {
+  rm -rf "$run/files" && mark "$run/finished" "$attempt"
+  note "finished"
+}
+
+# What was at a path before this run, once for each step: a copy, or that there was nothing.
+remember() { # PATH
+  if [ -e "$before/$number.path" ]; then return 0; fi
+  if [ -e "$1" ]; then
+    cp -p "$1" "$before/$number.part" && flush "$before/$number.part" && mv -f "$before/$number.part" "$before/$number.copy" || return 1
+  fi
+  mark "$before/$number.path" "$1"
+}
+# A link is followed, as cloud-init does; a path that is not there yet stands for itself.
+resolved() { if [ -h "$1" ]; then readlink -f "$1"; else printf '%s' "$1"; fi; }
+# PATH OWNER: the folders above it that are missing, as their file's owner has them.
+make_folders() {
+  [ ! -d "${1%/*}/" ] || return 0
+  make_folders "${1%/*}" "$2" || return 1
+  folder=${1%/*}
+  # Written down first: one that was made and is not in the list would stay after a reset.
+  printf '%s\n' "$folder" >>"$before/folders" && mkdir -m 0755 "$folder" && chown "$2" "$folder"
+}
+# PART PATH MODE OWNER: the part takes the place of the path at once.
+replace() {
+  chown "$4" "$1" && chmod "$3" "$1" && flush "$1" && mv -f "$1" "$2" || return 1
+  if command -v restorecon >/dev/null 2>&1; then restorecon "$2" || true; fi
+  flush "${2%/*}"
+}
+below_root() { resolved "${CAPSTAN_ROOT:-}$1"; }
+put_file() { # CONTENT PATH MODE OWNER
+  path=$(below_root "$2")
+  [ ! -d "$path" ] || leave 1 "$2 is a folder"
+  remember "$path" && make_folders "$path" "$4" && cp "$run/files/$1" "$path.capstan" && replace "$path.capstan" "$path" "$3" "$4"
+}
+append_file() { # CONTENT PATH MODE OWNER
+  path=$(below_root "$2")
+  [ ! -d "$path" ] || leave 1 "$2 is a folder"
+  remember "$path" && make_folders "$path" "$4" || return 1
+  { if [ -e "$before/$number.copy" ]; then cat "$before/$number.copy"; fi && cat "$run/files/$1"; } >"$path.capstan" || return 1
+  replace "$path.capstan" "$path" "$3" "$4"
+}
+remove_file() { # PATH
+  rm -f "$(below_root "$1")"
+}
+# CONTENT: a program for the shell; what it leaves running ends with this job.
+run_command() {
+  cd / && umask 022 || return 1
+  if [ "$limit_s" -gt 0 ]; then exec timeout -k 30 "$limit_s" sh "$run/files/$1"; fi
+  exec sh "$run/files/$1"
+}
+run_boot_command() { # CONTENT INSTANCE
+  INSTANCE_ID=$2
+  export INSTANCE_ID
+  run_command "$1"
+}

@@ -1,0 +1,479 @@
+//! The life of a Host against the embedded server and the whole engine: looked at, claimed, a node once, and clean again; and every
+//! way in which that is held up. The machines write down what would have been done to them.
+
+mod machines;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use capi_types::condition::{Conditioned, find};
+use capi_types::host::annotation::{ABANDON, RESET};
+use capi_types::host::{Host, HostPool};
+use capi_types::host_cluster::HostCluster;
+use capi_types::host_machine::HostMachine;
+use capi_types::key::{ObjectKey, ObjectRef};
+use capi_types::machine::Machine;
+use capstan_base::rng::Rng;
+use capstan_base::time::{Clock, TimeSource, Timestamp};
+use capstan_engine::client::write::Part;
+use capstan_engine::client::{Connection, Mode, Object, Precondition, Writer, get, in_process};
+use capstan_host_provider::HostSettings;
+use capstan_hosts::owner::HostOwner;
+use capstan_store::MemoryStore;
+use capstan_worlds::standalone::engine::RunningEngine;
+use capstan_worlds::standalone::options::RealHosts;
+use capstan_worlds::standalone::stack::{Stack, StackOptions};
+use serde_json::{Value, json};
+
+use machines::{Park, facts};
+
+/// Cloud-init as the kubeadm bootstrap provider writes it, as far as it matters here.
+const DATA: &str = "## template: jinja\n#cloud-config\nwrite_files:\n- path: /run/kubeadm/kubeadm.yaml\n  owner: root:root\n  \
+                    permissions: '0640'\n  content: |\n    kind: ClusterConfiguration\nruncmd:\n- kubeadm init --config \
+                    /run/kubeadm/kubeadm.yaml\n";
+
+/// A fixed moment plus the runtime's paused time.
+struct Paused(tokio::time::Instant);
+
+impl TimeSource for Paused {
+    fn now(&self) -> Timestamp {
+        let passed = chrono::TimeDelta::from_std(self.0.elapsed()).unwrap_or_default();
+        Timestamp::from_timestamp(1_795_168_800, 0).unwrap_or_default() + passed
+    }
+}
+
+/// A server, an engine, and machines.
+struct Site {
+    park: Park,
+    connection: Connection,
+    writer: Writer,
+    stack: Stack,
+    options: StackOptions,
+    engine: Option<RunningEngine>,
+}
+
+impl Site {
+    async fn start(count: u32) -> Self {
+        let park = Park::default();
+        let clock = Clock::new(Paused(tokio::time::Instant::now()));
+        let settings = HostSettings { installation: "here".to_owned(), read_only: false };
+        let hosts = RealHosts { machines: Arc::new(park.clone()), settings };
+        let options =
+            StackOptions { engine: false, hosts: Some(hosts), ..StackOptions::new(clock, Rng::seeded(3)) };
+        let stack = Stack::start(Arc::new(MemoryStore::new()), options.clone()).await.expect("a server");
+        let connection = stack.connection("test", false);
+        let writer = Writer::new(connection.client.clone(), "test");
+        let mut site = Self { park, connection, writer, stack, options, engine: None };
+        site.run();
+        site.create::<HostPool>("rack", json!({})).await;
+        for at in 1..=count {
+            let address = format!("10.0.0.{at}");
+            site.park.add(&address, facts(&at.to_string()));
+            site.create::<Host>(&format!("h{at}"), json!({"pool": "rack", "address": address})).await;
+        }
+        site
+    }
+
+    fn run(&mut self) {
+        let connection = in_process(self.stack.server().clone(), "engine", "default", false);
+        self.engine = Some(RunningEngine::start(connection, &self.options));
+    }
+
+    async fn restart(&mut self) {
+        if let Some(engine) = self.engine.take() {
+            engine.stop().await;
+        }
+        self.run();
+    }
+
+    async fn create<K: Object>(&self, name: &str, spec: Value) {
+        self.create_with::<K>(name, spec, json!({})).await;
+    }
+
+    async fn create_with<K: Object>(&self, name: &str, spec: Value, labels: Value) {
+        let (api_version, kind) = (K::api_version(&()), K::kind(&()));
+        let object = json!({"apiVersion": api_version, "kind": kind,
+            "metadata": {"name": name, "namespace": "default", "labels": labels}, "spec": spec});
+        let object: K = serde_json::from_value(object).expect("an object");
+        self.writer.create(&object, Mode::Real).await.expect("created");
+    }
+
+    async fn get<K: Object>(&self, name: &str) -> Option<K> {
+        get(&self.connection.client, &ObjectKey::new("default", name)).await.expect("an answer")
+    }
+
+    async fn annotate<K: Object>(&self, name: &str, key: &str, value: &str) {
+        let body = json!({"metadata": {"annotations": {key: value}}});
+        self.writer
+            .patch_part::<K>(&ObjectKey::new("default", name), Part::Main, &body, Mode::Real)
+            .await
+            .expect("patched");
+    }
+
+    async fn delete<K: Object>(&self, name: &str) {
+        let key = ObjectKey::new("default", name);
+        self.writer.delete::<K>(&key, &Precondition::default(), Mode::Real).await.expect("deleted");
+    }
+
+    async fn state(&self, host: &str) -> String {
+        let host: Option<Host> = self.get(host).await;
+        host.and_then(|host| host.status?.state).unwrap_or_default()
+    }
+
+    /// `reason: message`.
+    async fn said<K: Object + Conditioned>(&self, name: &str, type_: &str) -> String {
+        let object: Option<K> = self.get(name).await;
+        let found = object.and_then(|object| find(object.conditions(), type_).cloned());
+        found.map(|it| format!("{}: {}", it.reason, it.message)).unwrap_or_default()
+    }
+
+    /// A cluster whose endpoint is a load balancer, and the bootstrap data of its Machines.
+    async fn cluster(&self) {
+        use capi_types::cluster::Cluster;
+        use k8s_openapi::api::core::v1::Secret;
+        let endpoint = json!({"controlPlaneEndpoint": {"host": "lb.example", "port": 6443}});
+        self.create::<HostCluster>("harbor", endpoint).await;
+        let reference =
+            json!({"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "HostCluster", "name": "harbor"});
+        self.create::<Cluster>("harbor", json!({"infrastructureRef": reference})).await;
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "data", "namespace": "default"},
+            "stringData": {"value": DATA}});
+        let secret: Secret = serde_json::from_value(secret).expect("a Secret");
+        self.writer.create(&secret, Mode::Real).await.expect("created");
+    }
+
+    /// A Machine that is a node of its own.
+    async fn machine(&self, name: &str, spec: Value) {
+        let labels = json!({"cluster.x-k8s.io/cluster-name": "harbor"});
+        self.create_with::<HostMachine>(name, spec, labels.clone()).await;
+        let reference =
+            json!({"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "HostMachine", "name": name});
+        let spec = json!({"clusterName": "harbor", "version": "v1.36.3", "bootstrap": {"dataSecretName": "data"},
+            "infrastructureRef": reference});
+        self.create_with::<Machine>(name, spec, labels).await;
+    }
+
+    async fn is_provisioned(&self, name: &str) -> bool {
+        let own: Option<HostMachine> = self.get(name).await;
+        let initialization = own.and_then(|own| own.status?.initialization);
+        initialization.and_then(|it| it.provisioned) == Some(true)
+    }
+
+    async fn until(&self, what: &str, is_so: impl AsyncFn(&Self) -> bool) {
+        for _ in 0..900 {
+            if is_so(self).await {
+                return;
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        let mut seen = Vec::new();
+        for name in ["h1", "h2", "h3"] {
+            seen.push(format!(
+                "{name} {} {}",
+                self.state(name).await,
+                self.said::<Host>(name, "Available").await
+            ));
+        }
+        for name in ["one", "two"] {
+            let own: Option<HostMachine> = self.get(name).await;
+            seen.push(json!(own.and_then(|own| own.status)).to_string());
+        }
+        panic!("{what} did not happen: {seen:#?} {:#?}", self.park.changes());
+    }
+
+    async fn until_state(&self, host: &str, state: &str) {
+        self.until(&format!("{host} {state}"), async |site| site.state(host).await == state).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_is_claimed_becomes_a_node_once_and_is_clean_again() {
+    let site = Site::start(1).await;
+    site.until_state("h1", "Available").await;
+    site.cluster().await;
+    site.machine("one", json!({"pool": "rack"})).await;
+    site.until("the node", async |site| site.is_provisioned("one").await).await;
+    site.until_state("h1", "InUse").await;
+
+    let own: HostMachine = site.get("one").await.expect("a HostMachine");
+    let host: Host = site.get("h1").await.expect("a Host");
+    let (host_uid, own_uid) = (host.metadata.uid.expect("a uid"), own.metadata.uid.expect("a uid"));
+    assert_eq!(own.spec.provider_id, Some(format!("capstan-host://{host_uid}/{own_uid}")));
+    let status = own.status.expect("a status");
+    assert_eq!(status.host_ref.map(|it| (it.name, it.uid)), Some(("h1".to_owned(), host_uid.clone())));
+    assert_eq!(
+        status.addresses.iter().map(|it| it.address.as_str()).collect::<Vec<_>>(),
+        ["10.0.0.1", "node-1"]
+    );
+    let consumer = host.spec.consumer_ref.expect("a consumer");
+    assert_eq!((consumer.name.as_str(), consumer.uid == own_uid), ("one", true));
+    let owner = site.park.machine("10.0.0.1").owner.expect("an owner file");
+    assert_eq!(owner, HostOwner::new("here", &host_uid, &own_uid, "default/harbor", 1).expect("an owner"));
+
+    // A Host that somebody has stays, whoever deletes it; see the finalizer.
+    assert_eq!(
+        host.metadata.finalizers.as_deref(),
+        Some(&["host.infrastructure.cluster.x-k8s.io".to_owned()][..])
+    );
+
+    // Another one finds no Host, and says why.
+    site.machine("two", json!({"pool": "rack"})).await;
+    site.until("a reason", async |site| {
+        site.said::<HostMachine>("two", "HostClaimed").await.starts_with("NoHost")
+    })
+    .await;
+    let why = site.said::<HostMachine>("two", "HostClaimed").await;
+    assert_eq!(why, "NoHost: the one Host that fits is not available: h1: Claimed: HostMachine one has it");
+    site.delete::<Machine>("two").await;
+
+    site.delete::<Machine>("one").await;
+    site.until("the Host given back", async |site| site.get::<HostMachine>("one").await.is_none()).await;
+    site.until_state("h1", "Available").await;
+    let expected = [
+        "claimed",
+        "bootstrap uploaded",
+        "bootstrap started",
+        "reset uploaded",
+        "reset started",
+        "given back",
+    ];
+    assert_eq!(site.park.changes(), expected.map(|words| format!("10.0.0.1 {words}")));
+    assert_eq!(site.park.machine("10.0.0.1").kubeadm_runs, 1);
+    site.until("the counts of the pool", async |site| {
+        let pool: Option<HostPool> = site.get("rack").await;
+        let status = pool.and_then(|pool| pool.status).unwrap_or_default();
+        (status.hosts, status.available, status.claimed) == (Some(1), Some(1), Some(0))
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_engine_that_begins_again_goes_on_where_the_run_is() {
+    let mut site = Site::start(1).await;
+    site.cluster().await;
+    site.machine("one", json!({})).await;
+    for state in ["Bootstrapping", "InUse"] {
+        site.until_state("h1", state).await;
+        site.restart().await;
+    }
+    site.until("the node", async |site| site.is_provisioned("one").await).await;
+    site.delete::<Machine>("one").await;
+    site.until_state("h1", "Resetting").await;
+    site.restart().await;
+    site.until_state("h1", "Available").await;
+    let started = |what: &str| site.park.changes().iter().filter(|it| it.ends_with(what)).count();
+    assert_eq!((started("bootstrap started"), started("reset started"), started("claimed")), (1, 1, 1));
+    assert_eq!(site.park.machine("10.0.0.1").kubeadm_runs, 1);
+}
+
+/// Never `kubeadm init` over what a first one left; and the reset in the middle is not taken for the one at the end.
+#[tokio::test(start_paused = true)]
+async fn a_machine_that_lost_its_power_in_kubeadm_is_reset_and_begins_anew() {
+    let site = Site::start(1).await;
+    site.cluster().await;
+    site.machine("one", json!({})).await;
+    site.until("kubeadm", async |site| site.park.lose_power_in_kubeadm("10.0.0.1")).await;
+    site.until("the node", async |site| site.is_provisioned("one").await).await;
+    assert_eq!(site.park.machine("10.0.0.1").kubeadm_runs, 1, "the first one did not come to its end");
+    let own: HostMachine = site.get("one").await.expect("a HostMachine");
+    assert_eq!(own.status.and_then(|status| status.resets), Some(1));
+    site.delete::<Machine>("one").await;
+    site.until_state("h1", "Available").await;
+    let expected = [
+        "claimed",
+        "bootstrap uploaded",
+        "bootstrap started",
+        "reset uploaded",
+        "reset started",
+        "bootstrap started",
+        "reset uploaded",
+        "reset started",
+        "given back",
+    ];
+    assert_eq!(site.park.changes(), expected.map(|words| format!("10.0.0.1 {words}")));
+}
+
+/// As after `clusterctl move`, which takes no status along.
+#[tokio::test(start_paused = true)]
+async fn a_status_that_is_lost_is_found_again_on_the_machine() {
+    let site = Site::start(2).await;
+    site.cluster().await;
+    site.machine("one", json!({})).await;
+    site.until("the node", async |site| site.is_provisioned("one").await).await;
+    let (before, key) = (site.park.changes(), ObjectKey::new("default", "one"));
+    let fields =
+        ["conditions", "initialization", "hostRef", "addresses"].map(|field| (field.to_owned(), Value::Null));
+    let body = json!({"status": Value::Object(fields.into_iter().collect())});
+    site.writer.patch_part::<HostMachine>(&key, Part::Status, &body, Mode::Real).await.expect("patched");
+    site.until("the node again", async |site| site.is_provisioned("one").await).await;
+    let own: HostMachine = site.get("one").await.expect("a HostMachine");
+    assert_eq!(own.status.and_then(|status| status.host_ref).map(|it| it.name).as_deref(), Some("h1"));
+    assert_eq!(site.park.changes(), before, "nothing is done twice");
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_hosts_of_one_machine_are_not_claimed_and_name_each_other() {
+    let site = Site::start(2).await;
+    site.park.change("10.0.0.2", |machine| machine.facts.machine_id = Some("machine-1".to_owned()));
+    site.until_state("h1", "Unfit").await;
+    site.until_state("h2", "Unfit").await;
+    for (name, other) in [("h1", "default/h2"), ("h2", "default/h1")] {
+        let why = site.said::<Host>(name, "Suitable").await;
+        assert!(
+            why.starts_with(&format!("Unfit: machine-id: machine-1 is that of {other} as well")),
+            "{why}"
+        );
+    }
+    site.cluster().await;
+    site.machine("one", json!({})).await;
+    site.until("a reason", async |site| {
+        site.said::<HostMachine>("one", "HostClaimed").await.starts_with("NoHost")
+    })
+    .await;
+    assert_eq!(site.park.changes(), Vec::<String>::new());
+    // Either of them goes, and the other is a machine of its own.
+    site.delete::<Host>("h2").await;
+    site.until("the node", async |site| site.is_provisioned("one").await).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_of_another_installation_is_left_alone() {
+    let site = Site::start(1).await;
+    let foreign = HostOwner::new("there", "host", "machine", "ns/other", 7).expect("an owner");
+    site.park.change("10.0.0.1", |machine| machine.owner = Some(foreign.clone()));
+    site.until_state("h1", "OwnedElsewhere").await;
+    let why = site.said::<Host>("h1", "Claimed").await;
+    assert!(
+        why.contains("installation there, cluster ns/other") && why.contains("capstan host adopt h1"),
+        "{why}"
+    );
+    site.cluster().await;
+    site.machine("one", json!({})).await;
+    site.until("a reason", async |site| {
+        site.said::<HostMachine>("one", "HostClaimed").await.starts_with("NoHost")
+    })
+    .await;
+    assert_eq!(site.park.changes(), Vec::<String>::new());
+
+    let body = json!({"metadata": {"annotations": {"hosts.capstan.dev/take-over": "there"}}});
+    let key = ObjectKey::new("default", "h1");
+    site.writer.patch_part::<Host>(&key, Part::Main, &body, Mode::Real).await.expect("patched");
+    site.until("the node", async |site| site.is_provisioned("one").await).await;
+    let changes = site.park.changes();
+    assert_eq!(changes[..2], ["10.0.0.1 taken over", "10.0.0.1 given back"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_that_stays_dirty_is_quarantined_until_it_is_clean() {
+    let site = Site::start(1).await;
+    site.cluster().await;
+    site.park.change("10.0.0.1", |machine| {
+        machine.sticky.insert("/etc/kubernetes/pki/ca.crt".to_owned());
+    });
+    site.machine("one", json!({})).await;
+    site.until("the node", async |site| site.is_provisioned("one").await).await;
+    site.delete::<Machine>("one").await;
+    site.until_state("h1", "Quarantined").await;
+    let why = site.said::<HostMachine>("one", "HostReleased").await;
+    assert!(
+        why.starts_with(
+            "Quarantined: after the reset these are left: file /etc/kubernetes/pki/ca.crt is there"
+        ),
+        "{why}"
+    );
+    // Nobody else gets it meanwhile; a person cleans it by hand.
+    let host: Host = site.get("h1").await.expect("a Host");
+    assert!(host.spec.consumer_ref.is_some());
+    site.park.change("10.0.0.1", |machine| machine.left.clear());
+    site.until("the Host given back", async |site| site.get::<HostMachine>("one").await.is_none()).await;
+    site.until_state("h1", "Available").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_that_is_gone_is_let_go_only_by_name_and_comes_back_unclean() {
+    let site = Site::start(1).await;
+    site.cluster().await;
+    site.machine("one", json!({})).await;
+    site.until("the node", async |site| site.is_provisioned("one").await).await;
+    site.park.change("10.0.0.1", |machine| machine.is_silent = true);
+    site.until_state("h1", "Unreachable").await;
+    site.delete::<Machine>("one").await;
+    site.until("a reason", async |site| {
+        site.said::<HostMachine>("one", "HostReleased").await.contains("capstan host release h1 --abandon")
+    })
+    .await;
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert!(site.get::<HostMachine>("one").await.is_some(), "time alone lets nothing go");
+
+    let uid = site.get::<HostMachine>("one").await.and_then(|own| own.metadata.uid).expect("a uid");
+    site.annotate::<Host>("h1", ABANDON, &uid).await;
+    site.until("let go", async |site| site.get::<HostMachine>("one").await.is_none()).await;
+    site.until_state("h1", "Unreachable").await;
+    site.park.change("10.0.0.1", |machine| machine.is_silent = false);
+    site.until_state("h1", "Quarantined").await;
+    let why = site.said::<Host>("h1", "Clean").await;
+    assert!(
+        why.contains("/etc/kubernetes/admin.conf is there") && why.contains("the owner file of HostMachine"),
+        "{why}"
+    );
+
+    site.annotate::<Host>("h1", RESET, "now").await;
+    site.until_state("h1", "Available").await;
+    let host: Host = site.get("h1").await.expect("a Host");
+    assert!(host.metadata.annotations.unwrap_or_default().is_empty(), "what was asked for is over");
+    assert_eq!(site.park.machine("10.0.0.1").owner, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_that_is_deleted_while_it_is_used_goes_when_it_is_clean() {
+    let site = Site::start(1).await;
+    site.cluster().await;
+    site.machine("one", json!({})).await;
+    site.until("the node", async |site| site.is_provisioned("one").await).await;
+    site.delete::<Host>("h1").await;
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert!(site.get::<Host>("h1").await.is_some(), "it is in use");
+    site.delete::<Machine>("one").await;
+    site.until("both gone", async |site| site.get::<Host>("h1").await.is_none()).await;
+    assert!(site.get::<HostMachine>("one").await.is_none());
+    assert_eq!(site.park.changes().last().map(String::as_str), Some("10.0.0.1 given back"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_that_fails_is_said_and_not_tried_again() {
+    let site = Site::start(1).await;
+    site.cluster().await;
+    site.park.change("10.0.0.1", |machine| machine.fails_at = Some(1));
+    site.machine("one", json!({})).await;
+    site.until_state("h1", "BootstrapFailed").await;
+    let why = site.said::<HostMachine>("one", "BootstrapSucceeded").await;
+    assert!(
+        why.starts_with("StepFailed: step 1 of ")
+            && why.contains("ended with 1")
+            && why.contains("the last line"),
+        "{why}"
+    );
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    let started = site.park.changes().iter().filter(|it| it.ends_with("bootstrap started")).count();
+    assert_eq!((started, site.is_provisioned("one").await), (1, false));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_endpoint_of_one_host_is_for_the_control_plane() {
+    let site = Site::start(2).await;
+    site.until_state("h2", "Available").await;
+    site.create::<HostCluster>("lone", json!({"endpoint": {"mode": "SingleHost", "hostName": "h1"}})).await;
+    site.until("an endpoint", async |site| {
+        let own: Option<HostCluster> = site.get("lone").await;
+        own.and_then(|own| own.spec.control_plane_endpoint?.host) == Some("10.0.0.1".to_owned())
+    })
+    .await;
+    // A worker of another cluster does not get it, though its name is the first.
+    site.cluster().await;
+    site.machine("one", json!({})).await;
+    site.until("the node", async |site| site.is_provisioned("one").await).await;
+    site.until_state("h2", "InUse").await;
+    assert_eq!(site.state("h1").await, "Available");
+    let target = ObjectRef::of(&site.get::<HostMachine>("one").await.expect("a HostMachine"));
+    assert_eq!(target.gvk.version, "v1beta1");
+}
