@@ -190,7 +190,7 @@ impl HostMachines {
             Ok(claimed) => claimed,
             Err(waiting) => return Ok(Err(waiting)),
         };
-        Ok(self.bootstrapped(scope, &claimed, &data, report).await?)
+        self.bootstrapped(scope, &claimed, &data, report).await
     }
 
     async fn finish(&self, report: Report, outcome: Outcome) -> Result<Outcome, ReconcileError> {

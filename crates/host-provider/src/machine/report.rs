@@ -149,18 +149,18 @@ impl Report {
     }
 
     pub fn holds(&mut self, type_: &str, reason: &str, message: impl Into<String>) {
-        self.draft.set(&condition(type_, Status::True, reason, message));
+        self.draft.set(condition(type_, Status::True, reason, message));
     }
 
     pub fn paused(&mut self, is_paused: bool) {
         let (status, reason) =
             if is_paused { (Status::True, "Paused") } else { (Status::False, "NotPaused") };
-        self.draft.set(&condition(PAUSED, status, reason, ""));
+        self.draft.set(condition(PAUSED, status, reason, ""));
     }
 
     /// Says why it waits, and when it looks again.
     pub fn wait(&mut self, waiting: Waiting) -> Outcome {
-        self.draft.set(&condition(waiting.type_, Status::False, waiting.reason, waiting.message));
+        self.draft.set(condition(waiting.type_, Status::False, waiting.reason, waiting.message));
         waiting.again.map_or(Outcome::Done, Outcome::RequeueAfter)
     }
 
@@ -186,7 +186,7 @@ impl Report {
         };
         for type_ in types {
             if self.draft.find(type_).is_none() {
-                self.draft.set(&condition(type_, Status::False, "Waiting", ""));
+                self.draft.set(condition(type_, Status::False, "Waiting", ""));
             }
         }
         let ready = Summary::new(READY, types, REASONS).of(self.draft.list());

@@ -310,8 +310,8 @@ fn available(observed: &ObservedHost<'_>, others: &[Condition]) -> Condition {
 pub fn not_valid(host: &Host, why: &str, now: Timestamp) -> HostStatus {
     let mut status = host.status.clone().unwrap_or_default();
     let mut draft = Draft::new(std::mem::take(&mut status.conditions), host.metadata.generation, now);
-    draft.set(&no(type_::REACHABLE, "NotValid", why));
-    draft.set(&no(type_::AVAILABLE, "NotValid", why));
+    draft.set(no(type_::REACHABLE, "NotValid", why));
+    draft.set(no(type_::AVAILABLE, "NotValid", why));
     status.conditions = draft.finish();
     status.state = Some("NotValid".to_owned());
     status

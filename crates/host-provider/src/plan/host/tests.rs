@@ -100,12 +100,7 @@ fn each_look_has_a_state_and_a_reason_why_it_is_not_available() {
         (Some(seen(user, free.clone(), &[])), &[], "False NotPrivileged", "NotPrivileged"),
         (Some(seen(old.clone(), free.clone(), &[])), &[], "False Unfit", "Unfit"),
         (Some(seen(old, free.clone(), &[])), &["cgroup"], "True Available", "Available"),
-        (
-            Some(seen(fit(), free.clone(), &["/etc/kubernetes/admin.conf"])),
-            &[],
-            "False Leftovers",
-            "Quarantined",
-        ),
+        (Some(seen(fit(), free, &["/etc/kubernetes/admin.conf"])), &[], "False Leftovers", "Quarantined"),
         (Some(seen(fit(), owner("there", "m"), &[])), &[], "False OwnedElsewhere", "OwnedElsewhere"),
         (Some(seen(fit(), owner("here", "m"), &[])), &[], "False Leftovers", "Quarantined"),
         (Some(silent(Some(SshTrouble::UnknownHostKey), 0)), &[], "False UnknownHostKey", "Untrusted"),
