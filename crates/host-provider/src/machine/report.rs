@@ -66,13 +66,13 @@ impl Waiting {
 }
 
 /// A HostMachine as it was read, and as it is to be.
-pub struct Report {
+pub struct MachineReport {
     before: HostMachine,
     after: HostMachine,
     draft: Draft,
 }
 
-impl Report {
+impl MachineReport {
     pub fn of(own: &HostMachine, now: Timestamp) -> Self {
         let conditions = own.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default();
         let draft = Draft::new(conditions, own.metadata.generation, now);
