@@ -187,7 +187,7 @@ async fn run(session: &mut Session, plan: &RunPlan, owner: &HostOwner, facts: &F
             RunNext::Start { start: at, .. } => session.change(&start(&plan.id, owner, at)).await?,
             RunNext::Wait { .. } => tokio::time::sleep(PAUSE).await,
             RunNext::Reset { .. } => {
-                is_clean = Some(session.reset(&plan.id, owner, resets(&watched) + 1).await?)
+                is_clean = Some(session.reset(&plan.id, owner, resets(&watched) + 1).await?);
             }
             RunNext::Done => return Ok(()),
             other => {

@@ -141,7 +141,7 @@ impl Driver<'_> {
                 RunNext::Wait { .. } => self.wait(),
                 RunNext::Done => return,
                 RunNext::Reset { .. } => {
-                    self.reset(plan, watched.journal.map_or(1, |journal| journal.resets + 1))
+                    self.reset(plan, watched.journal.map_or(1, |journal| journal.resets + 1));
                 }
                 other => panic!("{other:?}: {watched:?}"),
             }
