@@ -3,7 +3,7 @@
 kind=${MACHINE_JOB:-ask}
 # A job has a session of its own, in which `timeout` makes another group.
 end_all() {
-  if [ "$kind" = job ]; then kill -9 -- "-$(/usr/bin/cut -d ' ' -f 6 /proc/$$/stat)"; fi
+  if [ "$kind" = job ]; then kill -s KILL -- "-$(/usr/bin/cut -d ' ' -f 6 /proc/$$/stat)"; fi
   kill -9 0
 }
 printf . >>"$MACHINE/count-$kind"
