@@ -1,6 +1,8 @@
 //! Machines that exist, for the engine of this process: how they are reached, and by which name this capstan owns them. Owns these
 //! options and the folder of the process; what is done with machines says `capstan_host_provider`.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -44,7 +46,8 @@ impl HostsArgs {
     /// # Errors
     /// There is no folder for sockets and keys.
     pub(super) fn reached(&self, clock: &Clock, read_only: bool) -> anyhow::Result<Reached> {
-        let folder = tempfile::Builder::new().prefix("capstan-ssh-").tempdir();
+        let own = Permissions::from_mode(0o700);
+        let folder = tempfile::Builder::new().prefix("capstan-ssh-").permissions(own).tempdir();
         let folder = folder.context("cannot make a folder for ssh's control sockets: check TMPDIR")?;
         let machines =
             SshMachines::new(&self.ssh_program, folder.path().to_owned(), clock.clone(), read_only);

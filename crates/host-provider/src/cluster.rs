@@ -61,7 +61,7 @@ impl HostClusters {
         let is_paused = self.is_paused(key, own);
         let (paused, reason) =
             if is_paused { (Status::True, "Paused") } else { (Status::False, "NotPaused") };
-        draft.set(&condition(PAUSED, paused, reason, ""));
+        draft.set(condition(PAUSED, paused, reason, ""));
         if !is_paused {
             let hosts = self.hosts.in_namespace(&key.namespace);
             let hosts: Vec<&Host> = hosts.iter().map(Arc::as_ref).collect();

@@ -22,7 +22,7 @@ use capstan_engine::engine::{Controller, Engine, Outcome, ReconcileError, Trigge
 use capstan_hosts::facts::{HostFacts, Privilege};
 
 use crate::access::{Machines, Silence};
-use crate::plan::host::{self as judged, Look, ObservedHost, Seen};
+use crate::plan::host::{self as judged, Look, ObservedHost, SeenHost};
 use crate::plan::twins;
 use crate::reach::{SshReach, reach_of};
 use crate::{HostSettings, MANAGER, wiping};
@@ -100,19 +100,19 @@ impl Hosts {
         kept.insert(key.clone(), Kept { reach, at: now, look: Look { answer, silent_since } });
     }
 
-    async fn seen(&self, host: &Host, reach: &SshReach) -> Result<Seen, Silence> {
+    async fn seen(&self, host: &Host, reach: &SshReach) -> Result<SeenHost, Silence> {
         let facts = self.machines.facts(reach).await?;
         let reach = SshReach { sudo: facts.privilege == Privilege::Sudo, ..reach.clone() };
         if facts.privilege == Privilege::None {
             let owner = Err(Silence::because("root is needed to look at the owner file"));
-            return Ok(Seen { facts, owner, proof: None });
+            return Ok(SeenHost { facts, owner, proof: None });
         }
         let owner = self.machines.owner(&reach).await;
         let proof = match &host.spec.consumer_ref {
             None => Some(self.machines.prove(&reach).await),
             Some(_) => None,
         };
-        Ok(Seen { facts, owner, proof })
+        Ok(SeenHost { facts, owner, proof })
     }
 
     /// What the status should be, from the last look.

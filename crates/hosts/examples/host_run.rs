@@ -10,6 +10,8 @@
 //! `member=unknown|none|added|started`, `initialized=yes|no`, `role=worker`, `once=yes` (one decision only), `attempts=N`.
 //! `CAPSTAN_SSH` names the ssh program; see `ssh` for the others.
 
+#![allow(clippy::print_stdout, reason = "a program for people")]
+
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -24,7 +26,7 @@ use capstan_hosts::run::{
 };
 use capstan_hosts::{clean, reasons};
 use capstan_remote::destination::Destination;
-use capstan_remote::openssh::{Call, OpenSsh};
+use capstan_remote::openssh::{Call, CallError, OpenSsh};
 use capstan_remote::sockets::ControlSockets;
 use capstan_remote::sudo::{Password, Sudo};
 
@@ -61,6 +63,8 @@ impl Session {
         loop {
             match self.try_ask(request).await {
                 Ok(answer) => return Ok(answer),
+                // A password that was refused is not tried again: accounts get locked.
+                Err(error) if matches!(error.downcast_ref(), Some(CallError::Sudo(_))) => return Err(error),
                 Err(error) if begun.elapsed() < AWAY => {
                     println!("  no answer: {error}");
                     tokio::time::sleep(PAUSE).await;
@@ -183,7 +187,7 @@ async fn run(session: &mut Session, plan: &RunPlan, owner: &HostOwner, facts: &F
             RunNext::Start { start: at, .. } => session.change(&start(&plan.id, owner, at)).await?,
             RunNext::Wait { .. } => tokio::time::sleep(PAUSE).await,
             RunNext::Reset { .. } => {
-                is_clean = Some(session.reset(&plan.id, owner, resets(&watched) + 1).await?)
+                is_clean = Some(session.reset(&plan.id, owner, resets(&watched) + 1).await?);
             }
             RunNext::Done => return Ok(()),
             other => {

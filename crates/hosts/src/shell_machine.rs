@@ -39,7 +39,9 @@ impl Machine {
             |name: &str| Command::new(name).arg("-c").arg("true").output().is_ok() || name == "busybox";
         let is_busybox = Command::new("busybox").args(["sh", "-c", "true"]).output().is_ok();
         let mut shells = vec!["sh"];
-        shells.extend(["dash"].into_iter().filter(|name| is_there(name)));
+        // On Debian `sh` is dash.
+        let is_dash = fs::canonicalize("/bin/sh").is_ok_and(|path| path.ends_with("dash"));
+        shells.extend((!is_dash && is_there("dash")).then_some("dash"));
         shells.extend(is_there("bash").then_some("bash --posix"));
         shells.extend(is_busybox.then_some("busybox sh"));
         shells.into_iter().map(Self::of_shell).collect()

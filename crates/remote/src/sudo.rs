@@ -70,6 +70,7 @@ impl Sudo {
 
 /// What sudo said when it gave no shell: its last line.
 pub(super) fn refusal_of(stderr: &str) -> String {
-    let lines = stderr.lines().map(|line| line.replace(PROMPT, "")).filter(|line| !line.trim().is_empty());
-    sanitize_line(lines.last().unwrap_or_else(|| "it said nothing".to_owned()).trim())
+    let mut lines = stderr.lines().rev().map(|line| line.replace(PROMPT, ""));
+    let last = lines.find(|line| !line.trim().is_empty());
+    sanitize_line(last.unwrap_or_else(|| "it said nothing".to_owned()).trim())
 }

@@ -1,5 +1,7 @@
 //! `capstan host plan` and `capstan host log`: what a run is, and what it said. Owns how they are read; secrets leave neither.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 
 use super::args::{HostLogArgs, HostNamedArgs};
@@ -27,7 +29,8 @@ pub async fn plan(hosts: &HostsOfServer<'_>, args: &HostNamedArgs) -> anyhow::Re
 pub async fn log(hosts: &HostsOfServer<'_>, args: &HostLogArgs, clock: &Clock) -> anyhow::Result<String> {
     let host = hosts.host(&args.name).await?;
     let (run, reach) = (hosts.run(&host).await?, hosts.reach(&host).await?);
-    let folder = tempfile::Builder::new().prefix("capstan-ssh-").tempdir()?;
+    let own = Permissions::from_mode(0o700);
+    let folder = tempfile::Builder::new().prefix("capstan-ssh-").permissions(own).tempdir()?;
     let machines = SshMachines::new(&args.ssh_program, folder.path().to_owned(), clock.clone(), true)?;
     let machines: Arc<dyn Machines> = Arc::new(machines);
     let (mut text, mut from) = (String::new(), 0);

@@ -21,7 +21,7 @@ use capstan_hosts::run::{
 };
 
 use super::claim::{Claimed, not_ours};
-use super::report::{Report, Waiting};
+use super::report::{MachineReport, Waiting};
 use super::{HostMachines, Scope, reason};
 use crate::cleaning::{Cleaned, Cleaning, run_status, runtime_socket};
 
@@ -42,7 +42,7 @@ impl HostMachines {
         scope: &Scope,
         claimed: &Claimed,
         data: &str,
-        report: &mut Report,
+        report: &mut MachineReport,
     ) -> Result<Result<Outcome, Waiting>, ReconcileError> {
         let plan = match plan_of(scope.uid(), report.provider_id(), &claimed.host, data) {
             Ok(plan) => plan,
@@ -157,7 +157,7 @@ impl HostMachines {
         plan: &RunPlan,
         watched: &Watched,
         next: RunNext,
-        report: &mut Report,
+        report: &mut MachineReport,
     ) -> Result<Result<Outcome, Waiting>, ReconcileError> {
         let of_run = |waiting: Waiting| Err(waiting.of(BOOTSTRAP_SUCCEEDED));
         Ok(match next {
@@ -224,7 +224,7 @@ impl HostMachines {
         plan: &RunPlan,
         watched: &Watched,
         why: ResetReason,
-        report: &mut Report,
+        report: &mut MachineReport,
     ) -> Result<Outcome, Waiting> {
         let undone = watched.journal.as_ref().map_or(0, |journal| journal.resets);
         if report.resets() <= undone {
@@ -262,7 +262,12 @@ impl HostMachines {
     }
 
     /// A node that is one: its addresses, and its provider ID where its kubelet did not set it.
-    pub(super) async fn kept(&self, scope: &Scope, host: Option<&Host>, report: &mut Report) -> Outcome {
+    pub(super) async fn kept(
+        &self,
+        scope: &Scope,
+        host: Option<&Host>,
+        report: &mut MachineReport,
+    ) -> Outcome {
         let Some(host) = host else { return Outcome::Done };
         report.set_addresses(host);
         if scope.machine.status.as_ref().is_some_and(|status| status.node_ref.is_some()) {

@@ -17,11 +17,11 @@ use capstan_engine::engine::ReconcileError;
 use capstan_hosts::owner::{HostOwner, OwnerAnswer};
 use capstan_hosts::run::{Redactor, RunId};
 
-use super::report::{Report, Waiting};
+use super::report::{MachineReport, Waiting};
 use super::{HostMachines, Scope};
 use crate::access::Claim;
 use crate::cleaning::sentences;
-use crate::plan::choice::{Wanted, choose};
+use crate::plan::choice::{WantedHost, choose};
 use crate::plan::host::listed;
 use crate::reach::SshReach;
 
@@ -40,7 +40,7 @@ impl HostMachines {
     pub(super) async fn claimed(
         &self,
         scope: &Scope,
-        report: &mut Report,
+        report: &mut MachineReport,
     ) -> Result<Result<Claimed, Waiting>, ReconcileError> {
         let host = match self.host_of(&scope.own, &scope.key.namespace) {
             Some(host) => host,
@@ -54,10 +54,10 @@ impl HostMachines {
         Ok(self.on_machine(scope, host, report).await)
     }
 
-    fn choose(&self, scope: &Scope, report: &Report) -> Result<Arc<Host>, Waiting> {
+    fn choose(&self, scope: &Scope, report: &MachineReport) -> Result<Arc<Host>, Waiting> {
         let endpoint = self.endpoint_host(scope).filter(|_| scope.is_control_plane());
         let reserved = self.endpoints(&scope.key.namespace);
-        let mut wanted = Wanted::of(&scope.own.spec);
+        let mut wanted = WantedHost::of(&scope.own.spec);
         wanted.reserved = reserved.iter().map(String::as_str).collect();
         wanted.failure_domain = scope.machine.spec.failure_domain.as_deref();
         let former = report.host_ref().map(|it| it.name.clone());
@@ -105,7 +105,7 @@ impl HostMachines {
         &self,
         scope: &Scope,
         host: Arc<Host>,
-        report: &mut Report,
+        report: &mut MachineReport,
     ) -> Result<Claimed, Waiting> {
         let reach = self.reach(&host)?;
         let cluster = scope.cluster_key.to_string();
@@ -145,7 +145,7 @@ impl HostMachines {
         host: &Host,
         reach: &SshReach,
         owner: &HostOwner,
-        report: &mut Report,
+        report: &mut MachineReport,
     ) -> Result<HostOwner, Waiting> {
         let answer = self.shells.claim(reach, &Claim::Make, owner).await;
         let other = match answer.map_err(|silence| Waiting::silent(&silence))? {

@@ -29,7 +29,7 @@ use capstan_hosts::owner::{HostOwner, OwnerError};
 use crate::access::Machines;
 use crate::reach::{SshReach, reach_of};
 use crate::{HostSettings, MANAGER};
-use report::{Report, Waiting};
+use report::{MachineReport, Waiting};
 
 pub use bootstrap::plan_of;
 
@@ -151,7 +151,7 @@ impl HostMachines {
 
     /// Claim, node, report: what is there already is not done again.
     async fn live(&self, scope: &Scope) -> Result<Outcome, ReconcileError> {
-        let mut report = Report::of(&scope.own, self.clock.now());
+        let mut report = MachineReport::of(&scope.own, self.clock.now());
         report.hold_finalizer(HOST_MACHINE_FINALIZER);
         report.paused(scope.is_paused());
         if scope.is_paused() {
@@ -172,7 +172,7 @@ impl HostMachines {
     async fn grow(
         &self,
         scope: &Scope,
-        report: &mut Report,
+        report: &mut MachineReport,
     ) -> Result<Result<Outcome, Waiting>, ReconcileError> {
         if !cluster_provisioned(&scope.cluster) {
             return Ok(Err(Waiting::trigger(
@@ -190,10 +190,10 @@ impl HostMachines {
             Ok(claimed) => claimed,
             Err(waiting) => return Ok(Err(waiting)),
         };
-        Ok(self.bootstrapped(scope, &claimed, &data, report).await?)
+        self.bootstrapped(scope, &claimed, &data, report).await
     }
 
-    async fn finish(&self, report: Report, outcome: Outcome) -> Result<Outcome, ReconcileError> {
+    async fn finish(&self, report: MachineReport, outcome: Outcome) -> Result<Outcome, ReconcileError> {
         report.write(&self.writer).await?;
         Ok(outcome)
     }

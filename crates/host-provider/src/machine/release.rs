@@ -20,7 +20,7 @@ use capstan_hosts::owner::{HostOwner, OwnerAnswer};
 use capstan_hosts::run::{Redactor, RunId};
 
 use super::HostMachines;
-use super::report::{Report, Waiting};
+use super::report::{MachineReport, Waiting};
 use crate::access::{Claim, Silence};
 use crate::cleaning::{Cleaned, Cleaning, runtime_socket};
 use crate::plan::host::listed;
@@ -35,7 +35,7 @@ impl HostMachines {
         key: &ObjectKey,
         own: &Arc<HostMachine>,
     ) -> Result<Outcome, ReconcileError> {
-        let mut report = Report::of(own, self.clock.now());
+        let mut report = MachineReport::of(own, self.clock.now());
         let Some(host) = self.host_of(own, &key.namespace) else {
             report.drop_finalizer(HOST_MACHINE_FINALIZER);
             return self.finish(report, Outcome::Done).await;
@@ -57,7 +57,12 @@ impl HostMachines {
         self.finish(report, outcome).await
     }
 
-    async fn cleaned(&self, own: &HostMachine, host: &Host, report: &mut Report) -> Result<Cleaned, Waiting> {
+    async fn cleaned(
+        &self,
+        own: &HostMachine,
+        host: &Host,
+        report: &mut MachineReport,
+    ) -> Result<Cleaned, Waiting> {
         let reach = self.reach(host)?;
         let namespace = own.metadata.namespace.as_deref().unwrap_or_default();
         let cluster = format!("{namespace}/{}", cluster_label(own).unwrap_or("none"));
@@ -83,7 +88,7 @@ impl HostMachines {
         reach: &SshReach,
         owner: HostOwner,
         found: HostOwner,
-        report: &mut Report,
+        report: &mut MachineReport,
     ) -> Result<HostOwner, Waiting> {
         let is_same = found.installation == owner.installation && found.machine == owner.machine;
         if is_same && found.generation == owner.generation {
@@ -98,7 +103,7 @@ impl HostMachines {
         host: &Host,
         reach: &SshReach,
         owner: &HostOwner,
-        report: &mut Report,
+        report: &mut MachineReport,
     ) -> Result<Cleaned, Waiting> {
         let silent = |silence: Silence| silent(&silence, host);
         let uid = own.use_uid();
@@ -132,9 +137,9 @@ impl HostMachines {
         own: &HostMachine,
         host: &Host,
         cleaned: Cleaned,
-        report: &mut Report,
+        report: &mut MachineReport,
     ) -> Result<Outcome, ReconcileError> {
-        let say = |waiting: Waiting, report: &mut Report| report.wait(waiting.of(HOST_RELEASED));
+        let say = |waiting: Waiting, report: &mut MachineReport| report.wait(waiting.of(HOST_RELEASED));
         match cleaned {
             Cleaned::Proved => {
                 self.give_back(host, true).await?;
@@ -172,7 +177,7 @@ impl HostMachines {
         own: &HostMachine,
         host: &Host,
         left: &[String],
-        report: &mut Report,
+        report: &mut MachineReport,
     ) -> Result<Outcome, ReconcileError> {
         let name = host.metadata.name.clone().unwrap_or_default();
         if annotation(host, RESET).is_some() {

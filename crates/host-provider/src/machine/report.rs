@@ -66,13 +66,13 @@ impl Waiting {
 }
 
 /// A HostMachine as it was read, and as it is to be.
-pub struct Report {
+pub struct MachineReport {
     before: HostMachine,
     after: HostMachine,
     draft: Draft,
 }
 
-impl Report {
+impl MachineReport {
     pub fn of(own: &HostMachine, now: Timestamp) -> Self {
         let conditions = own.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default();
         let draft = Draft::new(conditions, own.metadata.generation, now);
@@ -149,18 +149,18 @@ impl Report {
     }
 
     pub fn holds(&mut self, type_: &str, reason: &str, message: impl Into<String>) {
-        self.draft.set(&condition(type_, Status::True, reason, message));
+        self.draft.set(condition(type_, Status::True, reason, message));
     }
 
     pub fn paused(&mut self, is_paused: bool) {
         let (status, reason) =
             if is_paused { (Status::True, "Paused") } else { (Status::False, "NotPaused") };
-        self.draft.set(&condition(PAUSED, status, reason, ""));
+        self.draft.set(condition(PAUSED, status, reason, ""));
     }
 
     /// Says why it waits, and when it looks again.
     pub fn wait(&mut self, waiting: Waiting) -> Outcome {
-        self.draft.set(&condition(waiting.type_, Status::False, waiting.reason, waiting.message));
+        self.draft.set(condition(waiting.type_, Status::False, waiting.reason, waiting.message));
         waiting.again.map_or(Outcome::Done, Outcome::RequeueAfter)
     }
 
@@ -186,7 +186,7 @@ impl Report {
         };
         for type_ in types {
             if self.draft.find(type_).is_none() {
-                self.draft.set(&condition(type_, Status::False, "Waiting", ""));
+                self.draft.set(condition(type_, Status::False, "Waiting", ""));
             }
         }
         let ready = Summary::new(READY, types, REASONS).of(self.draft.list());

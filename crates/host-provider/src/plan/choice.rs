@@ -7,7 +7,7 @@ use capi_types::host_machine::HostMachineSpec;
 
 /// What is asked of a Host.
 #[derive(Clone, Debug, Default)]
-pub struct Wanted<'a> {
+pub struct WantedHost<'a> {
     pub pool: Option<&'a str>,
     pub labels: Vec<(&'a str, &'a str)>,
     /// This Host alone.
@@ -17,7 +17,7 @@ pub struct Wanted<'a> {
     pub reserved: Vec<&'a str>,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> WantedHost<'a> {
     /// What a HostMachine asks for by itself.
     pub fn of(spec: &'a HostMachineSpec) -> Self {
         Self {
@@ -65,7 +65,7 @@ impl NoHost {
 ///
 /// # Errors
 /// There is none, and why.
-pub fn choose<'h>(wanted: &Wanted<'_>, hosts: &[&'h Host]) -> Result<&'h Host, NoHost> {
+pub fn choose<'h>(wanted: &WantedHost<'_>, hosts: &[&'h Host]) -> Result<&'h Host, NoHost> {
     let mut fitting: Vec<&Host> = hosts.iter().copied().filter(|host| wanted.fits(host)).collect();
     fitting.sort_by_key(|host| host.metadata.name.clone());
     let is_free = |host: &&&Host| {
@@ -121,16 +121,16 @@ mod tests {
         let all: Vec<&Host> = hosts.iter().collect();
         let labels = vec![("rack", "p")];
         for (wanted, expected) in [
-            (Wanted::default(), Ok("c")),
-            (Wanted { failure_domain: Some("x"), ..Wanted::default() }, Ok("d")),
-            (Wanted { labels, reserved: vec!["c"], ..Wanted::default() }, Ok("d")),
-            (Wanted { name: Some("c"), reserved: vec!["c"], ..Wanted::default() }, Ok("c")),
+            (WantedHost::default(), Ok("c")),
+            (WantedHost { failure_domain: Some("x"), ..WantedHost::default() }, Ok("d")),
+            (WantedHost { labels, reserved: vec!["c"], ..WantedHost::default() }, Ok("d")),
+            (WantedHost { name: Some("c"), reserved: vec!["c"], ..WantedHost::default() }, Ok("c")),
             (
-                Wanted { pool: Some("q"), ..Wanted::default() },
+                WantedHost { pool: Some("q"), ..WantedHost::default() },
                 Err("the one Host that fits is not available: b: Unfit: swap"),
             ),
             (
-                Wanted { pool: Some("r"), ..Wanted::default() },
+                WantedHost { pool: Some("r"), ..WantedHost::default() },
                 Err("no Host fits pool, labels, name and failure domain"),
             ),
         ] {

@@ -123,7 +123,7 @@ reasons! {
     TokenInvalid => "the bootstrap token is not known to the cluster, or has expired; it has to be made anew",
     TokenWrong => "the cluster is another than the one for which the token was made; check the control plane's address",
     AuthorityNotPinned => "the cluster's certificate authority is not the expected one; check the control plane's address, and who answers there",
-    CertificateKeyExpired => "the uploaded certificates of the control plane have expired after two hours; upload them again",
+    CertificateKeyExpired => "the uploaded certificates of the control plane are not there, or have expired after two hours; upload them again",
     CertificateKeyWrong => "the key for the uploaded certificates is wrong; upload them again and use the new key",
     NoStableEndpoint => "the cluster has no controlPlaneEndpoint, so no second control plane can join; make it anew with one",
     NodeNameTaken => "a Node of this name is Ready in the cluster already; delete that Node, or give the machine another name",

@@ -89,6 +89,7 @@ pub(super) const RULES: &[Words] = &[
     log(TokenWrong, &["failed to verify JWS signature of received cluster info object"]),
     log(AuthorityNotPinned, &["none of the public keys", "are pinned"]),
     log(CertificateKeyExpired, &["kubeadm-certs", "was not found in the", "might have expired"]),
+    log(CertificateKeyExpired, &["error downloading the secret", "kubeadm-certs", "is forbidden"]),
     log(CertificateKeyWrong, &["error decoding secret data with provided key"]),
     log(CertificateKeyWrong, &["error decoding certificate key"]),
     log(NoStableEndpoint, &["doesn't have a stable controlPlaneEndpoint address"]),

@@ -111,6 +111,10 @@ const SPOKEN: &[(&str, ReasonKind)] = &[
         ReasonKind::CertificateKeyExpired,
     ),
     (
+        "error: error execution phase control-plane-prepare/download-certs: error downloading certs: error downloading the secret: secrets \"kubeadm-certs\" is forbidden: User \"system:bootstrap:m5tknu\" cannot get resource \"secrets\" in API group \"\" in the namespace \"kube-system\"",
+        ReasonKind::CertificateKeyExpired,
+    ),
+    (
         "error downloading certs: error decoding secret data with provided key: cipher: message authentication failed",
         ReasonKind::CertificateKeyWrong,
     ),

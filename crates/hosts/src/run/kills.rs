@@ -13,7 +13,7 @@ use crate::bootstrap;
 use crate::owner;
 use crate::shell_machine::Machine;
 
-const KILLS: usize = 5;
+const KILLS: usize = 3;
 /// A run of stand-ins takes a second.
 const WITHIN: Duration = Duration::from_secs(60);
 
@@ -141,7 +141,7 @@ impl Driver<'_> {
                 RunNext::Wait { .. } => self.wait(),
                 RunNext::Done => return,
                 RunNext::Reset { .. } => {
-                    self.reset(plan, watched.journal.map_or(1, |journal| journal.resets + 1))
+                    self.reset(plan, watched.journal.map_or(1, |journal| journal.resets + 1));
                 }
                 other => panic!("{other:?}: {watched:?}"),
             }

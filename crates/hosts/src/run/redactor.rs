@@ -55,8 +55,9 @@ impl Redactor {
                 text = text.replace(secret.as_str(), HIDDEN);
             }
         }
-        for key in private_keys(&text.clone()) {
-            text = text.replace(key, HIDDEN);
+        let keys: Vec<String> = private_keys(&text).into_iter().map(str::to_owned).collect();
+        for key in keys {
+            text = text.replace(&key, HIDDEN);
         }
         words_redacted(&text)
     }

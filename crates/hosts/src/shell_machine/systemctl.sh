@@ -7,7 +7,7 @@ is-active)
   exit 3
   ;;
 stop)
-  pid=$(/bin/cat "$MACHINE/unit-${2%.service}" 2>/dev/null) && kill -9 -- "-$pid"
+  pid=$(/bin/cat "$MACHINE/unit-${2%.service}" 2>/dev/null) && kill -s KILL -- "-$pid"
   ;;
 esac
 exit 0

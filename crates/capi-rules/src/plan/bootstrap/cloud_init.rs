@@ -262,7 +262,7 @@ mod tests {
         let spec: KubeadmConfigSpec = serde_json::from_value(json!({
             "bootCommands": ["at boot"], "preKubeadmCommands": ["before"], "postKubeadmCommands": ["after"],
             "ntp": {"enabled": true, "servers": ["time.example"]},
-            "users": [{"name": "ops", "gecos": "Operators", "groups": "adm", "homeDir": "/home/ops", "inactive": true,
+            "users": [{"name": "ops", "gecos": "Operators", "groups": "adm", "homeDir": "/srv/ops", "inactive": true,
                        "shell": "/bin/sh", "passwd": "$6$hash", "primaryGroup": "users", "lockPassword": false,
                        "sudo": "ALL", "sshAuthorizedKeys": ["k"]}],
             "mounts": [["/dev/sdb", "/data"]],

@@ -27,7 +27,7 @@ const NAMED_MAX: usize = 6;
 
 /// What a look at a machine found.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct SeenHost {
     pub facts: HostFacts,
     pub owner: Result<OwnerAnswer, Silence>,
     /// Not asked of a Host that somebody has.
@@ -37,7 +37,7 @@ pub struct Seen {
 /// The last look.
 #[derive(Clone, Debug)]
 pub struct Look {
-    pub answer: Result<Seen, Silence>,
+    pub answer: Result<SeenHost, Silence>,
     /// Since when it is silent.
     pub silent_since: Option<Timestamp>,
 }
@@ -56,7 +56,7 @@ pub struct ObservedHost<'a> {
 }
 
 impl ObservedHost<'_> {
-    fn seen(&self) -> Option<&Seen> {
+    fn seen(&self) -> Option<&SeenHost> {
         self.look.and_then(|look| look.answer.as_ref().ok())
     }
 
@@ -310,8 +310,8 @@ fn available(observed: &ObservedHost<'_>, others: &[Condition]) -> Condition {
 pub fn not_valid(host: &Host, why: &str, now: Timestamp) -> HostStatus {
     let mut status = host.status.clone().unwrap_or_default();
     let mut draft = Draft::new(std::mem::take(&mut status.conditions), host.metadata.generation, now);
-    draft.set(&no(type_::REACHABLE, "NotValid", why));
-    draft.set(&no(type_::AVAILABLE, "NotValid", why));
+    draft.set(no(type_::REACHABLE, "NotValid", why));
+    draft.set(no(type_::AVAILABLE, "NotValid", why));
     status.conditions = draft.finish();
     status.state = Some("NotValid".to_owned());
     status

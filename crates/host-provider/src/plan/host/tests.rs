@@ -57,7 +57,7 @@ fn owner(installation: &str, machine: &str) -> OwnerAnswer {
 fn seen(facts: HostFacts, owner: OwnerAnswer, left: &[&str]) -> Look {
     let leftover = |what: &&str| Leftover { kind: LeftoverKind::File, what: (*what).to_owned() };
     let proof = Proof { left: left.iter().map(leftover).collect(), unread: Vec::new() };
-    let seen = Seen { facts, owner: Ok(owner), proof: Some(Ok(proof)) };
+    let seen = SeenHost { facts, owner: Ok(owner), proof: Some(Ok(proof)) };
     Look { answer: Ok(seen), silent_since: None }
 }
 
@@ -100,12 +100,7 @@ fn each_look_has_a_state_and_a_reason_why_it_is_not_available() {
         (Some(seen(user, free.clone(), &[])), &[], "False NotPrivileged", "NotPrivileged"),
         (Some(seen(old.clone(), free.clone(), &[])), &[], "False Unfit", "Unfit"),
         (Some(seen(old, free.clone(), &[])), &["cgroup"], "True Available", "Available"),
-        (
-            Some(seen(fit(), free.clone(), &["/etc/kubernetes/admin.conf"])),
-            &[],
-            "False Leftovers",
-            "Quarantined",
-        ),
+        (Some(seen(fit(), free, &["/etc/kubernetes/admin.conf"])), &[], "False Leftovers", "Quarantined"),
         (Some(seen(fit(), owner("there", "m"), &[])), &[], "False OwnedElsewhere", "OwnedElsewhere"),
         (Some(seen(fit(), owner("here", "m"), &[])), &[], "False Leftovers", "Quarantined"),
         (Some(silent(Some(SshTrouble::UnknownHostKey), 0)), &[], "False UnknownHostKey", "Untrusted"),
@@ -176,7 +171,7 @@ fn a_host_that_somebody_has_is_what_its_run_is() {
         let run =
             HostRunStatus { id: text(id), kind: text(kind), phase: text(phase), ..HostRunStatus::default() };
         host.status = Some(HostStatus { run: Some(run), ..HostStatus::default() });
-        let look = Seen { facts: fit(), owner: Ok(owner("here", "m-1")), proof: None };
+        let look = SeenHost { facts: fit(), owner: Ok(owner("here", "m-1")), proof: None };
         let look = Look { answer: Ok(look), silent_since: None };
         let (conditions, found) = judged(&host, Some(&look), &[]);
         assert_eq!(found, state, "{kind} {phase}");
