@@ -10,6 +10,7 @@ use crate::tui::layout::layout;
 use crate::tui::model::{Model, Tone};
 use crate::tui::overlay::Overlay;
 use crate::tui::overlay::help::Help;
+use crate::tui::overlay::notice::Notice;
 use crate::tui::overlay::prompt::Prompt;
 use crate::tui::overlay::refusal::Refusal;
 use crate::tui::screen::Screen;
@@ -262,7 +263,7 @@ pub fn sources(model: &mut Model) -> Outcome {
     if text.is_empty() {
         return Err("nothing is read yet".to_owned());
     }
-    model.notice("What is read", text);
+    model.overlays.push(Overlay::Notice(Notice::overview("What is read", text)));
     NOTHING
 }
 
