@@ -131,6 +131,12 @@ fn nothing_is_said_to_be_gone_while_the_server_is_not_heard() {
         "{lost:?}"
     );
     assert_eq!(said.look(&fleet, &[]), [], "said once");
+    let mut late = Said::default();
+    assert!(
+        matches!(late.changes(&fleet, &[]).as_slice(), [FleetNews::Lost { .. }]),
+        "before anything was listed"
+    );
     turn(&mut fleet, FeedState::Live);
     assert_eq!(said.look(&fleet, &[]), [FleetNews::Back]);
+    assert_eq!(late.changes(&fleet, &[]), [FleetNews::Back], "what is so at the beginning is left out");
 }

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Write};
+use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
@@ -13,7 +14,7 @@ use capstan_base::rng::Rng;
 use capstan_base::text::sanitize_line;
 use capstan_base::time::{Clock, Timestamp, rfc3339};
 use capstan_dashboard::fleet::watch::Scope;
-use capstan_dashboard::fleet::{FeedState, Fleet, Verdict};
+use capstan_dashboard::fleet::{FeedState, Fleet, Row, Verdict};
 use capstan_engine::client::Connection;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -86,6 +87,10 @@ impl FleetNews {
         sanitize_line(&format!("{} {said}", rfc3339(at)))
     }
 
+    fn verdict(&self) -> Option<Verdict> {
+        if let Self::Cluster { verdict, .. } = self { Some(*verdict) } else { None }
+    }
+
     fn line(&self, at: Timestamp, output: OutputArg) -> serde_json::Result<String> {
         match output {
             OutputArg::Text => Ok(self.text(at)),
@@ -107,21 +112,25 @@ struct State {
 #[derive(Debug, Default)]
 pub struct Said {
     clusters: BTreeMap<(String, String), State>,
-    lost: Option<String>,
+    is_lost: bool,
+    /// Everything was heard of once, so that what is new now was not there before.
+    has_begun: bool,
 }
 
 impl Said {
     /// What is different now, of Clusters with one of these names, or of all: the gravest first. A Cluster that is not heard of keeps what
     /// was said of it.
     pub fn look(&mut self, fleet: &Fleet, names: &[String]) -> Vec<FleetNews> {
+        let was_lost = self.is_lost;
         let lost = trouble(fleet);
-        if lost.is_some() {
-            let is_news = self.lost.is_none();
-            self.lost.clone_from(&lost);
-            return lost.filter(|_| is_news).map(|error| FleetNews::Lost { error }).into_iter().collect();
+        self.is_lost = lost.is_some();
+        if let Some(error) = lost {
+            return if was_lost { Vec::new() } else { vec![FleetNews::Lost { error }] };
         }
         let mut changes = Vec::new();
-        changes.extend(self.lost.take().map(|_| FleetNews::Back));
+        if was_lost {
+            changes.push(FleetNews::Back);
+        }
         let now = clusters(fleet, names);
         changes.extend(self.clusters.keys().filter(|key| !now.contains_key(key)).map(|(namespace, name)| {
             FleetNews::Deleted { namespace: namespace.clone(), name: name.clone() }
@@ -131,7 +140,15 @@ impl Said {
         // Stable, so that those of one verdict stay by namespace and name.
         turned.sort_by_key(|change| std::cmp::Reverse(change.verdict()));
         changes.extend(turned);
-        self.clusters = now;
+        (self.clusters, self.has_begun) = (now, true);
+        changes
+    }
+
+    /// The same, without what is so at the beginning.
+    pub fn changes(&mut self, fleet: &Fleet, names: &[String]) -> Vec<FleetNews> {
+        let had_begun = self.has_begun;
+        let mut changes = self.look(fleet, names);
+        changes.retain(|change| had_begun || change.verdict().is_none());
         changes
     }
 
@@ -146,16 +163,10 @@ impl Said {
     }
 }
 
-impl FleetNews {
-    fn verdict(&self) -> Option<Verdict> {
-        if let Self::Cluster { verdict, .. } = self { Some(*verdict) } else { None }
-    }
-}
-
 fn clusters(fleet: &Fleet, names: &[String]) -> BTreeMap<(String, String), State> {
     let rows = fleet.clusters().iter().filter_map(|id| Some((*id, fleet.row(*id)?)));
     let wanted = rows.filter(|(_, row)| names.is_empty() || names.iter().any(|name| **name == *row.name));
-    let state = |(id, row): (_, &std::sync::Arc<capstan_dashboard::fleet::Row>)| {
+    let state = |(id, row): (_, &Arc<Row>)| {
         let verdict = fleet.verdict(id);
         // Those that are well are most of them, and have nothing to say.
         let why = if verdict == Verdict::Ok { String::new() } else { fleet.what_is_wrong(id) };
@@ -176,7 +187,7 @@ fn trouble(fleet: &Fleet) -> Option<String> {
 /// Says what is so, and then what changes, until the reader has gone or the watch ends. `namespace` is empty for all.
 ///
 /// # Errors
-/// Clusters may not be listed, the watch ended, or the output cannot be written.
+/// Clusters may not be listed or are not served, the watch ended, or the output cannot be written.
 pub async fn watch(
     connection: &Connection,
     args: &WatchArgs,
@@ -187,7 +198,6 @@ pub async fn watch(
     let scope = Scope { namespace: (!namespace.is_empty()).then(|| namespace.to_owned()) };
     let mut live = LiveFleet::open(connection, scope, clock.clone(), rng);
     let mut said = Said::default();
-    let mut is_first = true;
     while live.turn().await {
         if let Some(refused) = refused(&live.fleet) {
             anyhow::bail!("{refused}");
@@ -196,10 +206,10 @@ pub async fn watch(
         if !live.is_complete() && trouble(&live.fleet).is_none() {
             continue;
         }
-        let mut changes = said.look(&live.fleet, &args.clusters);
-        if std::mem::take(&mut is_first) && args.changes_only {
-            changes.clear();
-        }
+        let changes = match args.changes_only {
+            true => said.changes(&live.fleet, &args.clusters),
+            false => said.look(&live.fleet, &args.clusters),
+        };
         let now = clock.now();
         for change in changes {
             match writeln!(out, "{}", change.line(now, args.output)?).and_then(|()| out.flush()) {
@@ -211,10 +221,12 @@ pub async fn watch(
     anyhow::bail!("the watch of the management cluster ended; run it again")
 }
 
-/// Clusters may not be listed: nothing will ever be said.
+/// Clusters may not be listed, or there is not such a kind: nothing will ever be said.
 fn refused(fleet: &Fleet) -> Option<String> {
     fleet.feeds().find_map(|(key, feed)| match &feed.state {
-        FeedState::NoAccess { error } if key.kind.as_ref() == "Cluster" => Some(format!("{key}: {error}")),
+        FeedState::NoAccess { error } | FeedState::NotServed { error } if key.kind.as_ref() == "Cluster" => {
+            Some(format!("{key}: {error}"))
+        }
         _ => None,
     })
 }
@@ -243,6 +255,23 @@ mod tests {
             let said = change.text(at);
             assert!(said.starts_with(text) && !said.contains(['\n', '\x1b']), "{said}");
         }
+    }
+
+    #[test]
+    fn without_clusters_to_read_it_ends_with_the_reason() {
+        use capstan_dashboard::fleet::{Delta, FeedKey, SourceId};
+        let of = |kind: &str, state| {
+            let feed = FeedKey { source: SourceId(0), group: "cluster.x-k8s.io".into(), kind: kind.into() };
+            let mut fleet = Fleet::new();
+            fleet.apply(vec![Delta::Feed { feed, state, at: Timestamp::default() }]);
+            refused(&fleet)
+        };
+        let why = || "because".into();
+        let said = Some("Cluster.cluster.x-k8s.io: because".to_owned());
+        assert_eq!(of("Cluster", FeedState::NoAccess { error: why() }), said);
+        assert_eq!(of("Cluster", FeedState::NotServed { error: why() }), said);
+        assert_eq!(of("Cluster", FeedState::Lost { error: why() }), None, "it may come back");
+        assert_eq!(of("MachinePool", FeedState::NotServed { error: why() }), None);
     }
 
     #[test]
