@@ -27,7 +27,7 @@ pub(super) fn tempos(controller_runs: u64) -> Vec<Tempo> {
 /// are only estimated (Student's distribution, the prediction of one more value). The usual run may be shorter than all of it: where many
 /// Machines come up side by side, the slowest of them counts.
 pub(super) fn range(usual_s: i64, by_chance: &[i64]) -> Duration {
-    let (Some(width), false) = (width_in_deviations(by_chance.len()), by_chance.is_empty()) else {
+    let Some(width) = width_in_deviations(by_chance.len()) else {
         return Duration { short_s: usual_s, usual_s, long_s: usual_s };
     };
     let count = by_chance.len() as f64;
@@ -37,7 +37,7 @@ pub(super) fn range(usual_s: i64, by_chance: &[i64]) -> Duration {
     let mean = logarithms.iter().sum::<f64>() / count;
     let squares: f64 = logarithms.iter().map(|value| (value - mean).powi(2)).sum();
     let half = width * (squares / (count - 1.0)).sqrt();
-    let end = |logarithm: f64| (logarithm.exp() - 1.0).round() as i64;
+    let end = |logarithm: f64| (logarithm.exp() - 1.0).round().max(0.0) as i64;
     Duration { short_s: end(mean - half), usual_s, long_s: end(mean + half) }
 }
 
@@ -84,9 +84,16 @@ mod tests {
         assert_eq!(
             range(60, &[90]),
             Duration { short_s: 60, usual_s: 60, long_s: 60 },
-            "one tells no deviation"
+            "a deviation takes two"
         );
         assert_eq!(range(60, &[]), Duration { short_s: 60, usual_s: 60, long_s: 60 });
+    }
+
+    #[test]
+    fn a_range_does_not_begin_before_now() {
+        let Duration { short_s, long_s, .. } = range(0, &[0, 0, 0, 200]);
+        assert_eq!(short_s, 0);
+        assert!(long_s > 0);
     }
 
     #[test]

@@ -98,11 +98,16 @@ pub fn simulate(dump: &Dump, wanted: Option<&ObjectKey>, scenario: &Scenario, no
     remarks.extend(dump.not_computed());
     let mine: Vec<&ObjectKey> =
         clusters.iter().filter(|key| wanted.is_none_or(|wanted| wanted == *key)).collect();
-    let cores = thread::available_parallelism().map_or(1, NonZero::get);
+    let cores = cores();
     // With Clusters enough for all cores, more threads for each would only get in their way.
     let is_apart = mine.len() >= cores;
     let forecasts = in_threads(&mine, cores, |key| forecast_apart(dump, key, scenario, now, is_apart));
     Simulation::new(now, forecasts.into_iter().flatten().collect(), remarks)
+}
+
+/// How many threads have work at the same time.
+fn cores() -> usize {
+    thread::available_parallelism().map_or(1, NonZero::get)
 }
 
 /// `work` of each item, in their order, by as many threads as there are cores.
@@ -147,8 +152,7 @@ fn forecast_apart(
     let mut usual = go(Tempo::Usual, scenario.detail);
     if usual.duration.usual_s > 0 && usual.rounds.is_none() {
         let tempos = likely::tempos(usual.runs);
-        let cores = thread::available_parallelism().map_or(1, NonZero::get);
-        let runs = in_threads(&tempos, if is_apart { 1 } else { cores }, |tempo| {
+        let runs = in_threads(&tempos, if is_apart { 1 } else { cores() }, |tempo| {
             go(tempo.clone(), Detail::Counters)
         });
         // A run that ends in another way takes its time for something else.

@@ -12,6 +12,7 @@ use super::likely;
 use super::outcome::{Duration, End, Forecast, Held, Pool};
 use super::scenario::Scenario;
 use super::timing::Tempo;
+use super::{cores, in_threads};
 use capi_rules::observe::dump::Dump;
 use capi_types::key::ObjectKey;
 use capstan_base::time::{Timestamp, rfc3339};
@@ -76,7 +77,7 @@ pub fn staged(
     let begun = world_of(dump, key, now)?;
     let (mut usual, controller_runs) = run(&begun, scenario, stages, Tempo::Usual);
     let tempos = likely::tempos(controller_runs);
-    let by_chance: Vec<_> = tempos.into_iter().map(|tempo| run(&begun, scenario, stages, tempo).0).collect();
+    let by_chance = in_threads(&tempos, cores(), |tempo| run(&begun, scenario, stages, tempo.clone()).0);
     for (at, stage) in usual.iter_mut().enumerate() {
         let same = by_chance.iter().filter_map(|run| run.get(at));
         let alike = same.filter(|other| other.ending.is_like(&stage.ending));
