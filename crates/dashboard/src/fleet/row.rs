@@ -468,8 +468,7 @@ impl Row {
         if ended_s > self.created_s.saturating_add(FIRST_LOOK_S) { ended_s } else { 0 }
     }
 
-    /// A pause ended between its creation and this moment: how long it was nobody can say, so that what came between says nothing
-    /// of what is usual.
+    /// A pause ended between its creation and this moment. Its length is not known, so that this time shows nothing of what is usual.
     pub fn was_paused_before(&self, moment_s: u32) -> bool {
         (self.created_s.saturating_add(1)..=moment_s).contains(&self.resumed_s())
     }
@@ -525,4 +524,35 @@ impl Row {
 /// A moment from seconds since the epoch; `None` for 0.
 pub fn moment(seconds: u32) -> Option<Timestamp> {
     if seconds == 0 { None } else { Timestamp::from_timestamp(i64::from(seconds), 0) }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::fleet::decode::{Decoder, Slim};
+    use capi_types::machine::Machine;
+
+    #[test]
+    fn a_pause_counts_that_ended_between_the_creation_and_the_moment() {
+        let row = |resumed: &str| {
+            let paused = json!({"type": "Paused", "status": "False", "reason": "NotPaused", "lastTransitionTime": resumed});
+            let object = json!({
+                "metadata": {"name": "m", "namespace": "n", "uid": "u", "creationTimestamp": "2026-11-20T10:00:00Z"},
+                "spec": {}, "status": {"conditions": [paused]},
+            });
+            let slim: Slim = serde_json::from_value(object).expect("any object decodes");
+            Decoder::for_kind(SourceId(0), Gvk::of::<Machine>(), Arc::default()).row(&slim)
+        };
+        for (resumed, was_paused) in [
+            ("2026-11-20T10:00:10Z", false),
+            ("2026-11-20T10:05:00Z", true),
+            ("2026-11-20T10:20:00Z", true),
+            ("2026-11-20T10:20:01Z", false),
+        ] {
+            let row = row(resumed);
+            assert_eq!(row.was_paused_before(row.created_s + 1_200), was_paused, "{resumed}");
+        }
+    }
 }

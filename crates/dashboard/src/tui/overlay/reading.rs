@@ -30,6 +30,10 @@ impl Reading {
         Self { wait_s, ..Self::default() }
     }
 
+    pub fn wait_s(&self) -> u32 {
+        self.wait_s
+    }
+
     /// What a picture at `now` shows. What is seen to its end with it can be confirmed as soon as it was drawn.
     pub fn state(&self, shows_end: bool, now: Timestamp) -> ReadState {
         if self.is_done {

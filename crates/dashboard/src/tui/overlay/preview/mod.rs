@@ -50,7 +50,6 @@ pub struct PreviewBox {
     pub ticket: u64,
     source: SourceId,
     order: Order,
-    confirm_after_s: u32,
     stage: Stage,
     /// What was typed so far, where a word has to be typed.
     typed: Input,
@@ -67,7 +66,6 @@ impl PreviewBox {
         Self {
             ticket,
             source,
-            confirm_after_s,
             order,
             stage: Stage::Asking,
             typed: Input::default(),
@@ -212,7 +210,7 @@ impl PreviewBox {
         }
         let request = Request { asks_extensions: true, ..request.clone() };
         // From the beginning: what is confirmed has to be the preview that has their answers.
-        *self = Self::new(ticket, self.source, Order::Action(request), self.confirm_after_s);
+        *self = Self::new(ticket, self.source, Order::Action(request), self.reading.wait_s());
         Ok(vec![self.question()])
     }
 
@@ -314,7 +312,7 @@ impl PreviewBox {
                 let Some(words) = read.words(paint) else { return self.confirmation(preview, width) };
                 let mut parts = plain(Scope::NoticeWarning, &words);
                 // As high as what is said and asked then, so that the end stays on the screen.
-                let later = [ReadState::Below, ReadState::Waits(self.confirm_after_s)];
+                let later = [ReadState::Below, ReadState::Waits(self.reading.wait_s())];
                 let said = later.iter().filter_map(|state| state.words(None));
                 let said = said.map(|words| plain(Scope::Text, &words).len()).max().unwrap_or(0);
                 parts.resize_with(said.max(self.confirmation(preview, width).len()), QuestionLine::blank);
