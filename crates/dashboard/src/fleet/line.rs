@@ -321,7 +321,7 @@ impl Fleet {
         let (first, second): (&[VersionCount], &[VersionCount]) = match &row.facts {
             Facts::Cluster(c) => (&c.control_plane_versions, &c.worker_versions),
             Facts::Replicas(r) => (&r.versions, &[]),
-            Facts::Machine(_) | Facts::HealthCheck(_) | Facts::Other => (&[], &[]),
+            Facts::Machine(_) | Facts::HealthCheck(_) | Facts::Host(_) | Facts::Other => (&[], &[]),
         };
         let mut all: Vec<VersionCount> = Vec::new();
         for v in first.iter().chain(second) {
@@ -365,6 +365,7 @@ fn blank<'a>(item: Item, verdict: Verdict) -> Line<'a> {
 
 fn status_of(row: &Row) -> Option<&Condition> {
     match row.kind {
+        Kind::Other if row.host_use().is_some() => row.condition("Reachable"),
         Kind::Machine | Kind::Other => row.condition("Ready"),
         _ => row.condition("Available").or_else(|| row.condition("Ready")),
     }

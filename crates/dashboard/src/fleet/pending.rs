@@ -11,7 +11,7 @@ pub(super) fn pending(row: &Row) -> u32 {
         // twice.
         Facts::Replicas(facts) => of_counters(facts.counters).max(of_versions(facts, &row.version)),
         Facts::Machine(_) => u32::from(row.condition("UpToDate").is_some_and(|c| c.status == Status::False)),
-        Facts::HealthCheck(_) | Facts::Other => 0,
+        Facts::HealthCheck(_) | Facts::Host(_) | Facts::Other => 0,
     }
 }
 

@@ -11,6 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use capi_rules::status::outside_owners::{ScalingBounds, Tool};
 use capi_types::condition::Status;
 use capi_types::key::{Gvk, ObjectKey, ObjectRef};
+use capi_types::names::INFRASTRUCTURE_GROUP;
 use capstan_base::time::Timestamp;
 
 /// Controllers look at a new object within so long, seconds.
@@ -101,6 +102,18 @@ pub struct Reference {
     pub kind: Arc<GroupKind>,
     /// `None`: the same name as the object that refers.
     pub name: Option<Box<str>>,
+}
+
+impl Reference {
+    /// A Machine that refers to one has a Host, or waits for one.
+    pub fn is_host_machine(&self) -> bool {
+        is_host_machine(&self.kind.group, &self.kind.kind)
+    }
+}
+
+/// Is it the kind of the objects that have Hosts?
+pub fn is_host_machine(group: &str, kind: &str) -> bool {
+    kind == HOST_MACHINE && group == INFRASTRUCTURE_GROUP
 }
 
 /// The controller among an object's owners, or else its first owner.
@@ -373,6 +386,20 @@ pub struct HealthCheckFacts {
 /// Selectors are text, which equals itself.
 impl Eq for HealthCheckFacts {}
 
+/// The kind of machines that are reached over ssh.
+pub const HOST: &str = "Host";
+/// The kind of the objects that have Hosts.
+pub const HOST_MACHINE: &str = "HostMachine";
+
+/// What only a Host has: a machine that is reached over ssh.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostUse {
+    /// Where ssh goes to.
+    pub address: Box<str>,
+    /// The HostMachine that has it, in the same namespace; empty: none.
+    pub consumer: Box<str>,
+}
+
 /// The part of a row that depends on its kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Facts {
@@ -380,6 +407,7 @@ pub enum Facts {
     Replicas(Box<ReplicaFacts>),
     Machine(MachineFacts),
     HealthCheck(Box<HealthCheckFacts>),
+    Host(Box<HostUse>),
     Other,
 }
 
@@ -509,6 +537,22 @@ impl Row {
 
     pub fn health_check(&self) -> Option<&HealthCheckFacts> {
         if let Facts::HealthCheck(facts) = &self.facts { Some(facts) } else { None }
+    }
+
+    /// Of a machine that is reached over ssh.
+    pub fn host_use(&self) -> Option<&HostUse> {
+        if let Facts::Host(facts) = &self.facts { Some(facts) } else { None }
+    }
+
+    /// The name of the HostMachine of a Machine.
+    pub fn host_machine(&self) -> Option<&str> {
+        let reference = self.machine()?.infrastructure_ref.as_deref().filter(|it| it.is_host_machine())?;
+        Some(reference.name.as_deref().unwrap_or(&self.name))
+    }
+
+    /// The model has a place for it. Other infrastructure and bootstrap objects are read when somebody opens them.
+    pub fn is_kept(&self) -> bool {
+        self.kind != Kind::Other || self.health_check().is_some() || self.host_use().is_some()
     }
 
     pub fn key(&self) -> ObjectKey {

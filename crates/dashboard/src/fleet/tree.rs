@@ -4,7 +4,7 @@
 
 use std::hash::{Hash as _, Hasher as _};
 
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Fleet;
 use super::judge::Basis;
@@ -175,9 +175,26 @@ impl Fleet {
         let Some(row) = self.row(cluster).filter(|row| row.kind == Kind::Cluster) else {
             return Tree::default();
         };
-        let mut builder = Builder { fleet: self, options, cluster, nodes: Vec::new(), machines: 0, sets: 0 };
+        let hosts = self.hosts_by_consumer(cluster);
+        let mut builder =
+            Builder { fleet: self, options, cluster, nodes: Vec::new(), machines: 0, sets: 0, hosts };
         builder.cluster(row);
         Tree { nodes: builder.nodes }
+    }
+
+    /// The Hosts that a cluster has, by the HostMachine that has each.
+    fn hosts_by_consumer(&self, cluster: RowId) -> FxHashMap<&str, RowId> {
+        let hosts = self.members(cluster, Kind::Other).iter();
+        hosts.filter_map(|id| Some((self.row(*id)?.host_use()?.consumer.as_ref(), *id))).collect()
+    }
+
+    /// The Host that a Machine has, or the Host itself.
+    pub fn host_of(&self, id: RowId) -> Option<RowId> {
+        let row = self.row(id)?;
+        if row.host_use().is_some() {
+            return Some(id);
+        }
+        self.hosts_by_consumer(self.cluster_of(id)?).get(row.host_machine()?).copied()
     }
 
     /// What names `item` in later trees.
@@ -235,6 +252,8 @@ struct Builder<'a> {
     /// Machines and MachineSets placed so far, to notice those without a place.
     machines: usize,
     sets: usize,
+    /// By the name of the HostMachine that has it.
+    hosts: FxHashMap<&'a str, RowId>,
 }
 
 impl Builder<'_> {
@@ -408,6 +427,7 @@ impl Builder<'_> {
             Kind::Machine => {
                 self.machines += 1;
                 self.references(row, at, &[Relative::Infrastructure, Relative::Bootstrap, Relative::Node]);
+                self.host(row, at);
             }
             kind => {
                 if self.options.nodes_and_templates {
@@ -422,8 +442,22 @@ impl Builder<'_> {
         self.close(at);
     }
 
+    /// The Host of a Machine, beside what else belongs to it, or alone where something is wrong with it. It adds nothing to
+    /// what is above: its HostMachine says what matters there.
+    fn host(&mut self, row: &Row, parent: usize) {
+        let Some(id) = row.host_machine().and_then(|name| self.hosts.get(name)).copied() else { return };
+        let verdict = self.fleet.own_verdict(id);
+        if verdict != Verdict::Ok || self.shows_references_of(row) {
+            self.open(Item::Row(id), Some(parent), verdict);
+        }
+    }
+
+    fn shows_references_of(&self, row: &Row) -> bool {
+        self.options.references || self.options.references_of.contains(&row.uid)
+    }
+
     fn references(&mut self, row: &Row, parent: usize, which: &[Relative]) {
-        if !self.options.references && !self.options.references_of.contains(&row.uid) {
+        if !self.shows_references_of(row) {
             return;
         }
         let Item::Row(of) = self.nodes[parent].item else { return };

@@ -10,11 +10,11 @@ use super::lax::{Lax, Text, Texts};
 use super::slim::{Condition, Counts, Ref, Requirement, Slim, VersionCount};
 use crate::fleet::conditions::{ConditionMarks, Places, is_older_version};
 use crate::fleet::intern::{Interner, Tables};
-use crate::fleet::row::{self, Facts, HEALTH_CHECK, Kind, Row, SourceId, Uid};
+use crate::fleet::row::{self, Facts, HEALTH_CHECK, HOST, Kind, Row, SourceId, Uid};
 use capi_rules::status::outside_owners::{ScalingBounds, Tool, replicas_managed_by};
 use capi_types::condition::Status;
 use capi_types::key::Gvk;
-use capi_types::names::{CORE_GROUP, VERSION, annotation, label};
+use capi_types::names::{CORE_GROUP, INFRASTRUCTURE_GROUP, VERSION, annotation, label};
 use capstan_base::text::{MESSAGE_CHARS_MAX, sanitize_block, sanitize_line};
 use capstan_base::time::parse_rfc3339;
 
@@ -47,7 +47,7 @@ impl Decoder {
     /// keeps it.
     pub fn for_control_plane(source: SourceId, gvk: Gvk, interner: Arc<Interner>) -> Self {
         let kind = match kind_of(&gvk.group, &gvk.kind) {
-            Kind::Other if !is_health_check(&gvk) => Kind::ControlPlane,
+            Kind::Other if !is_health_check(&gvk) && !is_host(&gvk) => Kind::ControlPlane,
             known => known,
         };
         Self::new(source, kind, gvk, interner)
@@ -92,6 +92,10 @@ fn is_health_check(gvk: &Gvk) -> bool {
     gvk.group == CORE_GROUP && gvk.kind == HEALTH_CHECK
 }
 
+fn is_host(gvk: &Gvk) -> bool {
+    gvk.group == INFRASTRUCTURE_GROUP && gvk.kind == HOST
+}
+
 fn uid_of(decoder: &Decoder, object: &Slim) -> Uid {
     let m = &object.metadata;
     if m.uid.is_empty() {
@@ -119,6 +123,7 @@ impl Builder<'_> {
                 let known = m.labels.get(label::CLUSTER_NAME).unwrap_or_else(|| owning_cluster(self.o));
                 if known.is_empty() { spec.cluster_name.as_str() } else { known }
             }
+            Kind::Other if is_host(&self.decoder.gvk) => spec.consumer_ref.cluster_name.as_str(),
             _ if !spec.cluster_name.is_empty() => spec.cluster_name.as_str(),
             _ => m.labels.get(label::CLUSTER_NAME).unwrap_or_else(|| owning_cluster(self.o)),
         };
@@ -142,7 +147,8 @@ impl Builder<'_> {
             owner: self.owner(),
             labels: self.labels(),
             version: self.version(),
-            phase: self.line(&status.phase),
+            // What other kinds call a phase is the state of a Host.
+            phase: self.line(if status.phase.is_empty() { &status.state } else { &status.phase }),
             conditions,
             facts: self.facts(),
         }
@@ -248,8 +254,14 @@ impl Builder<'_> {
             Kind::Other if is_health_check(&self.decoder.gvk) => {
                 Facts::HealthCheck(Box::new(self.health_check()))
             }
+            Kind::Other if is_host(&self.decoder.gvk) => Facts::Host(Box::new(self.host_use())),
             Kind::Other => Facts::Other,
         }
+    }
+
+    fn host_use(&self) -> row::HostUse {
+        let spec = &self.o.spec;
+        row::HostUse { address: own_line(&spec.address), consumer: own_line(&spec.consumer_ref.name) }
     }
 
     fn cluster(&mut self) -> row::ClusterFacts {

@@ -51,8 +51,10 @@ lenient! {
         control_plane_ref: Ref, infrastructure_ref: Ref, bootstrap: Bootstrap, topology: Topology,
         template: Template, machine_template: Template, rollout: Rollout, rollout_after: Text, rollout_before: Before,
         strategy: Strategy, deletion: Deletion, selector: Selector, checks: Checks, kubeadm_config_spec: KubeadmConfig,
-        #[serde(rename = "providerID")] provider_id: Text,
+        #[serde(rename = "providerID")] provider_id: Text, address: Text, consumer_ref: Consumer,
     }
+    /// Of a Host.
+    Consumer { name: Text, cluster_name: Text }
     /// Both forms: `apiGroup` of v1beta2, `apiVersion` of v1beta1.
     Ref { api_group: Text, api_version: Text, kind: Text, name: Text }
     Bootstrap { config_ref: Ref }
@@ -92,7 +94,7 @@ lenient! {
         failure_reason: Text, failure_message: Text,
         control_plane: Counts, workers: Counts, versions: Vec<VersionCount>,
         initialization: Initialization, initialized: bool, infrastructure_ready: bool, control_plane_ready: bool,
-        conditions: Vec<Condition>, v1beta2: Newer, deprecated: Deprecated, deletion: Stages,
+        conditions: Vec<Condition>, v1beta2: Newer, deprecated: Deprecated, deletion: Stages, state: Text,
     }
     Address { r#type: Text, address: Text }
     NodeInfo { os_image: Text }

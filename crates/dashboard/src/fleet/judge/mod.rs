@@ -14,6 +14,7 @@ mod certificates;
 mod cluster;
 mod cover;
 mod deletion;
+mod host;
 mod legacy;
 mod machine;
 mod owner;
@@ -216,6 +217,9 @@ impl<'a> Rules<'a> {
         let row = self.row;
         if row.health_check().is_some() {
             return self.health_check();
+        }
+        if row.host_use().is_some() {
+            return self.host();
         }
         if row.misshapen != Misshapen::Nothing {
             let (verdict, why, rank) = (Verdict::Unknown, Basis::Misshapen, Rank::Broken);

@@ -7,6 +7,7 @@ mod control_planes;
 mod explained;
 mod feeds;
 mod health_checks;
+mod hosts;
 mod in_place;
 mod marks;
 mod over_time;

@@ -12,7 +12,7 @@ use super::history::Epoch;
 use super::listing::{self, AfterStep, Listener, Step, Trouble};
 use super::{ASK_AGAIN, Context};
 use crate::fleet::decode::{Decoder, Slim};
-use crate::fleet::row::{GroupKind, Uid};
+use crate::fleet::row::{GroupKind, Row, Uid};
 use crate::fleet::{Delta, FeedKey, FeedState};
 use capstan_engine::client::errors::{Cause, classify};
 use capstan_engine::client::explain;
@@ -109,20 +109,25 @@ impl Feed {
         }
     }
 
-    /// Asks for a feed of every kind of control plane that Clusters name and that was not asked for yet.
-    /// `None`: everything is being stopped.
-    async fn ask_for_control_planes(&mut self, batch: &[Delta]) -> Option<()> {
+    /// Asks for a feed of every kind that the rows name and that was not asked for yet. `None`: everything is being stopped.
+    async fn ask_for_named_kinds(&mut self, batch: &[Delta]) -> Option<()> {
         for delta in batch {
             let Delta::Upsert(row) = delta else { continue };
-            let Some(reference) = row.cluster_facts().and_then(|c| c.control_plane_ref.as_ref()) else {
-                continue;
-            };
-            if self.asked.insert(reference.kind.clone()) {
-                self.wanted.send(reference.kind.clone()).await.ok()?;
+            let Some(kind) = named_by(row) else { continue };
+            if self.asked.insert(kind.clone()) {
+                self.wanted.send(kind.clone()).await.ok()?;
             }
         }
         Some(())
     }
+}
+
+/// The control plane of a Cluster, and the HostMachine of a Machine, which has a Host.
+fn named_by(row: &Row) -> Option<&Arc<GroupKind>> {
+    let control_plane = row.cluster_facts().and_then(|cluster| cluster.control_plane_ref.as_ref());
+    let infrastructure = row.machine().and_then(|machine| machine.infrastructure_ref.as_ref());
+    let named = control_plane.or_else(|| infrastructure.filter(|reference| reference.is_host_machine()));
+    named.map(|reference| &reference.kind)
 }
 
 impl Listener<Slim> for Feed {
@@ -163,7 +168,7 @@ impl Listener<Slim> for Feed {
         if batch.is_empty() {
             return after;
         }
-        if self.ask_for_control_planes(&batch).await.is_none() || self.batches.send(batch).await.is_err() {
+        if self.ask_for_named_kinds(&batch).await.is_none() || self.batches.send(batch).await.is_err() {
             return AfterStep::Stop;
         }
         after

@@ -39,9 +39,10 @@ pub use taping::{Taping, tape};
 pub use writers::FieldManager;
 
 use super::decode::Decoder;
+use super::row::{HOST, is_host_machine};
 use super::{Delta, FeedKey, FeedState, GroupKind, HEALTH_CHECK, Interner, SourceId, Target};
 use capi_types::key::{Gvk, ObjectRef};
-use capi_types::names::{CONTROL_PLANE_GROUP, CORE_GROUP, VERSION};
+use capi_types::names::{CONTROL_PLANE_GROUP, CORE_GROUP, INFRASTRUCTURE_GROUP, VERSION};
 use capstan_base::rng::Rng;
 use capstan_base::time::Clock;
 use capstan_engine::client::catalog::{Catalog, Missing};
@@ -212,8 +213,8 @@ impl Context {
     }
 }
 
-/// Starts a feed per kind: the known ones, and the control planes that clusters refer to as they are seen, of whatever
-/// group. Says when the server's history was replaced.
+/// Starts a feed per kind: the known ones, the control planes that clusters refer to as they are seen, of whatever group, and
+/// Hosts once a Machine has a HostMachine. Says when the server's history was replaced.
 async fn supervise(context: Arc<Context>, name: String, batches: mpsc::Sender<Vec<Delta>>) {
     if batches.send(vec![Delta::Source { source: context.id, name: name.into() }]).await.is_err() {
         return;
@@ -238,7 +239,9 @@ async fn supervise(context: Arc<Context>, name: String, batches: mpsc::Sender<Ve
     loop {
         tokio::select! {
             Some(kind) = wants.recv() => {
-                if may_be_control_plane(&kind.group) {
+                if is_host_machine(&kind.group, &kind.kind) {
+                    start(INFRASTRUCTURE_GROUP, HOST, FeedRole::Known);
+                } else if may_be_control_plane(&kind.group) {
                     start(&kind.group, &kind.kind, FeedRole::ControlPlane);
                 }
             }

@@ -15,7 +15,7 @@ use super::follow::{EventLine, ObjectNews, has_below, line, presentable};
 use super::tape::{FeedLine, TapeLine, VERSION};
 use crate::fleet::decode::{Decoder, Slim};
 use crate::fleet::kept::what_is_wrong;
-use crate::fleet::{Delta, FeedKey, Interner, Kind, Row, SourceId, Target, Uid};
+use crate::fleet::{Delta, FeedKey, Interner, Row, SourceId, Target, Uid};
 use capi_types::key::Gvk;
 use capstan_base::time::Timestamp;
 
@@ -302,7 +302,6 @@ impl Reader {
             }
         });
         let row = decoder.row(&slim);
-        let has_place = row.kind != Kind::Other || row.health_check().is_some();
-        Ok(has_place.then(|| Arc::new(row)))
+        Ok(row.is_kept().then(|| Arc::new(row)))
     }
 }

@@ -12,7 +12,7 @@ use super::JUDGED_KINDS;
 use super::follow::{EventLine, ObjectNews, has_below, line, presentable};
 use super::writers::writers;
 use crate::fleet::decode::{ControlPlaneKinds, Slim};
-use crate::fleet::{Delta, FeedKey, FeedState, Interner, Kind, SourceId, Target, cluster_api_of};
+use crate::fleet::{Delta, FeedKey, FeedState, Interner, SourceId, Target, cluster_api_of};
 use capi_types::key::{Gvk, group_of};
 use capstan_base::time::{Timestamp, parse_rfc3339};
 
@@ -86,7 +86,7 @@ impl Recording {
             let Ok(slim) = serde_json::from_value::<Slim>(object.clone()) else { continue };
             let row = decoder.row(&slim);
             // The model has no place for others; they are shown in full when somebody opens them.
-            if row.kind != Kind::Other || row.health_check().is_some() {
+            if row.is_kept() {
                 let (group, kind) = (row.gvk.group.as_str().into(), row.gvk.kind.as_str().into());
                 feeds.entry(FeedKey { source, group, kind }).or_default().push(row.uid);
                 deltas.push(Delta::Upsert(Arc::new(row)));

@@ -21,9 +21,10 @@ use super::{
     providers,
 };
 use crate::fleet::decode::ControlPlaneKinds;
+use crate::fleet::row::{HOST, HOST_MACHINE};
 use crate::fleet::{Delta, FeedKey, FeedState, SourceId};
 use capi_types::key::{Gvk, group_of};
-use capi_types::names::CONTROL_PLANE_GROUP;
+use capi_types::names::{CONTROL_PLANE_GROUP, INFRASTRUCTURE_GROUP};
 use capstan_base::rng::Rng;
 use capstan_base::time::Clock;
 use capstan_engine::client::Connection;
@@ -80,8 +81,9 @@ async fn supervise(context: Arc<Context>, source: String, lines: mpsc::Sender<Ve
     }
     start("", "Event", false);
     while let Some((group, kind)) = wants.recv().await {
+        let is_host = group == INFRASTRUCTURE_GROUP && kind == HOST;
         if may_be_control_plane(&group) {
-            start(&group, &kind, true);
+            start(&group, &kind, !is_host);
         }
     }
 }
@@ -183,7 +185,10 @@ impl TapeListener {
         let mut lines = Vec::new();
         for (line, value) in objects.into_iter().filter_map(|object| self.put(object)) {
             lines.push(line);
-            for named in ControlPlaneKinds::named_by([&value]).into_names() {
+            let host_machine = &value["spec"]["infrastructureRef"]["kind"];
+            let host =
+                (*host_machine == HOST_MACHINE).then(|| (INFRASTRUCTURE_GROUP.to_owned(), HOST.to_owned()));
+            for named in ControlPlaneKinds::named_by([&value]).into_names().into_iter().chain(host) {
                 let _ = self.tape.wanted.send(named).await;
             }
         }

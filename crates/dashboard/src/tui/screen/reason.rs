@@ -30,5 +30,5 @@ pub fn reason(fleet: &Fleet, id: RowId, paint: &Paint<'_>) -> String {
 /// What is worth a word of an object that is well. The list of clusters leaves it out.
 fn notes(fleet: &Fleet, id: RowId) -> Vec<String> {
     let Some(row) = fleet.row(id).filter(|row| row.kind != Kind::Cluster) else { return Vec::new() };
-    set_elsewhere(row).into_iter().chain(Some(of_check(row)).filter(|words| !words.is_empty())).collect()
+    set_elsewhere(row).into_iter().chain(of_check(row)).collect()
 }

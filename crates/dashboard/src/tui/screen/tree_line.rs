@@ -179,7 +179,9 @@ fn why(fleet: &Fleet, tree: &Tree, at: usize, line: &crate::fleet::Line<'_>) -> 
             words.map(|words| words.trim_start_matches("* ").to_owned()).unwrap_or_default()
         }
         Item::Group { group: Group::Alike(alike), .. } => return of_all(fleet, tree, at, alike),
-        Item::Row(id) => fleet.row(id).map(|row| of_check(row)).unwrap_or_default(),
+        Item::Row(id) => {
+            fleet.row(id).and_then(|row| of_check(row).or_else(|| of_host(row))).unwrap_or_default()
+        }
         Item::Reference { .. } | Item::Group { .. } => String::new(),
     };
     if own.is_empty() {
@@ -203,15 +205,21 @@ pub(super) fn set_elsewhere(row: &Row) -> Vec<String> {
     scaling.into_iter().chain(elsewhere).chain(tool).collect()
 }
 
-/// What a MachineHealthCheck may do; empty for other objects.
-pub(super) fn of_check(row: &Row) -> String {
-    let Some(check) = row.health_check() else { return String::new() };
+/// What a MachineHealthCheck may do; `None`: it does not say, or is something else.
+pub(super) fn of_check(row: &Row) -> Option<String> {
+    let check = row.health_check()?;
     match (row.condition("RemediationAllowed"), check.remediations_allowed) {
-        (Some(refused), _) if refused.status == Status::False => refused.message.to_string(),
-        (_, Some(1)) => "1 remediation allowed".to_owned(),
-        (_, Some(allowed)) => format!("{allowed} remediations allowed"),
-        (_, None) => String::new(),
+        (Some(refused), _) if refused.status == Status::False => Some(refused.message.to_string()),
+        (_, Some(1)) => Some("1 remediation allowed".to_owned()),
+        (_, Some(allowed)) => Some(format!("{allowed} remediations allowed")),
+        (_, None) => None,
     }
+}
+
+/// Where ssh goes to, and what the Host is used for; `None` for other objects.
+fn of_host(row: &Row) -> Option<String> {
+    let host = row.host_use()?;
+    Some([host.address.as_ref(), row.phase.as_ref()].join(" ").trim().to_owned())
 }
 
 /// Of Machines that are alike: what is wrong with the first of them, else how they are called.
