@@ -16,6 +16,7 @@ use capstan_base::rng::Rng;
 use capstan_base::time::{Clock, parse_past, rfc3339};
 use capstan_dashboard::fleet::watch::{self, Recording, Scope, Tape};
 use capstan_dashboard::fleet::{Delta, SourceId};
+use capstan_dashboard::operations::ServerLogs;
 use capstan_dashboard::tui::history::name_of;
 use capstan_dashboard::tui::{
     self, Contexts, Exit, LoginNews, Opened, Options, Replay, Session, SourceHandle, Tier, Wallboard,
@@ -25,11 +26,15 @@ use capstan_engine::client::{
     ConnectError, ConnectOptions, Connection, ContextSetting, PluginNews, PluginTerminal, Rank,
 };
 
-use super::args::{ColorArg, ConnectArgs, DashboardArgs, LinksArg, ScreenArgs};
+use super::args::{Cli, ColorArg, ConnectArgs, DashboardArgs, LinksArg, ScreenArgs};
 use super::{paths, person};
 use capstan_commands::documents::documents;
 use capstan_commands::exit_code::WrongUsage;
+use capstan_commands::host::run_log::HostRunLogs;
 use capstan_commands::output::remark;
+
+/// The program that reaches Hosts, where no other is named.
+pub const SSH: &str = "ssh";
 
 /// What is behind a dashboard.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,6 +67,7 @@ pub async fn show_kubeconfig(connect: &ConnectArgs, screen: &ScreenArgs) -> anyh
         rng,
         place: None,
         keeps_history: !screen.no_history,
+        ssh_program: SSH.to_owned(),
     };
     match prepared {
         Ok(connection) => servers.show(&connection, screen, Behind::Kubeconfig).await,
@@ -84,15 +90,17 @@ fn is_one_of_several(error: &ConnectError, options: &ConnectOptions) -> bool {
 /// No usable terminal, or a theme or keymap that cannot be used.
 pub async fn show(
     connection: &Connection,
-    connect: &ConnectArgs,
-    screen: &ScreenArgs,
+    cli: &Cli,
     clock: Clock,
     rng: &Rng,
     behind: Behind,
+    ssh_program: &str,
 ) -> anyhow::Result<Exit> {
+    let (connect, screen) = (&cli.connect, &cli.screen);
     let place = if let Behind::Store(place) = &behind { Some(place.clone()) } else { None };
     let (options, keeps_history) = (super::options(connect)?, !screen.no_history);
-    let servers = Servers { options, scope: scope(connect), clock, rng: rng.clone(), place, keeps_history };
+    let (scope, rng, ssh_program) = (scope(connect), rng.clone(), ssh_program.to_owned());
+    let servers = Servers { options, scope, clock, rng, place, keeps_history, ssh_program };
     servers.show(connection, screen, behind).await
 }
 
@@ -123,6 +131,8 @@ struct Servers {
     place: Option<String>,
     /// What happened is kept for the next run.
     keeps_history: bool,
+    /// The program that is called as ssh is, to read the logs of Hosts.
+    ssh_program: String,
 }
 
 impl Servers {
@@ -187,9 +197,17 @@ impl Servers {
             Session { mark, history, confirm_after_s, ..Self::session(&title, &scope, connection.read_only) };
         let rng = self.rng.stream(&format!("fleet {}", id.0));
         let (deltas, source) = watch::spawn(connection, id, scope, self.clock.clone(), rng);
-        let executor = super::executor(connection.clone(), self.clock.clone())?;
+        let executor =
+            super::executor(connection.clone(), self.clock.clone())?.with_logs(self.logs(connection));
         let handle = SourceHandle { source: Some(source), executor: Some(executor), recording: None };
         Ok(Opened { session, source: id, deltas, handle })
+    }
+
+    fn logs(&self, connection: &Connection) -> ServerLogs {
+        let (connection, clock) = (connection.clone(), self.clock.clone());
+        let ssh_program = self.ssh_program.clone();
+        let hosts = HostRunLogs { connection: connection.clone(), ssh_program, clock };
+        ServerLogs { connection, hosts: Some(Arc::new(hosts)) }
     }
 }
 

@@ -85,7 +85,7 @@ use capstan_dashboard::operations;
 use capstan_dashboard::operations::change::ClusterConfigurations;
 use capstan_dashboard::operations::guard::Guard;
 use capstan_dashboard::operations::journal::Journal;
-use capstan_dashboard::operations::{ServerBudgets, ServerLocks, ServerLogs};
+use capstan_dashboard::operations::{ServerBudgets, ServerLocks};
 use capstan_dashboard::tui::{Exit, Tier};
 use capstan_engine::client::{
     ConnectOptions, Connection, ContextSettings, PluginTerminal, connect, connect_within,
@@ -558,7 +558,6 @@ fn executor(connection: Connection, clock: Clock) -> anyhow::Result<Executor> {
     #[cfg(feature = "etcd")]
     let executor =
         executor.with_etcd(operations::ClusterEtcd { connection: connection.clone(), clock: clock.clone() });
-    let executor = executor.with_logs(ServerLogs { connection: connection.clone() });
     let executor = executor.with_budgets(ServerBudgets { connection: connection.clone() });
     Ok(executor.with_locks(ServerLocks { connection, clock, rng: Rng::from_entropy() }))
 }

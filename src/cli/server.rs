@@ -72,8 +72,7 @@ pub async fn demo(cli: &Cli, args: &DemoArgs) -> anyhow::Result<Exit> {
         anyhow::Ok((stack, (later, extended, hosts, served)))
     }));
     let connection = in_process(server, DEMO, "default", cli.connect.read_only);
-    let shown =
-        dashboard::show(&connection, &cli.connect, &cli.screen, clock, &rng, dashboard::Behind::Memory);
+    let shown = dashboard::show(&connection, cli, clock, &rng, dashboard::Behind::Memory, dashboard::SSH);
     tokio::pin!(shown);
     let (stack, later) = tokio::select! {
         // The user may quit before the past is over.
@@ -176,7 +175,7 @@ pub async fn standalone(cli: &Cli, args: &StandaloneArgs) -> anyhow::Result<Exit
         stopped().await?
     } else {
         let connection = stack.connection("standalone", cli.connect.read_only);
-        dashboard::show(&connection, &cli.connect, &cli.screen, clock, &rng, behind(&place)).await?
+        dashboard::show(&connection, cli, clock, &rng, behind(&place), &args.hosts.ssh_program).await?
     };
     stack.stop().await;
     if let Some(log) = audit {

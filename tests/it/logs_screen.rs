@@ -4,8 +4,10 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use capi_types::key::ObjectKey;
-use capstan_dashboard::fleet::SourceId;
+use capi_types::key::{Gvk, ObjectKey};
+use capi_types::names::{CORE_GROUP, INFRASTRUCTURE_GROUP};
+use capstan_dashboard::fleet::decode::{Decoder, Slim};
+use capstan_dashboard::fleet::{Delta, SourceId};
 use capstan_dashboard::operations::{LogLine, LogNews, LogPlace, LogReader, ServerLogs};
 use capstan_dashboard::tui::Tier;
 use capstan_dashboard::tui::command;
@@ -20,7 +22,7 @@ use capstan_engine::client::in_process;
 use futures::StreamExt as _;
 use kube::client::Body;
 use ratatui::layout::Rect;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::fleet_fixture::{self as fixture, now};
 
@@ -138,7 +140,7 @@ async fn controllers_are_found_by_their_label_and_lines_by_the_names_in_them() {
         async move { Ok::<_, Infallible>(http::Response::new(Body::from(body.into_bytes()))) }
     });
     let logs: Arc<dyn LogReader> =
-        Arc::new(ServerLogs { connection: in_process(service, "test", "default", true) });
+        Arc::new(ServerLogs { connection: in_process(service, "test", "default", true), hosts: None });
     let mut news = logs.follow(LogPlace::Controllers(ObjectKey::new("prod", "edge-7")));
     let mut found = Vec::new();
     while found.is_empty() {
@@ -153,4 +155,56 @@ async fn controllers_are_found_by_their_label_and_lines_by_the_names_in_them() {
         found[0].text.ends_with("Machine=\"prod/edge-7\"") && !found[0].text.contains('\u{1b}'),
         "{found:?}"
     );
+}
+
+fn row(group: &str, kind: &str, name: &str, spec: Value) -> Delta {
+    let (group, kind, version) = (group.to_owned(), kind.to_owned(), "v1beta2".to_owned());
+    let plural = format!("{}s", kind.to_lowercase());
+    let metadata = json!({"namespace": "prod", "name": name, "uid": name});
+    let slim: Slim = serde_json::from_value(json!({"metadata": metadata, "spec": spec})).expect("an object");
+    let gvk = Gvk { group, version, kind, plural, namespaced: true };
+    Delta::Upsert(Arc::new(Decoder::for_kind(SourceId(0), gvk, Arc::default()).row(&slim)))
+}
+
+/// From the Machine, and from the Host below it.
+#[test]
+fn the_run_on_a_host_is_read_for_the_host_and_for_its_machine() {
+    let mut model = model();
+    press(&mut model, "\":tree prod-eu-1\" enter").expect("keys");
+    press(&mut model, "\":host-log\" enter").expect("keys");
+    let picture = text(&mut model);
+    assert!(picture.contains("select one, or a Machine that has one"), "{picture}");
+    let reference = json!({"apiGroup": INFRASTRUCTURE_GROUP, "kind": "HostMachine", "name": "rack-1"});
+    let machine = row(
+        CORE_GROUP,
+        "Machine",
+        "rack-1",
+        json!({"clusterName": "prod-eu-1", "infrastructureRef": reference}),
+    );
+    let consumer = json!({"kind": "HostMachine", "name": "rack-1", "clusterName": "prod-eu-1"});
+    let host =
+        row(INFRASTRUCTURE_GROUP, "Host", "h7", json!({"address": "10.0.0.7", "consumerRef": consumer}));
+    update(&mut model, Msg::Fleet(vec![machine, host]));
+    text(&mut model);
+    let place = LogPlace::HostRun(ObjectKey::new("prod", "h7"));
+    for keys in ["/ \"rack-1\" enter", "esc o / \"h7\" enter"] {
+        press(&mut model, keys).expect("keys");
+        let (subject, _) = reading(&press(&mut model, "\":host-log\" enter").expect("keys"));
+        let subject = subject.unwrap_or_else(|| panic!("{keys}: {}", text(&mut model)));
+        assert_eq!(subject.place, place, "{keys}");
+        lines(&mut model, &subject, vec![LogNews::Followed(vec!["the run on h7".to_owned()])]);
+        lines(
+            &mut model,
+            &subject,
+            vec![LogNews::Line(LogLine {
+                at: String::new(),
+                source: "".into(),
+                text: "[init] Using Kubernetes version: v1.36.3".to_owned(),
+            })],
+        );
+        let picture = text(&mut model);
+        assert!(picture.contains("following the run on h7"), "{picture}");
+        assert!(picture.contains("\n  [init] Using Kubernetes version"), "{picture}");
+        press(&mut model, "esc").expect("keys");
+    }
 }

@@ -6,6 +6,7 @@ pub mod change;
 pub mod list;
 pub mod objects;
 mod report;
+pub mod run_log;
 pub mod runs;
 
 use std::collections::BTreeMap;

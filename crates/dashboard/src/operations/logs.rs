@@ -1,9 +1,9 @@
-//! The way from screens to logs: of the controllers of a management cluster, as far as a line names an object, and of Pods of workload
-//! clusters. Owns which lines are about an object; must not know a screen.
+//! The way from screens to logs: of the controllers of a management cluster, as far as a line names an object, of Pods of workload
+//! clusters, and of runs on Hosts. Owns which lines are about an object; must not know a screen, nor how Hosts are reached.
 
 use std::sync::Arc;
 
-use futures::stream::{self, BoxStream, StreamExt as _};
+use futures::stream::{self, BoxStream, Stream, StreamExt as _};
 
 use capi_types::key::ObjectKey;
 use capstan_base::text::sanitize_line;
@@ -29,6 +29,8 @@ pub enum LogPlace {
         cluster: ObjectKey,
         pod: ObjectKey,
     },
+    /// Of what runs on this Host, or ran last.
+    HostRun(ObjectKey),
 }
 
 /// Follows logs of a server and of its workload clusters.
@@ -37,35 +39,60 @@ pub trait LogReader: Send + Sync + 'static {
     fn follow(&self, place: LogPlace) -> BoxStream<'static, Result<Vec<LogNews>, String>>;
 }
 
+/// Follows logs of runs on the Hosts of a server, on the machines themselves.
+pub trait HostLogReader: Send + Sync + 'static {
+    /// As [`LogReader::follow`].
+    fn follow(&self, host: ObjectKey) -> BoxStream<'static, Result<Vec<LogNews>, String>>;
+}
+
 /// Follows logs of one server and of its workload clusters.
 pub struct ServerLogs {
     pub connection: Connection,
+    /// `None`: Hosts are not reached from here.
+    pub hosts: Option<Arc<dyn HostLogReader>>,
 }
 
+type Followed = BoxStream<'static, Result<Vec<LogNews>, String>>;
+
 impl LogReader for ServerLogs {
-    fn follow(&self, place: LogPlace) -> BoxStream<'static, Result<Vec<LogNews>, String>> {
+    fn follow(&self, place: LogPlace) -> Followed {
         let connection = self.connection.clone();
-        // The connection is made when the stream is polled, because this call must not wait.
-        let news = async move {
-            let news = match place {
-                LogPlace::Controllers(about) => {
-                    let pods = LogPods::Selected(CONTROLLERS.to_owned());
-                    let keep: Keep = Arc::new(move |line| names(line, &about));
-                    follow(connection.client, connection.server, pods, TAIL_LINES, keep)
-                }
-                LogPlace::Workload { cluster, pod } => {
-                    match connect_to(&connection.client, &cluster, connection.read_only).await {
-                        Ok(client) => {
-                            let server = format!("Cluster {cluster}");
-                            follow(client, server, LogPods::One(pod), POD_TAIL_LINES, Arc::new(|_| true))
-                        }
-                        Err(why) => return stream::once(async { Err(why) }).boxed(),
-                    }
-                }
-            };
-            news.map(plain).ready_chunks(TOGETHER).map(Ok).boxed()
+        let news = match place {
+            LogPlace::Controllers(about) => of_controllers(connection, about),
+            // The connection is made when the stream is polled, because this call must not wait.
+            LogPlace::Workload { cluster, pod } => {
+                stream::once(of_pod(connection, cluster, pod)).flatten().boxed()
+            }
+            LogPlace::HostRun(host) => match &self.hosts {
+                Some(hosts) => hosts.follow(host),
+                None => refused("Hosts are not reached from here".to_owned()),
+            },
         };
-        stream::once(news).flatten().boxed()
+        news.map(|news| Ok(news?.into_iter().map(plain).collect())).boxed()
+    }
+}
+
+fn refused(why: String) -> Followed {
+    stream::once(async { Err(why) }).boxed()
+}
+
+fn together(news: impl Stream<Item = LogNews> + Send + 'static) -> Followed {
+    news.ready_chunks(TOGETHER).map(Ok).boxed()
+}
+
+fn of_controllers(connection: Connection, about: ObjectKey) -> Followed {
+    let pods = LogPods::Selected(CONTROLLERS.to_owned());
+    let keep: Keep = Arc::new(move |line| names(line, &about));
+    together(follow(connection.client, connection.server, pods, TAIL_LINES, keep))
+}
+
+async fn of_pod(connection: Connection, cluster: ObjectKey, pod: ObjectKey) -> Followed {
+    match connect_to(&connection.client, &cluster, connection.read_only).await {
+        Ok(client) => {
+            let server = format!("Cluster {cluster}");
+            together(follow(client, server, LogPods::One(pod), POD_TAIL_LINES, Arc::new(|_| true)))
+        }
+        Err(why) => refused(why),
     }
 }
 

@@ -32,7 +32,7 @@ pub use field_path::{FieldPath, PathError};
 pub use finding::{Finding, Severity, blocked};
 pub use kubeconfig::workload_kubeconfig;
 pub use locks::{LockPlace, LockReader, ServerLocks};
-pub use logs::{LogLine, LogNews, LogPlace, LogReader, ServerLogs};
+pub use logs::{HostLogReader, LogLine, LogNews, LogPlace, LogReader, ServerLogs};
 pub use objects::{
     ObjectQuery, ObjectTable, PathColumn, ROWS_MAX, TableColumn, TableRow, cell_text, read_objects,
 };

@@ -2,12 +2,14 @@
 
 use super::Outcome;
 use super::cluster::cluster_meant;
+use crate::fleet::HOST;
 use crate::operations::LogPlace;
 use crate::tui::model::Model;
 use crate::tui::screen::Screen;
 use crate::tui::screen::logs::LogsScreen;
 use crate::tui::subject::LogSubject;
 use capi_types::key::ObjectKey;
+use capi_types::names::INFRASTRUCTURE_GROUP;
 
 /// Where static pods and add-ons are, when no namespace is named.
 const NAMESPACE: &str = "kube-system";
@@ -18,9 +20,30 @@ pub fn open(model: &mut Model, pod: &str) -> Outcome {
         return Ok(Vec::new());
     }
     let subject = if pod.is_empty() { about_selected(model)? } else { of_pod(model, pod)? };
+    show(model, subject)
+}
+
+/// What the run on the selected Host says, or on that of the selected Machine.
+pub fn of_host(model: &mut Model, _: &str) -> Outcome {
+    let subject = selected_host(model).ok_or("a Host has a run: select one, or a Machine that has one")?;
+    show(model, subject)
+}
+
+fn show(model: &mut Model, subject: LogSubject) -> Outcome {
     let about = model.selected_row().and_then(|id| model.fleet.row(id)).map(|row| (row.source, row.uid));
     model.open(Screen::Logs(Box::new(LogsScreen::of(subject, about))));
     Ok(Vec::new())
+}
+
+fn selected_host(model: &Model) -> Option<LogSubject> {
+    if let Screen::Objects(objects) = model.screen() {
+        let target =
+            objects.target().filter(|target| target.group == INFRASTRUCTURE_GROUP && target.kind == HOST)?;
+        let place = LogPlace::HostRun(ObjectKey::new(target.namespace, target.name));
+        return Some(LogSubject { source: target.source, place });
+    }
+    let host = model.fleet.row(model.fleet.host_of(model.selected()?.row())?)?;
+    Some(LogSubject { source: host.source, place: LogPlace::HostRun(host.key()) })
 }
 
 fn about_selected(model: &Model) -> Result<LogSubject, String> {

@@ -73,6 +73,7 @@ impl LogsScreen {
         match &self.subject.place {
             LogPlace::Controllers(about) => format!("logs about {}", about.name),
             LogPlace::Workload { pod, .. } => format!("log of {}", pod.name),
+            LogPlace::HostRun(host) => format!("run on {}", host.name),
         }
     }
 
@@ -181,13 +182,19 @@ impl LogsScreen {
         rows
     }
 
-    /// The time, and the pod where there are several.
+    /// The time, and the pod where there are several. A run does not date its lines.
     fn lead_cells(&self) -> usize {
+        if matches!(self.subject.place, LogPlace::HostRun(_)) {
+            return 0;
+        }
         let clock = CLOCK.len() + 1;
         if self.followed.len() > 1 { clock + SOURCE_CELLS + 1 } else { clock }
     }
 
     fn lead(&self, line: &LogLine, paint: &Paint<'_>) -> Vec<Span<'static>> {
+        if self.lead_cells() == 0 {
+            return Vec::new();
+        }
         let clock = line.at.get(CLOCK).unwrap_or("        ").to_owned();
         let mut lead = vec![paint.span(Scope::Muted, format!("{clock} "))];
         if self.followed.len() > 1 {
@@ -238,7 +245,12 @@ impl LogsScreen {
         let mut words = match (&self.trouble, self.followed.as_slice()) {
             (Some(why), _) if self.is_over => why.clone(),
             (Some(why), _) => format!("{why}; it is tried again"),
-            (None, []) => "asking which Pods there are".to_owned(),
+            (None, []) => match self.subject.place {
+                LogPlace::HostRun(_) => "asking which run the Host has".to_owned(),
+                LogPlace::Controllers(_) | LogPlace::Workload { .. } => {
+                    "asking which Pods there are".to_owned()
+                }
+            },
             (None, [one]) => format!("following {one}"),
             (None, several) => format!("following {} Pods", several.len()),
         };
