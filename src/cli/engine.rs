@@ -25,7 +25,7 @@ use capstan_engine::engine::{Engine, EngineOptions};
 use capstan_engine::runtime_sdk::{Https, Runtime};
 use capstan_engine::workload::kube::KubeWorkloads;
 #[cfg(feature = "worlds")]
-use capstan_engine::workload::router::{Router, by_infrastructure};
+use capstan_engine::workload::router::Router;
 use capstan_engine::workload::{JudgedAfter, Workload};
 #[cfg(feature = "worlds")]
 use capstan_worlds::{
@@ -177,8 +177,7 @@ fn workloads(engine: &mut Engine, args: &EngineArgs, judged_after: JudgedAfter) 
     let simulated = provider::register(engine, ProviderOptions { time_scale, judged_after });
     // It goes on in the background; only processes that are simulated in this one would need the handle.
     drop(workload_api::register(engine, Arc::clone(&simulated)));
-    let is_simulated = by_infrastructure(engine.cache(), engine.cache());
-    real.attach(&engine.cache(), is_simulated.clone());
+    let is_simulated = real.attach_real(&engine.cache(), &engine.cache());
     Arc::new(Router::new(simulated, Arc::new(real), is_simulated))
 }
 

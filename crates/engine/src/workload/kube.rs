@@ -20,6 +20,7 @@ use tokio::task::AbortHandle;
 use super::etcd::{Access, StackedEtcd, access};
 use super::nodes::provider_id;
 use super::probe::{Dial, Live, Prober, Slot, by_secret};
+use super::router::{IsSimulated, by_infrastructure, dev_cluster_of};
 #[cfg(not(feature = "etcd"))]
 use super::without_etcd::StackedEtcd;
 use super::{
@@ -29,6 +30,7 @@ use super::{api_server, token};
 use crate::client::write::Part;
 use crate::client::{Cache, Change, Mode, Precondition, WriteError, Writer, errors, get};
 use capi_types::cluster::Cluster;
+use capi_types::dev::DevCluster;
 use capi_types::key::ObjectKey;
 use capstan_base::rng::Rng;
 use capstan_base::time::{Clock, Timestamp};
@@ -84,7 +86,7 @@ impl KubeWorkloads {
 
     /// Connects to every cluster whose infrastructure is provisioned and that is not `simulated`, and
     /// lets go of those that are deleted. The cache must be fed inside a runtime.
-    pub fn attach(&self, clusters: &Cache<Cluster>, simulated: super::router::IsSimulated) {
+    pub fn attach(&self, clusters: &Cache<Cluster>, simulated: IsSimulated) {
         let inner = Arc::clone(&self.0);
         clusters.on_change(move |change: &Change<'_, Cluster>| match change.new {
             Some(cluster) if is_provisioned(cluster) => {
@@ -96,6 +98,23 @@ impl KubeWorkloads {
             Some(_) => {}
             None => change.old.into_iter().for_each(|cluster| inner.close(&ObjectKey::of(cluster))),
         });
+    }
+
+    /// [`Self::attach`] to every cluster that is not simulated; answers which are. A DevCluster that is read after its Cluster may say
+    /// that it is real.
+    pub fn attach_real(&self, clusters: &Cache<Cluster>, dev_clusters: &Cache<DevCluster>) -> IsSimulated {
+        let is_simulated = by_infrastructure(clusters.clone(), dev_clusters.clone());
+        self.attach(clusters, is_simulated.clone());
+        let (inner, clusters) = (Arc::clone(&self.0), clusters.clone());
+        dev_clusters.on_change(move |change: &Change<'_, DevCluster>| {
+            let real = change.new.filter(|dev| dev.spec.backend.in_memory.is_none());
+            let Some(key) = real.map(|dev| ObjectKey::of(dev)) else { return };
+            let names_it =
+                |cluster: &Cluster| is_provisioned(cluster) && dev_cluster_of(cluster).as_ref() == Some(&key);
+            let of_it = clusters.select(&key.namespace, names_it);
+            of_it.iter().for_each(|cluster| inner.open(&ObjectKey::of(cluster.as_ref())));
+        });
+        is_simulated
     }
 
     fn live(&self, cluster: &ObjectKey) -> Result<Live, WorkloadError> {
@@ -540,6 +559,50 @@ mod tests {
     use kube::core::response::{Status, StatusCause, StatusDetails};
 
     use super::*;
+    use crate::client::in_process;
+
+    /// Reaches nothing.
+    fn workloads() -> KubeWorkloads {
+        let service = tower::service_fn(|_: http::Request<kube::client::Body>| {
+            std::future::pending::<Result<http::Response<kube::client::Body>, std::convert::Infallible>>()
+        });
+        let management = Writer::new(in_process(service, "management", "default", false).client, "test");
+        KubeWorkloads::new(management, Clock::system(), Rng::seeded(1), false, JudgedAfter::default())
+    }
+
+    /// Whichever of the two is read first; and none is opened for a simulated cluster, nor after its DevCluster is gone.
+    #[tokio::test]
+    async fn only_clusters_that_are_not_simulated_are_connected_to() {
+        let cluster: Cluster = serde_json::from_value(json!({
+            "metadata": {"name": "c", "namespace": "default"},
+            "spec": {"infrastructureRef":
+                {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "DevCluster", "name": "d"}},
+            "status": {"initialization": {"infrastructureProvisioned": true}}}))
+        .expect("a Cluster");
+        for (backend, is_connected) in [("inMemory", false), ("docker", true)] {
+            let dev: DevCluster = serde_json::from_value(
+                json!({"metadata": {"name": "d", "namespace": "default"}, "spec": {"backend": {backend: {}}}}),
+            )
+            .expect("a DevCluster");
+            for is_cluster_first in [true, false] {
+                let (workloads, clusters, dev_clusters) = (workloads(), Cache::new(), Cache::new());
+                workloads.attach_real(&clusters, &dev_clusters);
+                let has_slot = || workloads.0.slots.lock().contains_key(&ObjectKey::of(&cluster));
+                if is_cluster_first {
+                    clusters.upsert(cluster.clone());
+                    assert!(!has_slot());
+                }
+                dev_clusters.upsert(dev.clone());
+                clusters.upsert(cluster.clone());
+                assert_eq!(has_slot(), is_connected, "{backend} {is_cluster_first}");
+                dev_clusters.remove(&ObjectKey::of(&dev));
+                let mut changed = cluster.clone();
+                changed.metadata.resource_version = Some("9".to_owned());
+                clusters.upsert(changed);
+                assert_eq!(has_slot(), is_connected, "{backend} {is_cluster_first}");
+            }
+        }
+    }
 
     fn eviction(code: u16, reason: &str, message: &str, causes: Option<&[(&str, &str)]>) -> Eviction {
         let cause = |(reason, message): &(&str, &str)| StatusCause {

@@ -44,14 +44,20 @@ impl Router {
     }
 }
 
-/// A cluster is simulated when its infrastructure is a DevCluster with the in-memory backend.
+/// A cluster is simulated when its infrastructure is a DevCluster with the in-memory backend, also before that DevCluster is read and
+/// after it is deleted: nothing real would answer for it.
 pub fn by_infrastructure(clusters: Cache<Cluster>, dev_clusters: Cache<DevCluster>) -> IsSimulated {
     Arc::new(move |key| {
         let Some(cluster) = clusters.get(key) else { return true };
-        let reference = cluster.spec.infrastructure_ref.as_ref().filter(|r| r.kind == "DevCluster");
-        let dev = reference.and_then(|r| dev_clusters.get(&ObjectKey::new(&key.namespace, &r.name)));
-        dev.is_some_and(|dev| dev.spec.backend.in_memory.is_some())
+        let Some(dev_cluster) = dev_cluster_of(&cluster) else { return false };
+        dev_clusters.get(&dev_cluster).is_none_or(|dev| dev.spec.backend.in_memory.is_some())
     })
+}
+
+/// The DevCluster that a Cluster names as its infrastructure.
+pub(super) fn dev_cluster_of(cluster: &Cluster) -> Option<ObjectKey> {
+    let reference = cluster.spec.infrastructure_ref.as_ref().filter(|it| it.kind == "DevCluster")?;
+    Some(ObjectKey::new(cluster.metadata.namespace.clone().unwrap_or_default(), &reference.name))
 }
 
 async fn forward(mut source: broadcast::Receiver<Announcement>, changes: broadcast::Sender<Announcement>) {
@@ -208,5 +214,54 @@ impl Workload for Router {
         binding: &ClusterRoleBinding,
     ) -> Result<(), WorkloadError> {
         self.of(cluster).bind_cluster_role(cluster, binding).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use capi_types::cluster::ClusterSpec;
+    use capi_types::dev::DevClusterSpec;
+    use serde_json::json;
+
+    fn cluster(name: &str, infrastructure: Value) -> Cluster {
+        let spec: ClusterSpec =
+            serde_json::from_value(json!({ "infrastructureRef": infrastructure })).expect("a spec");
+        let mut cluster = Cluster::new(name, spec);
+        cluster.metadata.namespace = Some("default".to_owned());
+        cluster
+    }
+
+    fn named(kind: &str) -> Value {
+        json!({ "apiGroup": "infrastructure.cluster.x-k8s.io", "kind": kind, "name": "infrastructure" })
+    }
+
+    fn dev_cluster(backend: Value) -> DevCluster {
+        let spec: DevClusterSpec = serde_json::from_value(json!({ "backend": backend })).expect("a spec");
+        let mut dev = DevCluster::new("infrastructure", spec);
+        dev.metadata.namespace = Some("default".to_owned());
+        dev
+    }
+
+    /// Nobody connects to a simulated cluster, whatever of it is gone.
+    #[test]
+    fn a_cluster_whose_dev_cluster_is_gone_is_simulated() {
+        let (in_memory, docker) =
+            (dev_cluster(json!({ "inMemory": {} })), dev_cluster(json!({ "docker": {} })));
+        for (infrastructure, dev, expected) in [
+            (named("DevCluster"), Some(in_memory.clone()), true),
+            (named("DevCluster"), Some(docker), false),
+            (named("DevCluster"), None, true),
+            (named("HostCluster"), Some(in_memory), false),
+            (named("HostCluster"), None, false),
+            (Value::Null, None, false),
+        ] {
+            let (clusters, dev_clusters) = (Cache::new(), Cache::new());
+            clusters.upsert(cluster("c", infrastructure.clone()));
+            dev.into_iter().for_each(|dev| dev_clusters.upsert(dev));
+            let is_simulated = by_infrastructure(clusters, dev_clusters);
+            assert_eq!(is_simulated(&ObjectKey::new("default", "c")), expected, "{infrastructure}");
+            assert!(is_simulated(&ObjectKey::new("default", "gone")));
+        }
     }
 }

@@ -15,7 +15,7 @@ use capstan_engine::controllers;
 use capstan_engine::engine::{Engine, EngineOptions, Handle};
 use capstan_engine::runtime_sdk::{Https, Runtime};
 use capstan_engine::workload::kube::KubeWorkloads;
-use capstan_engine::workload::router::{Router, by_infrastructure};
+use capstan_engine::workload::router::Router;
 use capstan_engine::workload::{JudgedAfter, Workload};
 
 /// Machines that exist, and their clusters: these are reached by their kubeconfig Secrets, simulated ones in the world.
@@ -23,8 +23,7 @@ fn with_hosts(engine: &mut Engine, world: &Arc<World>, hosts: &RealHosts) -> Arc
     let rng = engine.rng().stream("workload");
     let (writer, clock) = (engine.writer().clone(), engine.clock().clone());
     let real = KubeWorkloads::new(writer, clock, rng, hosts.settings.read_only, JudgedAfter::default());
-    let is_simulated = by_infrastructure(engine.cache(), engine.cache());
-    real.attach(&engine.cache(), is_simulated.clone());
+    let is_simulated = real.attach_real(&engine.cache(), &engine.cache());
     let workload: Arc<dyn Workload> = Arc::new(Router::new(world.clone(), Arc::new(real), is_simulated));
     let machines = Arc::clone(&hosts.machines);
     capstan_host_provider::register(engine, machines, Arc::clone(&workload), &hosts.settings);

@@ -75,7 +75,7 @@ impl ClusterEtcd {
     }
 }
 
-/// Its infrastructure is a DevCluster with the in-memory backend.
+/// Its infrastructure is a DevCluster with the in-memory backend, or one that is gone.
 async fn is_simulated(
     served: &ServedObjects<'_>,
     key: &ObjectKey,
@@ -84,7 +84,7 @@ async fn is_simulated(
     let reference = cluster.spec.infrastructure_ref.as_ref().filter(|r| r.kind == "DevCluster");
     let Some(reference) = reference else { return Ok(false) };
     let dev: Option<DevCluster> = served.get(&ObjectKey::new(&key.namespace, &reference.name)).await?;
-    Ok(dev.is_some_and(|dev| dev.spec.backend.in_memory.is_some()))
+    Ok(dev.is_none_or(|dev| dev.spec.backend.in_memory.is_some()))
 }
 
 /// The objects of a kind that belong to the cluster and to its control plane.
