@@ -11,10 +11,16 @@ use serde_with::skip_serializing_none;
 
 use super::condition::Condition;
 use super::machine::MachineAddress;
+use super::names::INFRASTRUCTURE_GROUP;
 use super::reference::{DNS_SUBDOMAIN, KIND};
 
 /// The version of these kinds; it fulfils the contract v1beta2.
 pub const VERSION: &str = "v1beta1";
+
+/// Is it a Host or a HostPool? They belong to no Cluster. Another provider's group may have kinds of these names.
+pub fn is_of_no_cluster(group: &str, kind: &str) -> bool {
+    group == INFRASTRUCTURE_GROUP && matches!(kind, "Host" | "HostPool")
+}
 
 /// What ssh takes as a name or an address: nothing that could be an option or a command. Admission is stricter.
 pub const SSH_HOST: &str = r"^[A-Za-z0-9_.:%][A-Za-z0-9_.:%-]*$";
@@ -29,6 +35,8 @@ pub const HOST_FINALIZER: &str = "host.infrastructure.cluster.x-k8s.io";
 
 /// Annotations by which people ask for something; a command writes them, the engine takes them away when it is done.
 pub mod annotation {
+    /// How all of them begin.
+    pub const PREFIX: &str = "hosts.capstan.dev/";
     /// On a Host whose HostMachine is deleted: the machine is gone, so that the HostMachine is let go without a reset. The value is
     /// the HostMachine's uid.
     pub const ABANDON: &str = "hosts.capstan.dev/abandon";
@@ -217,7 +225,7 @@ pub struct HostStatus {
     /// One word for what it is now: `Available`, `Claimed`, `Unreachable` and so on; made from the conditions.
     #[schemars(length(min = 1, max = 64))]
     pub state: Option<String>,
-    /// What tells it from every other machine.
+    /// Fields that identify the machine.
     pub identity: Option<HostIdentity>,
     /// What it is.
     pub facts: Option<HostFactsStatus>,
@@ -240,7 +248,7 @@ pub struct HostStatus {
     pub resets: Option<i32>,
 }
 
-/// What tells a machine from every other one.
+/// Fields that identify the machine.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
@@ -332,7 +340,7 @@ pub struct HostRunStatus {
     pub id: Option<String>,
     /// `Bootstrap` or `Reset`.
     pub kind: Option<String>,
-    /// `Running`, `Succeeded`, `Failed`, `Interrupted`.
+    /// `Running`, `Succeeded`, `Failed`.
     pub phase: Option<String>,
     /// The step that runs, or that was the last.
     pub step: Option<i64>,
@@ -342,4 +350,24 @@ pub struct HostRunStatus {
     pub what: Option<String>,
     /// What was printed last, with secrets left out.
     pub last_line: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_annotation_has_the_prefix_by_which_its_risk_is_known() {
+        for name in [annotation::ABANDON, annotation::RESET, annotation::TAKE_OVER] {
+            assert!(name.starts_with(annotation::PREFIX), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_host_of_another_provider_is_none_of_these() {
+        assert!(is_of_no_cluster(INFRASTRUCTURE_GROUP, "Host"));
+        assert!(is_of_no_cluster(INFRASTRUCTURE_GROUP, "HostPool"));
+        assert!(!is_of_no_cluster(INFRASTRUCTURE_GROUP, "HostMachine"));
+        assert!(!is_of_no_cluster("example.io", "Host"));
+    }
 }

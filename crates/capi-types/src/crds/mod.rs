@@ -43,9 +43,6 @@ enum Spec {
     Optional,
 }
 
-/// Kinds that belong to no Cluster, and that `clusterctl move` takes along all the same.
-const MOVED_ALONE: [&str; 2] = ["Host", "HostPool"];
-
 /// One definition per typed kind, in the order of [`super::served`]. Each call builds them anew,
 /// which takes some milliseconds.
 pub fn all() -> Vec<CustomResourceDefinition> {
@@ -100,7 +97,8 @@ fn definition(mut crd: CustomResourceDefinition, properties: Value, spec: Spec) 
     // kube derives none of these from the types.
     let served = crd.spec.versions.first().map_or(names::VERSION, |version| version.name.as_str());
     crd.metadata.labels = Some(labels(&crd.spec.group, served));
-    if MOVED_ALONE.contains(&crd.spec.names.kind.as_str()) {
+    // `clusterctl move` finds other kinds through their Cluster.
+    if host::is_of_no_cluster(&crd.spec.group, &crd.spec.names.kind) {
         crd.metadata
             .labels
             .get_or_insert_default()

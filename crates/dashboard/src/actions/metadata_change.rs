@@ -5,6 +5,8 @@ use std::fmt;
 
 use serde_json::{Map, Value, json};
 
+use capi_types::host::annotation::PREFIX;
+
 /// A word, for people.
 pub const WORDS: &str = "KEY=VALUE";
 
@@ -45,7 +47,7 @@ impl MetadataChange {
 
     /// One of them has a machine reset, taken from its owner, or let go.
     pub fn is_about_hosts(&self) -> bool {
-        self.0.iter().any(|(key, _)| key.starts_with("hosts.capstan.dev/"))
+        self.0.iter().any(|(key, _)| key.starts_with(PREFIX))
     }
 
     /// Controllers of Cluster API act on one of them.

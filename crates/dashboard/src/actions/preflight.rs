@@ -30,6 +30,7 @@ use super::{Action, finding};
 use super::{budgets, quorum, remediation};
 use crate::operations::{Finding, Severity};
 use capi_rules::status::support::{Project, SupportEnd, TABLE_OF};
+use capi_types::host::is_of_no_cluster;
 use capi_types::names::{annotation, label};
 use capstan_base::time::{self, Timestamp};
 use k8s_machinery::version::parse;
@@ -141,7 +142,7 @@ fn object_is_paused(action: &Action, related: &Related) -> Option<Finding> {
 
 fn related_objects_unreadable(related: &Related) -> Option<Finding> {
     // They belong to no Cluster.
-    if matches!(related.kind(), "Host" | "HostPool") {
+    if is_of_no_cluster(related.group(), related.kind()) {
         return None;
     }
     let mut missing = Vec::new();

@@ -60,6 +60,10 @@ impl Related {
         self.object["kind"].as_str().unwrap_or_default()
     }
 
+    pub fn group(&self) -> &str {
+        group_of(self.object["apiVersion"].as_str().unwrap_or_default())
+    }
+
     /// Is the object itself a control plane, of whatever kind?
     pub(super) fn is_control_plane(&self) -> bool {
         is_control_plane_of(self.cluster.as_ref(), &self.object)

@@ -4,6 +4,7 @@
 use super::Action;
 use super::related::Related;
 use crate::operations::Confirmation;
+use capi_types::host::is_of_no_cluster;
 
 /// How much an action can break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,8 +43,10 @@ pub fn risk(action: &Action, related: &Related) -> Risk {
         Action::Scale { .. } => Risk::Low,
         // What is on a machine goes.
         Action::Annotate(change) if change.is_about_hosts() => Risk::High,
-        // Somebody else's key would get the cluster's own keys.
-        Action::Edit(_) if related.kind() == "Host" => Risk::High,
+        // With a wrong host key or address the cluster's secrets would go to another machine.
+        Action::Edit(_) if is_of_no_cluster(related.group(), related.kind()) && related.kind() == "Host" => {
+            Risk::High
+        }
         Action::Label(change) | Action::Annotate(change) if !change.is_read_by_controllers() => Risk::Low,
         Action::Delete
         | Action::Remediate
@@ -69,6 +72,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::actions::ObjectChange;
     use crate::actions::metadata_change::MetadataChange;
     use capi_types::names::label;
 
@@ -91,7 +95,18 @@ mod tests {
         let machine = |labels: serde_json::Value| {
             Related::alone(json!({"kind": "Machine", "metadata": {"labels": labels}}))
         };
+        let edited = |api_version: &str, kind: &str| {
+            let document = json!({"apiVersion": api_version, "kind": kind, "spec": {"address": "a"}});
+            let change = ObjectChange::of(&document, json!({"spec": {"address": "b"}}));
+            (Action::Edit(Box::new(change)), Related::alone(document))
+        };
+        let (edit, host) = edited("infrastructure.cluster.x-k8s.io/v1beta1", "Host");
+        let (_, pool) = edited("infrastructure.cluster.x-k8s.io/v1beta1", "HostPool");
+        let (_, other) = edited("example.io/v1", "Host");
         for (action, related, expected) in [
+            (edit.clone(), &host, Risk::High),
+            (edit.clone(), &pool, Risk::Medium),
+            (edit, &other, Risk::Medium),
             (Action::Scale { replicas: 5 }, &md, Risk::Low),
             (Action::Scale { replicas: 2 }, &md, Risk::Medium),
             (Action::Scale { replicas: 0 }, &md, Risk::High),
