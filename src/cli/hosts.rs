@@ -1,8 +1,6 @@
 //! Machines that exist, for the engine of this process: how they are reached, and by which name this capstan owns them. Owns these
 //! options and the folder of the process; what is done with machines says `capstan_host_provider`.
 
-use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -11,6 +9,7 @@ use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
 use capstan_base::time::Clock;
+use capstan_commands::host::ssh_folder;
 use capstan_host_provider::HostSettings;
 use capstan_host_provider::ssh::SshMachines;
 
@@ -46,9 +45,7 @@ impl HostsArgs {
     /// # Errors
     /// There is no folder for sockets and keys.
     pub(super) fn reached(&self, clock: &Clock, read_only: bool) -> anyhow::Result<Reached> {
-        let own = Permissions::from_mode(0o700);
-        let folder = tempfile::Builder::new().prefix("capstan-ssh-").permissions(own).tempdir();
-        let folder = folder.context("cannot make a folder for ssh's control sockets: check TMPDIR")?;
+        let folder = ssh_folder()?;
         let machines =
             SshMachines::new(&self.ssh_program, folder.path().to_owned(), clock.clone(), read_only);
         let machines = machines.context("cannot make a folder for ssh's control sockets: check TMPDIR")?;

@@ -1,5 +1,5 @@
-//! What the controllers ask of machines, so that tests can put machines of their own in the place of ssh. Owns the questions and the
-//! ways in which there is no answer; must not know who asks.
+//! Requests of the controllers to machines, as a trait that tests can implement. Owns the requests and the error for a missing answer;
+//! must not depend on controllers.
 
 use async_trait::async_trait;
 
@@ -22,12 +22,19 @@ pub struct Silence {
     pub reason: String,
     /// Where its key is not trusted: those that it offers.
     pub offered: Vec<HostKey>,
+    /// The request would have changed the machine, and this capstan changes none.
+    pub is_read_only: bool,
 }
 
 impl Silence {
     /// Of something other than ssh.
     pub fn because(reason: impl Into<String>) -> Self {
-        Self { trouble: None, reason: reason.into(), offered: Vec::new() }
+        Self { trouble: None, reason: reason.into(), offered: Vec::new(), is_read_only: false }
+    }
+
+    /// The request was not sent.
+    pub fn read_only() -> Self {
+        Self { is_read_only: true, ..Self::because("nothing is changed on a machine with --read-only") }
     }
 
     /// Another try may go better, without anybody doing something.

@@ -19,6 +19,7 @@ use capstan_hosts::owner::{self, HostOwner, OwnerAnswer};
 use capstan_hosts::probe;
 use capstan_hosts::request::{AnswerError, ShellRequest};
 use capstan_hosts::run::{self, Changed, Redactor, RunId, RunPlan, Start, Watched};
+use capstan_remote::destination::Destination;
 use capstan_remote::openssh::{Call, OpenSsh, PINNED_NAME, ShellOutput};
 use capstan_remote::sockets::ControlSockets;
 use capstan_remote::sudo::Sudo;
@@ -71,23 +72,6 @@ impl SshMachines {
         Ok(path)
     }
 
-    async fn call(
-        &self,
-        at: &SshReach,
-        ssh: &OpenSsh,
-        line: &CommandLine,
-        input: &[u8],
-        limit: Duration,
-    ) -> Result<ShellOutput, Silence> {
-        let environment = [("CAPSTAN_NODE", at.to.host.as_str())];
-        let call = Call { to: &at.to, line, input, environment: &environment, limit: Some(limit) };
-        let output = ssh.call(call).await.map_err(|error| Silence::because(error.to_string()))?;
-        let Some((trouble, reason)) = output.trouble() else { return Ok(output) };
-        let is_about_keys = matches!(trouble, SshTrouble::UnknownHostKey | SshTrouble::ChangedHostKey);
-        let offered = if is_about_keys { ssh.offered_keys(&at.to).await } else { Vec::new() };
-        Err(Silence { trouble: Some(trouble), reason, offered })
-    }
-
     async fn ask<T>(
         &self,
         at: &SshReach,
@@ -95,13 +79,47 @@ impl SshMachines {
         read: impl FnOnce(&str) -> Result<T, AnswerError>,
     ) -> Result<T, Silence> {
         if request.changes && self.is_read_only {
-            return Err(Silence::because("nothing is changed on a machine with --read-only"));
+            return Err(Silence::read_only());
         }
         let ssh = self.ssh(at)?;
         let limit = Duration::from_secs(request.limit_s);
-        let output = self.call(at, &ssh, &request.line, &request.input, limit).await?;
+        let output = call(&ssh, &at.to, &request.line, &request.input, limit).await?;
         read(&output.stdout).map_err(|error| Silence::because(format!("{error}{}", complaint(&output))))
     }
+}
+
+/// What a machine is, by a program that changes nothing and needs no sudo: it finds out by itself whether sudo is there.
+///
+/// # Errors
+/// The machine does not answer, or not with facts.
+pub async fn facts(
+    ssh: &OpenSsh,
+    to: &Destination,
+    limit: Duration,
+    clock: &Clock,
+) -> Result<HostFacts, Silence> {
+    let line = CommandLine::of("sh -s", []);
+    let before = clock.now();
+    let output = call(ssh, to, &line, probe::PROGRAM.as_bytes(), limit).await?;
+    let between = before + (clock.now() - before) / 2;
+    probe::read(&output.stdout, between.timestamp())
+        .map_err(|error| Silence::because(format!("{error}{}", complaint(&output))))
+}
+
+async fn call(
+    ssh: &OpenSsh,
+    to: &Destination,
+    line: &CommandLine,
+    input: &[u8],
+    limit: Duration,
+) -> Result<ShellOutput, Silence> {
+    let environment = [("CAPSTAN_NODE", to.host.as_str())];
+    let call = Call { to, line, input, environment: &environment, limit: Some(limit) };
+    let output = ssh.call(call).await.map_err(|error| Silence::because(error.to_string()))?;
+    let Some((trouble, reason)) = output.trouble() else { return Ok(output) };
+    let is_about_keys = matches!(trouble, SshTrouble::UnknownHostKey | SshTrouble::ChangedHostKey);
+    let offered = if is_about_keys { ssh.offered_keys(to).await } else { Vec::new() };
+    Err(Silence { trouble: Some(trouble), offered, ..Silence::because(reason) })
 }
 
 /// A name for a set of keys; short, as it is part of the path of a socket.
@@ -128,14 +146,8 @@ fn complaint(output: &ShellOutput) -> String {
 #[async_trait]
 impl Machines for SshMachines {
     async fn facts(&self, at: &SshReach) -> Result<HostFacts, Silence> {
-        // The program finds out by itself whether sudo is there.
         let ssh = OpenSsh { sudo: Sudo::No, ..self.ssh(at)? };
-        let line = CommandLine::of("sh -s", []);
-        let before = self.clock.now();
-        let output = self.call(at, &ssh, &line, probe::PROGRAM.as_bytes(), FACTS_LIMIT).await?;
-        let between = before + (self.clock.now() - before) / 2;
-        probe::read(&output.stdout, between.timestamp())
-            .map_err(|error| Silence::because(format!("{error}{}", complaint(&output))))
+        facts(&ssh, &at.to, FACTS_LIMIT, &self.clock).await
     }
 
     async fn owner(&self, at: &SshReach) -> Result<OwnerAnswer, Silence> {
@@ -187,7 +199,8 @@ impl Machines for SshMachines {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use capstan_remote::destination::Destination;
+    use capstan_hosts::bootstrap::{self, Instance};
+    use capstan_hosts::run::RunOptions;
 
     fn reach(host_keys: &[&str]) -> SshReach {
         SshReach {
@@ -215,9 +228,17 @@ mod tests {
             let silence = machines.claim(&at, &claim, &owner).await.expect_err("refused");
             assert!(silence.reason.contains("--read-only"), "{claim:?}: {silence}");
         }
-        let started = machines.start(&at, &run, &owner, &start).await.expect_err("refused");
-        let stopped = machines.stop(&at, &run, &owner).await.expect_err("refused");
-        assert!(started.reason.contains("--read-only") && stopped.reason.contains("--read-only"));
+        let instance = Instance { instance_id: "machine".to_owned(), local_hostname: "h1".to_owned() };
+        let data = bootstrap::read("#cloud-config\nruncmd:\n- kubeadm init\n", &instance).expect("data");
+        let plan = RunPlan::bootstrap(run.clone(), &data, &RunOptions::default());
+        for changed in [
+            machines.upload(&at, &plan, &owner).await,
+            machines.start(&at, &run, &owner, &start).await,
+            machines.stop(&at, &run, &owner).await,
+        ] {
+            let silence = changed.expect_err("refused");
+            assert!(silence.is_read_only && silence.reason.contains("--read-only"), "{silence}");
+        }
         for looked in [
             machines.owner(&at).await.err(),
             machines.prove(&at).await.err(),

@@ -143,11 +143,8 @@ impl Park {
 
     fn at<T>(&self, reach: &SshReach, ask: impl FnOnce(&mut Machine) -> T) -> Result<T, Silence> {
         let mut inner = self.0.lock();
-        let silent = || Silence {
-            trouble: Some(SshTrouble::Unreachable),
-            reason: "No route to host".to_owned(),
-            offered: Vec::new(),
-        };
+        let silent =
+            || Silence { trouble: Some(SshTrouble::Unreachable), ..Silence::because("No route to host") };
         let machine = inner.machines.get_mut(&reach.to.host).filter(|machine| !machine.is_silent);
         machine.map(ask).ok_or_else(silent)
     }

@@ -10,37 +10,30 @@ pub mod run_log;
 pub mod runs;
 
 use std::collections::BTreeMap;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 
+use anyhow::Context as _;
+use tempfile::TempDir;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use self::args::HostCheckArgs;
 use crate::exit_code::ExitCode;
 use crate::output::Style;
-use capstan_base::command_line::CommandLine;
-use capstan_base::text::sanitize_line;
 use capstan_base::time::Clock;
+use capstan_host_provider::access::Silence;
+use capstan_host_provider::ssh::facts;
 use capstan_hosts::check::{check as findings_of, overall};
 use capstan_hosts::facts::HostFacts;
 use capstan_hosts::finding::{Fitness, HostFinding, Purpose};
-use capstan_hosts::{identity, probe};
+use capstan_hosts::identity;
 use capstan_remote::destination::Destination;
-use capstan_remote::host_key::HostKey;
-use capstan_remote::openssh::{Call, OpenSsh, ShellOutput};
-use capstan_remote::trouble::SshTrouble;
+use capstan_remote::openssh::OpenSsh;
 
 /// So many machines are asked beside each other: each is a process of ssh.
 const AT_ONCE: usize = 32;
-
-/// Why a machine did not answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Silence {
-    trouble: Option<SshTrouble>,
-    reason: String,
-    /// Where its key is not trusted: those that it offers.
-    keys: Vec<HostKey>,
-}
 
 /// What is known of one machine.
 #[derive(Debug)]
@@ -116,7 +109,7 @@ async fn ask_all(args: &HostCheckArgs, clock: &Clock) -> Vec<(Destination, Resul
         asked.spawn(async move {
             // It is never closed.
             let _place = room.acquire().await;
-            let answer = ask(&ssh, &host, limit, &clock).await;
+            let answer = facts(&ssh, &host, limit, &clock).await;
             (at, (host, answer))
         });
     }
@@ -125,35 +118,14 @@ async fn ask_all(args: &HostCheckArgs, clock: &Clock) -> Vec<(Destination, Resul
     answers.into_values().collect()
 }
 
-async fn ask(
-    ssh: &OpenSsh,
-    host: &Destination,
-    limit: std::time::Duration,
-    clock: &Clock,
-) -> Result<HostFacts, Silence> {
-    let silent = |reason: String| Silence { trouble: None, reason, keys: Vec::new() };
-    let line = CommandLine::of("sh -s", []);
-    let environment = [("CAPSTAN_NODE", host.host.as_str())];
-    let input = probe::PROGRAM.as_bytes();
-    let call = Call { to: host, line: &line, input, environment: &environment, limit: Some(limit) };
-    let before = clock.now();
-    let answer = ssh.call(call).await.map_err(|error| silent(error.to_string()))?;
-    let between = before + (clock.now() - before) / 2;
-    if let Some((trouble, reason)) = answer.trouble() {
-        let is_about_keys = matches!(trouble, SshTrouble::UnknownHostKey | SshTrouble::ChangedHostKey);
-        let keys = if is_about_keys { ssh.offered_keys(host).await } else { Vec::new() };
-        return Err(Silence { trouble: Some(trouble), reason, keys });
-    }
-    probe::read(&answer.stdout, between.timestamp())
-        .map_err(|error| silent(format!("{error}{}", last_line(&answer))))
-}
-
-/// What a shell complained about that did not come to its end.
-fn last_line(answer: &ShellOutput) -> String {
-    match answer.stderr.lines().rfind(|line| !line.trim().is_empty()) {
-        Some(line) => format!(" ({}: {})", answer.status, sanitize_line(line)),
-        None => format!(" ({})", answer.status),
-    }
+/// Where ssh's control sockets and pinned keys are, as long as one process needs them; its user's alone.
+///
+/// # Errors
+/// It cannot be made.
+pub fn ssh_folder() -> anyhow::Result<TempDir> {
+    let own = Permissions::from_mode(0o700);
+    let folder = tempfile::Builder::new().prefix("capstan-ssh-").permissions(own).tempdir();
+    folder.context("cannot make a folder for ssh's control sockets: check TMPDIR")
 }
 
 #[cfg(test)]
@@ -166,8 +138,7 @@ mod tests {
 
     #[test]
     fn the_gravest_machine_decides_the_end() {
-        let silence =
-            || Silence { trouble: None, reason: "no end within 30 seconds".to_owned(), keys: Vec::new() };
+        let silence = || Silence::because("no end within 30 seconds");
         let finding = |outcome: Fitness| HostFinding {
             rule: "swap",
             outcome,

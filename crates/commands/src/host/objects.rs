@@ -75,7 +75,7 @@ impl HostsOfServer<'_> {
     }
 
     /// # Errors
-    /// Nobody has the Host, or the object cannot be read.
+    /// No HostMachine has claimed the Host, or the object cannot be read.
     pub async fn user_of(&self, host: &Host) -> anyhow::Result<HostMachine> {
         let name = host.metadata.name.as_deref().unwrap_or_default();
         let Some(consumer) = &host.spec.consumer_ref else {

@@ -4,11 +4,12 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
+use super::Checked;
 use super::args::HostCheckArgs;
-use super::{Checked, Silence};
 use crate::arguments::PlanOutputArg;
 use crate::output::{self, Style, colour};
 use capstan_base::text::{counted, width, wrap_at_words};
+use capstan_host_provider::access::Silence;
 use capstan_hosts::facts::HostFacts;
 use capstan_hosts::finding::{Fitness, HostFinding, Purpose};
 use capstan_remote::destination::Destination;
@@ -47,8 +48,8 @@ fn of_host(checked: &Checked) -> Value {
             if let Some(trouble) = silence.trouble {
                 value["trouble"] = json!(trouble);
             }
-            if !silence.keys.is_empty() {
-                value["offeredKeys"] = json!(silence.keys);
+            if !silence.offered.is_empty() {
+                value["offeredKeys"] = json!(silence.offered);
             }
         }
     }
@@ -69,7 +70,7 @@ fn text(checked: &Checked, purpose: &Purpose, all: bool, style: Style) -> String
         }
         Err(silence) => {
             out.push_str(&hanging("  ", &silence.reason));
-            for key in &silence.keys {
+            for key in &silence.offered {
                 let _ = writeln!(out, "  offers   {} {}", key.kind, key.fingerprint);
             }
             out.push_str(&hanging("  ", &remedy(silence, &checked.host)));
@@ -205,9 +206,9 @@ root@h1: unfit for a worker
 
     #[test]
     fn a_machine_that_is_not_trusted_is_shown_with_the_keys_it_offers() {
-        let keys = vec![HostKey { kind: "ssh-ed25519".to_owned(), fingerprint: "SHA256:abc".to_owned() }];
+        let offered = vec![HostKey { kind: "ssh-ed25519".to_owned(), fingerprint: "SHA256:abc".to_owned() }];
         let silence =
-            Silence { trouble: Some(SshTrouble::UnknownHostKey), reason: "No key.".to_owned(), keys };
+            Silence { trouble: Some(SshTrouble::UnknownHostKey), offered, ..Silence::because("No key.") };
         let host: Destination = "h1:2222".parse().expect("a host");
         let text = shown(&judged(host, Err(silence), &purpose()));
         assert!(text.starts_with("h1:2222: not trusted: its host key is not known\n  No key.\n  offers   ssh-ed25519 SHA256:abc\n"), "{text}");
@@ -219,7 +220,7 @@ root@h1: unfit for a worker
             (Some(SshTrouble::Unreachable), "`ssh -v -p 2222 h1`"),
             (None, "`ssh -v -p 2222 h1`"),
         ] {
-            let silence = Silence { trouble, reason: "no".to_owned(), keys: Vec::new() };
+            let silence = Silence { trouble, ..Silence::because("no") };
             let text = shown(&judged("h1:2222".parse().expect("a host"), Err(silence), &purpose()));
             assert!(text.contains(words), "{text}");
         }

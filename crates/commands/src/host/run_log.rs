@@ -2,8 +2,6 @@
 //! shows it.
 
 use std::collections::VecDeque;
-use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -46,8 +44,7 @@ impl RunLog {
         ssh_program: &str,
         clock: &Clock,
     ) -> anyhow::Result<Self> {
-        let own = Permissions::from_mode(0o700);
-        let folder = tempfile::Builder::new().prefix("capstan-ssh-").permissions(own).tempdir()?;
+        let folder = super::ssh_folder()?;
         let machines = SshMachines::new(ssh_program, folder.path().to_owned(), clock.clone(), true)?;
         Ok(Self { _folder: Some(folder), ..Self::over(Arc::new(machines), hosts, name).await? })
     }

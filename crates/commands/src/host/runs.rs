@@ -8,7 +8,7 @@ use crate::output;
 use capstan_base::time::Clock;
 
 /// # Errors
-/// There is no run, or it cannot be known.
+/// The Host has no run, or its run cannot be read.
 pub async fn plan(hosts: &HostsOfServer<'_>, args: &HostNamedArgs) -> anyhow::Result<String> {
     let run = hosts.run(&hosts.host(&args.name).await?).await?;
     match args.output {
@@ -20,7 +20,7 @@ pub async fn plan(hosts: &HostsOfServer<'_>, args: &HostNamedArgs) -> anyhow::Re
 /// The whole log.
 ///
 /// # Errors
-/// There is no run, or the machine does not answer.
+/// The Host has no run, or ssh to its machine fails.
 pub async fn log(hosts: &HostsOfServer<'_>, args: &HostLogArgs, clock: &Clock) -> anyhow::Result<String> {
     let mut log = RunLog::open(hosts, &args.name, &args.ssh_program, clock).await?;
     let mut text = String::new();

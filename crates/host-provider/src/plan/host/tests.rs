@@ -63,7 +63,7 @@ fn seen(facts: HostFacts, owner: OwnerAnswer, left: &[&str]) -> Look {
 
 fn silent(trouble: Option<SshTrouble>, since: i64) -> Look {
     let offered = vec![HostKey { kind: "ssh-ed25519".to_owned(), fingerprint: "SHA256:abc".to_owned() }];
-    let silence = Silence { trouble, reason: "ssh's words".to_owned(), offered };
+    let silence = Silence { trouble, offered, ..Silence::because("ssh's words") };
     Look { answer: Err(silence), silent_since: Some(at(since)) }
 }
 
