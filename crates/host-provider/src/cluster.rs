@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use capi_rules::status::conditions::setter::{Draft, condition};
+use capi_rules::status::conditions::setter::{Draft, condition, paused};
 use capi_types::cluster::{Cluster, Endpoint, FailureDomain};
 use capi_types::condition::{Condition, Status};
 use capi_types::dev::InfrastructureInitialization;
 use capi_types::host::Host;
 use capi_types::host_cluster::{ENDPOINT_READY, EndpointMode, HostCluster};
 use capi_types::key::{ObjectKey, annotation as annotation_of, refers_to};
-use capi_types::names::condition::{PAUSED, READY};
+use capi_types::names::condition::READY;
 use capi_types::names::{CORE_GROUP, annotation};
 use capstan_base::time::Clock;
 use capstan_engine::client::{Cache, Mode, Precondition, Writer};
@@ -45,12 +45,12 @@ impl HostClusters {
         }
     }
 
-    fn is_paused(&self, key: &ObjectKey, own: &HostCluster) -> bool {
+    fn paused(&self, key: &ObjectKey, own: &HostCluster) -> Condition {
         let owners = own.metadata.owner_references.iter().flatten();
         let owner = owners.into_iter().find(|owner| refers_to(owner, CORE_GROUP, "Cluster"));
         let cluster = owner.and_then(|owner| self.clusters.get(&ObjectKey::new(&key.namespace, &owner.name)));
-        cluster.is_some_and(|cluster| cluster.spec.paused == Some(true))
-            || annotation_of(own, annotation::PAUSED).is_some()
+        let is_cluster_paused = cluster.is_some_and(|cluster| cluster.spec.paused == Some(true));
+        paused("HostCluster", is_cluster_paused, annotation_of(own, annotation::PAUSED).is_some())
     }
 
     fn desired(&self, key: &ObjectKey, own: &HostCluster) -> HostCluster {
@@ -58,11 +58,9 @@ impl HostClusters {
         let mut status = after.status.take().unwrap_or_default();
         let mut draft =
             Draft::new(std::mem::take(&mut status.conditions), own.metadata.generation, self.clock.now());
-        let is_paused = self.is_paused(key, own);
-        let (paused, reason) =
-            if is_paused { (Status::True, "Paused") } else { (Status::False, "NotPaused") };
-        draft.set(condition(PAUSED, paused, reason, ""));
-        if !is_paused {
+        let paused = self.paused(key, own);
+        draft.set(&paused);
+        if paused.status != "True" {
             let hosts = self.hosts.in_namespace(&key.namespace);
             let hosts: Vec<&Host> = hosts.iter().map(Arc::as_ref).collect();
             let (endpoint, ready) = endpoint(own, &hosts);

@@ -33,7 +33,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(30);
 /// One that did not answer.
 const TRY_EVERY: Duration = Duration::from_secs(15);
 /// So many machines are asked beside each other: each is a process of ssh.
-const AT_ONCE: usize = 32;
+const BESIDE: usize = 32;
 
 /// The last look at a Host, and which way it took.
 struct Kept {
@@ -274,7 +274,7 @@ impl Controller for Hosts {
                     .map(|host| ObjectKey::of(host.as_ref()))
                     .collect()
             }),
-            // A machine that turns out to be another's twin, or is no more, changes both.
+            // When an identity changes or goes, Hosts that share the old or the new one are judged again.
             Trigger::on(&self.hosts, move |old: Option<&Host>, new| {
                 let identity =
                     |host: Option<&Host>| host.and_then(|host| host.status.as_ref()?.identity.clone());
@@ -291,7 +291,7 @@ impl Controller for Hosts {
     }
 
     fn concurrency(&self) -> usize {
-        AT_ONCE
+        BESIDE
     }
 
     async fn reconcile(&self, key: &ObjectKey) -> Result<Outcome, ReconcileError> {

@@ -23,7 +23,7 @@ use crate::reach::SshReach;
 /// While a reset runs.
 const WATCH_EVERY: Duration = Duration::from_secs(3);
 const TRY_EVERY: Duration = Duration::from_secs(15);
-/// In the place of a cluster.
+/// Written as the cluster in an owner file while no HostMachine has the Host.
 const NO_CLUSTER: &str = "none";
 
 pub struct Wiping {
@@ -102,7 +102,7 @@ impl Wiping {
         }
     }
 
-    /// A former HostMachine of this very Host has nothing to say any more; anybody else only loses what a person named.
+    /// A former HostMachine of this Host needs no consent; another installation must be named in the annotation.
     fn may_take(&self, host: &Host, owner: &HostOwner) -> bool {
         let is_former =
             owner.installation == self.installation && Some(&owner.host) == host.metadata.uid.as_ref();

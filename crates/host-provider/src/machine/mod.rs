@@ -12,8 +12,11 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::Secret;
 
+use capi_rules::status::conditions::setter;
 use capi_rules::status::machine::cluster_provisioned;
 use capi_types::cluster::Cluster;
+use capi_types::condition::{Condition, Conditioned, is_true};
+use capi_types::host::condition::{AVAILABLE, REACHABLE};
 use capi_types::host::{HOST_MACHINE_FINALIZER, Host, HostPool};
 use capi_types::host_cluster::{EndpointMode, HostCluster};
 use capi_types::host_machine::HostMachine;
@@ -35,7 +38,7 @@ pub use bootstrap::plan_of;
 
 pub const NAME: &str = "host-machine";
 /// Runs on machines are watched beside each other.
-const AT_ONCE: usize = 32;
+const BESIDE: usize = 32;
 
 pub struct HostMachines {
     host_machines: Cache<HostMachine>,
@@ -69,9 +72,13 @@ impl Scope {
         self.machine.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(label::CONTROL_PLANE))
     }
 
+    fn paused(&self) -> Condition {
+        let is_annotated = annotation_of(self.own.as_ref(), annotation::PAUSED).is_some();
+        setter::paused("HostMachine", self.cluster.spec.paused == Some(true), is_annotated)
+    }
+
     fn is_paused(&self) -> bool {
-        self.cluster.spec.paused == Some(true)
-            || annotation_of(self.own.as_ref(), annotation::PAUSED).is_some()
+        self.paused().status == "True"
     }
 }
 
@@ -153,7 +160,7 @@ impl HostMachines {
     async fn live(&self, scope: &Scope) -> Result<Outcome, ReconcileError> {
         let mut report = MachineReport::of(&scope.own, self.clock.now());
         report.hold_finalizer(HOST_MACHINE_FINALIZER);
-        report.paused(scope.is_paused());
+        report.says(&scope.paused());
         if scope.is_paused() {
             return self.finish(report, Outcome::Done).await;
         }
@@ -240,7 +247,7 @@ impl Controller for HostMachines {
     }
 
     fn concurrency(&self) -> usize {
-        AT_ONCE
+        BESIDE
     }
 
     async fn reconcile(&self, key: &ObjectKey) -> Result<Outcome, ReconcileError> {
@@ -265,13 +272,10 @@ fn infrastructure_key(machine: &Machine) -> Option<ObjectKey> {
 }
 
 fn woken_by_host(all: &Cache<HostMachine>, old: Option<&Host>, new: Option<&Host>) -> Vec<ObjectKey> {
-    use capi_types::condition::is_true;
-    use capi_types::host::condition::{AVAILABLE, REACHABLE};
     let facts = |host: &Host| {
-        let conditions = host.status.as_ref().map_or(&[][..], |status| &status.conditions);
         (
-            is_true(conditions, AVAILABLE),
-            is_true(conditions, REACHABLE),
+            is_true(host.conditions(), AVAILABLE),
+            is_true(host.conditions(), REACHABLE),
             host.spec.clone(),
             host.metadata.annotations.clone(),
         )

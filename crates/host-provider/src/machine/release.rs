@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use capi_types::condition::is_true;
+use capi_types::condition::{Conditioned, is_true};
 use capi_types::host::annotation::{ABANDON, RESET};
 use capi_types::host::condition::REACHABLE;
 use capi_types::host::{HOST_MACHINE_FINALIZER, Host, HostRunStatus};
@@ -205,8 +205,7 @@ impl HostMachines {
 }
 
 fn is_reached(host: &Host) -> bool {
-    let conditions = host.status.as_ref().map_or(&[][..], |status| &status.conditions);
-    is_true(conditions, REACHABLE)
+    is_true(host.conditions(), REACHABLE)
 }
 
 fn silent(silence: &Silence, host: &Host) -> Waiting {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use capi_rules::status::conditions::merge::{Reasons, Summary};
 use capi_rules::status::conditions::setter::{Draft, condition};
-use capi_types::condition::{Status, find};
+use capi_types::condition::{Condition, Conditioned, Status, is_true};
 use capi_types::dev::InfrastructureInitialization;
 use capi_types::host::Host;
 use capi_types::host_machine::condition::{BOOTSTRAP_SUCCEEDED, HOST_CLAIMED, HOST_PREPARED, HOST_RELEASED};
@@ -21,7 +21,6 @@ use crate::access::Silence;
 pub const TRY_EVERY: Duration = Duration::from_secs(15);
 /// What a person has to do may be done meanwhile.
 pub const LOOK_AFTER: Duration = Duration::from_secs(60);
-const REASONS: Reasons = Reasons { issue: "NotReady", unknown: "ReadyUnknown", info: "Ready" };
 
 /// Why it does not go on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,8 +73,7 @@ pub struct MachineReport {
 
 impl MachineReport {
     pub fn of(own: &HostMachine, now: Timestamp) -> Self {
-        let conditions = own.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default();
-        let draft = Draft::new(conditions, own.metadata.generation, now);
+        let draft = Draft::new(own.conditions(), own.metadata.generation, now);
         Self { before: own.clone(), after: own.clone(), draft }
     }
 
@@ -101,8 +99,7 @@ impl MachineReport {
 
     /// It was so when it was read.
     pub fn was_true(&self, type_: &str) -> bool {
-        let status = self.before.status.as_ref();
-        status.and_then(|status| find(&status.conditions, type_)).is_some_and(|it| it.status == "True")
+        is_true(self.before.conditions(), type_)
     }
 
     pub fn host_ref(&self) -> Option<&HostRef> {
@@ -152,10 +149,8 @@ impl MachineReport {
         self.draft.set(condition(type_, Status::True, reason, message));
     }
 
-    pub fn paused(&mut self, is_paused: bool) {
-        let (status, reason) =
-            if is_paused { (Status::True, "Paused") } else { (Status::False, "NotPaused") };
-        self.draft.set(condition(PAUSED, status, reason, ""));
+    pub fn says(&mut self, condition: &Condition) {
+        self.draft.set(condition);
     }
 
     /// Says why it waits, and when it looks again.
@@ -189,7 +184,7 @@ impl MachineReport {
                 self.draft.set(condition(type_, Status::False, "Waiting", ""));
             }
         }
-        let ready = Summary::new(READY, types, REASONS).of(self.draft.list());
+        let ready = Summary::new(READY, types, Reasons::READY).of(self.draft.list());
         self.draft.set(ready);
     }
 }

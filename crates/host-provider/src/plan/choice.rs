@@ -1,6 +1,6 @@
 //! Which Host a HostMachine claims. Owns the order among those that fit; must not know how a claim is written.
 
-use capi_types::condition::is_true;
+use capi_types::condition::{Conditioned, find, is_true};
 use capi_types::host::Host;
 use capi_types::host::condition::AVAILABLE;
 use capi_types::host_machine::HostMachineSpec;
@@ -69,11 +69,10 @@ pub fn choose<'h>(wanted: &WantedHost<'_>, hosts: &[&'h Host]) -> Result<&'h Hos
     let mut fitting: Vec<&Host> = hosts.iter().copied().filter(|host| wanted.fits(host)).collect();
     fitting.sort_by_key(|host| host.metadata.name.clone());
     let is_free = |host: &&&Host| {
-        let conditions = host.status.as_ref().map_or(&[][..], |status| &status.conditions);
         // The condition may be of a moment ago; the claim itself is in the object.
         host.spec.consumer_ref.is_none()
             && host.metadata.deletion_timestamp.is_none()
-            && is_true(conditions, AVAILABLE)
+            && is_true(host.conditions(), AVAILABLE)
     };
     let free = fitting.iter().find(is_free).copied();
     free.ok_or_else(|| NoHost { fitting: fitting.len(), first: fitting.first().map(|host| why_not(host)) })
@@ -81,8 +80,7 @@ pub fn choose<'h>(wanted: &WantedHost<'_>, hosts: &[&'h Host]) -> Result<&'h Hos
 
 fn why_not(host: &Host) -> String {
     let name = host.metadata.name.as_deref().unwrap_or_default();
-    let conditions = host.status.as_ref().map_or(&[][..], |status| &status.conditions);
-    match capi_types::condition::find(conditions, AVAILABLE) {
+    match find(host.conditions(), AVAILABLE) {
         Some(it) if it.message.is_empty() => format!("{name}: {}", it.reason),
         Some(it) => format!("{name}: {}: {}", it.reason, it.message),
         None => format!("{name}: it was not looked at yet"),

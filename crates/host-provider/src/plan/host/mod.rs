@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use capi_rules::status::conditions::setter::{Draft, condition};
-use capi_types::condition::{Condition, Status, find, is_true};
+use capi_types::condition::{Condition, Conditioned, Status, find, is_true};
 use capi_types::host::condition as type_;
 use capi_types::host::{Host, HostConsumer, HostStatus};
 use capstan_base::time::Timestamp;
@@ -65,7 +65,7 @@ impl ObservedHost<'_> {
     }
 
     fn stored(&self) -> &[Condition] {
-        self.host.status.as_ref().map_or(&[], |status| &status.conditions)
+        self.host.conditions()
     }
 
     /// As it was, where nothing new is known.
