@@ -33,7 +33,7 @@ const MANAGER: &str = "capstan-hosts";
 pub struct HostSettings {
     /// Names this capstan in owner files: letters, digits, `.`, `-`, `_`.
     pub installation: String,
-    /// Machines are asked, and nothing on them is changed.
+    /// Machines are asked, nothing on them is changed, and none is claimed.
     pub read_only: bool,
 }
 

@@ -63,6 +63,7 @@ pub struct Park(Arc<Mutex<Inner>>);
 struct Inner {
     machines: BTreeMap<String, Machine>,
     changes: Vec<String>,
+    is_read_only: bool,
 }
 
 pub fn facts(id: &str) -> HostFacts {
@@ -136,6 +137,15 @@ impl Park {
         self.0.lock().machines[address].clone()
     }
 
+    /// From now on whatever would change a machine is refused, as in `--read-only`.
+    pub fn be_read_only(&self) {
+        self.0.lock().is_read_only = true;
+    }
+
+    fn may_change(&self) -> Result<(), Silence> {
+        if self.0.lock().is_read_only { Err(Silence::read_only()) } else { Ok(()) }
+    }
+
     /// What was changed, in order: `ADDRESS WORDS`.
     pub fn changes(&self) -> Vec<String> {
         self.0.lock().changes.clone()
@@ -160,6 +170,7 @@ impl Park {
         owner: &HostOwner,
         change: impl FnOnce(&mut Machine) -> T,
     ) -> Result<Result<T, Changed>, Silence> {
+        self.may_change()?;
         self.at(reach, |machine| match &machine.owner {
             Some(held) if held == owner => Ok(change(machine)),
             Some(held) => Err(Changed::NotOwner(other(held))),
@@ -241,6 +252,7 @@ impl Machines for Park {
     }
 
     async fn claim(&self, at: &SshReach, claim: &Claim, owner: &HostOwner) -> Result<OwnerAnswer, Silence> {
+        self.may_change()?;
         let (answer, words) = self.at(at, |machine| match (claim, machine.owner.clone()) {
             (Claim::Make, None) => {
                 machine.owner = Some(owner.clone());

@@ -54,9 +54,16 @@ struct Site {
 
 impl Site {
     async fn start(count: u32) -> Self {
+        Self::start_with(count, false).await
+    }
+
+    async fn start_with(count: u32, read_only: bool) -> Self {
         let park = Park::default();
+        if read_only {
+            park.be_read_only();
+        }
         let clock = Clock::new(Paused(tokio::time::Instant::now()));
-        let settings = HostSettings { installation: "here".to_owned(), read_only: false };
+        let settings = HostSettings { installation: "here".to_owned(), read_only };
         let hosts = RealHosts { machines: Arc::new(park.clone()), settings };
         let options =
             StackOptions { engine: false, hosts: Some(hosts), ..StackOptions::new(clock, Rng::seeded(3)) };
@@ -80,10 +87,14 @@ impl Site {
     }
 
     async fn restart(&mut self) {
+        self.stop().await;
+        self.run();
+    }
+
+    async fn stop(&mut self) {
         if let Some(engine) = self.engine.take() {
             engine.stop().await;
         }
-        self.run();
     }
 
     async fn create<K: Object>(&self, name: &str, spec: Value) {
@@ -157,6 +168,12 @@ impl Site {
         let own: Option<HostMachine> = self.get(name).await;
         let initialization = own.and_then(|own| own.status?.initialization);
         initialization.and_then(|it| it.provisioned) == Some(true)
+    }
+
+    /// Another engine that begins looks at machines, and changes none.
+    fn be_read_only(&mut self) {
+        self.options.hosts.as_mut().expect("Hosts").settings.read_only = true;
+        self.park.be_read_only();
     }
 
     async fn until(&self, what: &str, is_so: impl AsyncFn(&Self) -> bool) {
@@ -456,6 +473,47 @@ async fn a_step_that_fails_is_said_and_not_tried_again() {
     tokio::time::sleep(Duration::from_secs(3600)).await;
     let started = site.park.changes().iter().filter(|it| it.ends_with("bootstrap started")).count();
     assert_eq!((started, site.is_provisioned("one").await), (1, false));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_capstan_that_is_read_only_claims_no_host_and_says_so() {
+    let site = Site::start_with(1, true).await;
+    site.until_state("h1", "Available").await;
+    site.cluster().await;
+    site.machine("one", json!({})).await;
+    site.until("a reason", async |site| {
+        site.said::<HostMachine>("one", "HostClaimed").await
+            == "ReadOnly: no Host is claimed with --read-only"
+    })
+    .await;
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    let host: Host = site.get("h1").await.expect("a Host");
+    assert_eq!((host.spec.consumer_ref, site.park.changes()), (None, Vec::new()));
+}
+
+/// What another capstan has begun stays as it is, and the condition does not say that the machine is silent.
+#[tokio::test(start_paused = true)]
+async fn a_capstan_that_is_read_only_resets_nothing_and_advises_no_letting_go() {
+    let mut site = Site::start(1).await;
+    site.cluster().await;
+    site.machine("one", json!({})).await;
+    site.until("the node", async |site| site.is_provisioned("one").await).await;
+    site.stop().await;
+    site.be_read_only();
+    site.run();
+    let before = site.park.changes();
+    site.delete::<Machine>("one").await;
+    site.until("a reason", async |site| {
+        site.said::<HostMachine>("one", "HostReleased").await.starts_with("ReadOnly: ")
+    })
+    .await;
+    let why = site.said::<HostMachine>("one", "HostReleased").await;
+    assert_eq!(
+        why,
+        "ReadOnly: the machine has to be reset: nothing is changed on a machine with --read-only"
+    );
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert_eq!(site.park.changes(), before);
 }
 
 #[tokio::test(start_paused = true)]

@@ -17,7 +17,7 @@ use capstan_engine::engine::ReconcileError;
 use capstan_hosts::owner::{HostOwner, OwnerAnswer};
 use capstan_hosts::run::{Redactor, RunId};
 
-use super::report::{MachineReport, Waiting};
+use super::report::{MachineReport, READ_ONLY, Waiting};
 use super::{HostMachines, Scope};
 use crate::access::Claim;
 use crate::cleaning::sentences;
@@ -44,6 +44,9 @@ impl HostMachines {
     ) -> Result<Result<Claimed, Waiting>, ReconcileError> {
         let host = match self.host_of(&scope.own, &scope.key.namespace) {
             Some(host) => host,
+            None if self.is_read_only => {
+                return Ok(Err(Waiting::person(READ_ONLY, "no Host is claimed with --read-only")));
+            }
             None => match self.choose(scope, report) {
                 Ok(host) => Arc::new(self.take(scope, &host).await?),
                 Err(waiting) => return Ok(Err(waiting)),

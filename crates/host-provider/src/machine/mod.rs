@@ -50,6 +50,7 @@ pub struct HostMachines {
     shells: Arc<dyn Machines>,
     workload: Arc<dyn Workload>,
     installation: String,
+    is_read_only: bool,
     writer: Writer,
     clock: Clock,
 }
@@ -99,6 +100,7 @@ impl HostMachines {
             shells,
             workload,
             installation: settings.installation.clone(),
+            is_read_only: settings.read_only,
             writer: engine.writer().managed_by(MANAGER),
             clock: engine.clock().clone(),
         }

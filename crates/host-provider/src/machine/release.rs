@@ -18,6 +18,7 @@ use capstan_engine::client::write::Part;
 use capstan_engine::engine::{Outcome, ReconcileError};
 use capstan_hosts::owner::{HostOwner, OwnerAnswer};
 use capstan_hosts::run::{Redactor, RunId};
+use capstan_remote::trouble::SshTrouble;
 
 use super::HostMachines;
 use super::report::{MachineReport, Waiting};
@@ -209,10 +210,14 @@ fn is_reached(host: &Host) -> bool {
 }
 
 fn silent(silence: &Silence, host: &Host) -> Waiting {
-    let name = host.metadata.name.as_deref().unwrap_or_default();
-    let message = format!(
-        "the machine has to be reset and does not answer: {}. If it is gone for good: capstan host release {name} --abandon",
-        silence.reason
-    );
-    Waiting { message, ..Waiting::silent(silence) }
+    let mut waiting = Waiting::silent(silence);
+    waiting.message = match silence.is_read_only {
+        true => format!("the machine has to be reset: {}", silence.reason),
+        false => format!("the machine has to be reset and does not answer: {}", silence.reason),
+    };
+    if silence.trouble == Some(SshTrouble::Unreachable) {
+        let name = host.metadata.name.as_deref().unwrap_or_default();
+        waiting.message += &format!(". If it is gone for good: capstan host release {name} --abandon");
+    }
+    waiting
 }

@@ -21,6 +21,8 @@ use crate::access::Silence;
 pub const TRY_EVERY: Duration = Duration::from_secs(15);
 /// What a person has to do may be done meanwhile.
 pub const LOOK_AFTER: Duration = Duration::from_secs(60);
+/// The reason where this capstan changes no machine.
+pub const READ_ONLY: &str = "ReadOnly";
 
 /// Why it does not go on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,9 +55,13 @@ impl Waiting {
         Self::new(reason, message, Some(again))
     }
 
-    /// The machine does not answer.
+    /// The machine does not answer, or was not asked.
     pub fn silent(silence: &Silence) -> Self {
-        Self::new("MachineSilent", silence.reason.clone(), Some(TRY_EVERY))
+        let (reason, again) = match silence.is_read_only {
+            true => (READ_ONLY, LOOK_AFTER),
+            false => ("MachineSilent", TRY_EVERY),
+        };
+        Self::new(reason, silence.reason.clone(), Some(again))
     }
 
     /// The condition that says so.
