@@ -192,6 +192,8 @@ pub struct EtcdMember {
     pub id: u64,
     /// The node's name; empty until the member has started.
     pub name: String,
+    /// Where the other members reach it, such as `https://10.0.0.1:2380`.
+    pub peer_urls: Vec<String>,
     pub learner: bool,
     /// Kinds of alarms this member raised: `NOSPACE`, `CORRUPT`.
     pub alarms: Vec<String>,

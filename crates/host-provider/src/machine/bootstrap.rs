@@ -6,24 +6,27 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Node;
 use serde_json::json;
 
-use capi_types::condition::{Conditioned, find};
 use capi_types::host::annotation::ABANDON;
 use capi_types::host::{HOST_FINALIZER, Host, HostRunStatus};
 use capi_types::host_machine::condition::{BOOTSTRAP_SUCCEEDED, HOST_CLAIMED};
 use capi_types::key::ObjectKey;
+use capi_types::machine::Machine;
 use capstan_engine::client::write::Part;
 use capstan_engine::client::{Mode, Precondition};
 use capstan_engine::engine::{Outcome, ReconcileError};
+use capstan_engine::workload::EtcdMember;
 use capstan_hosts::bootstrap::{self, Instance};
 use capstan_hosts::run::{
-    AskReason, Changed, MemberSeen, NodeSeen, ObservedRun, ResetReason, RunId, RunNext, RunOptions, RunPlan,
-    Start, UnknownFact, Watched, decide,
+    AskReason, Changed, Journal, MemberSeen, NodeSeen, ObservedRun, ResetReason, RunId, RunNext, RunOptions,
+    RunPlan, Start, UnknownFact, Watched, decide,
 };
 
 use super::claim::{Claimed, not_ours};
 use super::report::{MachineReport, Waiting};
 use super::{HostMachines, Scope, reason};
 use crate::cleaning::{Cleaned, Cleaning, run_status, runtime_socket};
+use crate::plan::initialized::is_initialized;
+use crate::plan::node::{may_be_its_node, member_of, provider_id_of};
 
 /// While a run is watched.
 const WATCH_EVERY: Duration = Duration::from_secs(3);
@@ -89,30 +92,45 @@ impl HostMachines {
             false => None,
         };
         let is_control_plane = scope.is_control_plane();
+        let is_cluster_initialized = self.is_cluster_initialized(scope);
+        let (node, member) = match has_died(watched) {
+            true => (
+                self.node_seen(scope, &claimed.host).await,
+                self.member_seen(scope, &claimed.host, is_cluster_initialized).await,
+            ),
+            false => (NodeSeen::Unknown, MemberSeen::Unknown),
+        };
         ObservedRun {
             plan,
             watched,
             is_control_plane,
-            node: self.node_seen(scope, &claimed.host).await,
-            member: if is_control_plane {
-                self.member_seen(scope, &claimed.host).await
-            } else {
-                MemberSeen::NotAMember
-            },
-            is_cluster_initialized: Some(is_initialized(scope)),
+            node,
+            member,
+            is_cluster_initialized,
             is_clean,
             has_token_expired: reason::has_token_expired(watched),
         }
     }
 
+    fn is_cluster_initialized(&self, scope: &Scope) -> Option<bool> {
+        let is_other = |machine: &Machine| {
+            machine.spec.cluster_name == scope.cluster_key.name
+                && machine.metadata.name != scope.machine.metadata.name
+        };
+        is_initialized(&scope.cluster, &self.machines.select(&scope.key.namespace, is_other))
+    }
+
     async fn node(&self, scope: &Scope, host: &Host) -> Result<Option<std::sync::Arc<Node>>, String> {
-        let provider_id = scope.own.spec.provider_id.as_deref().unwrap_or_default();
-        let known = self.workload.nodes_with(&scope.cluster_key, provider_id).await;
-        if let Some(node) = known.map_err(|error| error.to_string())?.into_iter().next() {
-            return Ok(Some(node));
+        let provider_id = scope.own.spec.provider_id.as_deref();
+        if let Some(provider_id) = provider_id {
+            let known = self.workload.nodes_with(&scope.cluster_key, provider_id).await;
+            if let Some(node) = known.map_err(|error| error.to_string())?.into_iter().next() {
+                return Ok(Some(node));
+            }
         }
         let Some(name) = hostname(host) else { return Ok(None) };
-        self.workload.node(&scope.cluster_key, &name).await.map_err(|error| error.to_string())
+        let named = self.workload.node(&scope.cluster_key, &name).await.map_err(|error| error.to_string())?;
+        Ok(named.filter(|node| may_be_its_node(node, provider_id)))
     }
 
     async fn node_seen(&self, scope: &Scope, host: &Host) -> NodeSeen {
@@ -124,30 +142,30 @@ impl HostMachines {
         }
     }
 
-    async fn member_seen(&self, scope: &Scope, host: &Host) -> MemberSeen {
-        // No member can be of a cluster that was never there.
-        if !is_initialized(scope) {
-            return MemberSeen::NotAMember;
+    async fn member_seen(
+        &self,
+        scope: &Scope,
+        host: &Host,
+        is_cluster_initialized: Option<bool>,
+    ) -> MemberSeen {
+        match is_cluster_initialized {
+            _ if !scope.is_control_plane() => return MemberSeen::NotAMember,
+            // No member can be of a cluster that was never there.
+            Some(false) => return MemberSeen::NotAMember,
+            None => return MemberSeen::Unknown,
+            Some(true) => {}
         }
         match self.member(scope, host).await {
             Err(_) => MemberSeen::Unknown,
             Ok(None) => MemberSeen::NotAMember,
-            Ok(Some((_, name))) if name.is_empty() => MemberSeen::AddedNotStarted,
+            Ok(Some(member)) if member.name.is_empty() => MemberSeen::AddedNotStarted,
             Ok(Some(_)) => MemberSeen::Started,
         }
     }
 
-    /// Its id and name. A member that never started has no name: with only one of them it is that of the machine which joins.
-    async fn member(&self, scope: &Scope, host: &Host) -> Result<Option<(u64, String)>, String> {
+    async fn member(&self, scope: &Scope, host: &Host) -> Result<Option<EtcdMember>, String> {
         let view = self.workload.etcd(&scope.cluster_key).await.map_err(|error| error.to_string())?;
-        let name = hostname(host).unwrap_or_default();
-        let unnamed: Vec<_> = view.members.iter().filter(|member| member.name.is_empty()).collect();
-        let lone = match unnamed.as_slice() {
-            [one] => Some(*one),
-            _ => None,
-        };
-        let found = view.members.iter().find(|member| member.name == name).or(lone);
-        Ok(found.map(|member| (member.id, member.name.clone())))
+        member_of(&view.members, host).map(Option::<&_>::cloned).map_err(|error| error.to_string())
     }
 
     async fn act(
@@ -204,9 +222,11 @@ impl HostMachines {
 
     async fn remove_member(&self, scope: &Scope, host: &Host) -> Waiting {
         let removed = match self.member(scope, host).await {
-            Ok(Some((id, _))) => {
-                self.workload.remove_member(&scope.cluster_key, id).await.map_err(|error| error.to_string())
-            }
+            Ok(Some(member)) => self
+                .workload
+                .remove_member(&scope.cluster_key, member.id)
+                .await
+                .map_err(|error| error.to_string()),
             Ok(None) => Ok(()),
             Err(error) => Err(error),
         };
@@ -283,9 +303,7 @@ impl HostMachines {
         let (Some(node), Some(id)) = (self.node(scope, host).await?, &scope.own.spec.provider_id) else {
             return Ok(());
         };
-        let has_one =
-            node.spec.as_ref().and_then(|spec| spec.provider_id.as_ref()).is_some_and(|it| !it.is_empty());
-        if has_one {
+        if provider_id_of(&node).is_some() {
             return Ok(());
         }
         let name = node.metadata.name.clone().unwrap_or_default();
@@ -338,8 +356,10 @@ fn is_ready(node: &Node) -> bool {
     conditions.into_iter().any(|it| it.type_ == "Ready" && it.status == "True")
 }
 
-fn is_initialized(scope: &Scope) -> bool {
-    find(scope.cluster.conditions(), "ControlPlaneInitialized").is_some_and(|it| it.status == "True")
+/// It began and ended before its end: only then the Node and the etcd member decide what comes next.
+fn has_died(watched: &Watched) -> bool {
+    let has_begun = |journal: &Journal| journal.attempt > 0 && !journal.was_reset && !journal.is_finished;
+    !watched.is_unit_active && watched.journal.as_ref().is_some_and(has_begun)
 }
 
 fn taken(changed: Changed, host: &Host) -> Result<(), Waiting> {

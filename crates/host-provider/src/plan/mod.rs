@@ -3,4 +3,6 @@
 
 pub mod choice;
 pub mod host;
+pub mod initialized;
+pub mod node;
 pub mod twins;

@@ -16,6 +16,8 @@ pub fn view(etcd: &Etcd) -> Result<EtcdView, WorkloadError> {
     let member = |(name, member): (&str, &Member)| EtcdMember {
         id: member.id,
         name: name.to_owned(),
+        // No machine stands behind it.
+        peer_urls: Vec::new(),
         learner: false,
         alarms: member.alarms.clone(),
     };

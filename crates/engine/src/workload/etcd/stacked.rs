@@ -71,6 +71,7 @@ impl StackedEtcd {
             alarms: alarms.iter().filter(|a| a.member == listed.id).map(|a| a.kind.clone()).collect(),
             id: listed.id,
             name: listed.name,
+            peer_urls: listed.peer_urls,
             learner: listed.is_learner,
         };
         let mut members: Vec<EtcdMember> = list.into_iter().map(member).collect();
