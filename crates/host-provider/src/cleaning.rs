@@ -3,12 +3,16 @@
 
 use std::sync::Arc;
 
+use serde_json::{Value, json};
+
 use capi_types::host::{Host, HostRunStatus};
 use capstan_hosts::clean::Proof;
 use capstan_hosts::owner::{HostOwner, OwnerAnswer};
-use capstan_hosts::run::{Changed, ResetNext, ResetOptions, RunId, RunPlan, Watched, decide_reset};
+use capstan_hosts::run::{
+    Changed, Journal, Redactor, ResetNext, ResetOptions, RunId, RunPlan, Watched, decide_reset,
+};
 
-use crate::access::{Machines, Silence};
+use crate::access::{Claim, Machines, Silence};
 use crate::reach::SshReach;
 
 /// What is to become clean.
@@ -54,7 +58,23 @@ impl Cleaning<'_> {
         Ok(RunPlan::reset(id, &options))
     }
 
-    /// One step. A machine that is clean already needs no reset.
+    /// One step on the way to be given back.
+    ///
+    /// # Errors
+    /// The machine is silent.
+    pub async fn release(&self, machines: &Arc<dyn Machines>) -> Result<Cleaned, Silence> {
+        if self.is_to_be_undone(machines).await? {
+            // A run that goes on holds the machine's lock, which a reset needs.
+            let stopped = machines.stop(self.at, &self.of, self.owner).await?;
+            return Ok(of_change(stopped).unwrap_or(Cleaned::NeedsReset));
+        }
+        match self.go_on(machines).await? {
+            Cleaned::Proved => self.give_back(machines).await,
+            other => Ok(other),
+        }
+    }
+
+    /// One step of the reset. A machine that is clean already needs none.
     ///
     /// # Errors
     /// The machine is silent.
@@ -82,6 +102,23 @@ impl Cleaning<'_> {
                 Ok(if proof.is_clean() { Cleaned::Proved } else { Cleaned::Left(sentences(&proof)) })
             }
         }
+    }
+
+    /// Its run has begun since the last reset that was counted. The proof does not look for the files and users that a run made: only
+    /// a reset gives them back, from what the run wrote down, and the release removes that.
+    async fn is_to_be_undone(&self, machines: &Arc<dyn Machines>) -> Result<bool, Silence> {
+        let watched = machines.watch(self.at, &self.of, 0, &Redactor::default()).await?;
+        let has_begun = |it: &Journal| it.attempt > 0 && !it.was_reset && it.resets >= self.resets;
+        Ok(watched.journal.as_ref().is_some_and(has_begun))
+    }
+
+    /// Nothing is left: the owner file is removed, and what is kept of runs.
+    async fn give_back(&self, machines: &Arc<dyn Machines>) -> Result<Cleaned, Silence> {
+        Ok(match machines.claim(self.at, &Claim::Release, self.owner).await? {
+            OwnerAnswer::Busy => Cleaned::Busy,
+            OwnerAnswer::Other { owner, .. } => Cleaned::NotOwner(owner.to_string()),
+            OwnerAnswer::Free | OwnerAnswer::Ours { .. } | OwnerAnswer::Unreadable => Cleaned::Proved,
+        })
     }
 }
 
@@ -123,6 +160,14 @@ pub fn run_status(plan: &RunPlan, watched: &Watched, owner: &HostOwner) -> HostR
         what: plan.step(at).map(|step| step.title.clone()),
         last_line: last_line.map(|line| line.chars().take(200).collect()),
     }
+}
+
+/// A merge patch of it: what it does not say is taken away, and not left as an earlier run said it.
+pub fn whole(run: &HostRunStatus) -> Value {
+    let HostRunStatus { id, kind, phase, step, steps, what, last_line } = run;
+    json!({
+        "id": id, "kind": kind, "phase": phase, "step": step, "steps": steps, "what": what, "lastLine": last_line,
+    })
 }
 
 /// The socket that the last look found.

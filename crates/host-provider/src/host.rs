@@ -25,13 +25,11 @@ use crate::access::{Machines, Silence};
 use crate::plan::host::{self as judged, Look, ObservedHost, SeenHost};
 use crate::plan::twins;
 use crate::reach::{SshReach, reach_of};
-use crate::{HostSettings, MANAGER, wiping};
+use crate::{HostSettings, MANAGER, TRY_EVERY, wiping};
 
 pub const NAME: &str = "host";
 /// A Host that nobody has is looked at so often; half as often while somebody has it.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
-/// One that did not answer.
-const TRY_EVERY: Duration = Duration::from_secs(15);
 /// So many machines are asked beside each other: each is a process of ssh.
 const BESIDE: usize = 32;
 

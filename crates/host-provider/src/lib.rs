@@ -3,6 +3,7 @@
 //! `capstan_hosts`; how a shell on it is reached, `capstan_remote`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 pub mod access;
 mod cleaning;
@@ -27,6 +28,13 @@ pub const NAMES: [&str; 4] = [host::NAME, machine::NAME, cluster::NAME, pool::NA
 
 /// Field manager of their writes.
 const MANAGER: &str = "capstan-hosts";
+
+/// While a run is watched.
+const WATCH_EVERY: Duration = Duration::from_secs(3);
+/// A machine that did not answer is asked again, and something that nothing announces is looked for.
+const TRY_EVERY: Duration = Duration::from_secs(15);
+/// The next step needs no wait.
+const AT_ONCE: Duration = Duration::from_millis(1);
 
 /// What people may choose.
 #[derive(Clone, Debug)]

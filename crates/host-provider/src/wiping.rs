@@ -15,14 +15,11 @@ use capstan_engine::engine::{Outcome, ReconcileError};
 use capstan_hosts::owner::{HostOwner, OwnerAnswer};
 use capstan_hosts::run::RunId;
 
-use crate::HostSettings;
 use crate::access::{Claim, Machines, Silence};
-use crate::cleaning::{Cleaned, Cleaning, runtime_socket};
+use crate::cleaning::{Cleaned, Cleaning, runtime_socket, whole};
 use crate::reach::SshReach;
+use crate::{AT_ONCE, HostSettings, TRY_EVERY, WATCH_EVERY};
 
-/// While a reset runs.
-const WATCH_EVERY: Duration = Duration::from_secs(3);
-const TRY_EVERY: Duration = Duration::from_secs(15);
 /// Written as the cluster in an owner file while no HostMachine has the Host.
 const NO_CLUSTER: &str = "none";
 
@@ -96,7 +93,13 @@ impl Wiping {
 
     /// Whose run is to be taken back: the owner file does not say it any more. Without it files of that run are not given back.
     async fn remember(&self, host: &Host, former: &str) {
-        let status = json!({ "run": { "id": former, "kind": "Reset", "phase": "Running" } });
+        let run = HostRunStatus {
+            id: Some(former.to_owned()),
+            kind: Some("Reset".to_owned()),
+            phase: Some("Running".to_owned()),
+            ..HostRunStatus::default()
+        };
+        let status = json!({ "run": whole(&run) });
         if let Err(error) = self.patch(host, Part::Status, &json!({ "status": status })).await {
             tracing::warn!("{error}");
         }
@@ -123,32 +126,20 @@ impl Wiping {
             runtime_socket: runtime_socket(host),
             resets: resets(host),
         };
-        match cleaning.go_on(&self.machines).await? {
-            Cleaned::Proved => self.given_back(reach, owner).await,
-            other => Ok(other),
-        }
-    }
-
-    async fn given_back(&self, reach: &SshReach, owner: &HostOwner) -> Result<Cleaned, Silence> {
-        Ok(match self.machines.claim(reach, &Claim::Release, owner).await? {
-            OwnerAnswer::Busy => Cleaned::Busy,
-            OwnerAnswer::Other { owner, .. } => Cleaned::NotOwner(owner.to_string()),
-            OwnerAnswer::Free | OwnerAnswer::Ours { .. } | OwnerAnswer::Unreadable => Cleaned::Proved,
-        })
+        cleaning.release(&self.machines).await
     }
 
     async fn report(&self, host: &Host, cleaned: Cleaned) -> Result<Outcome, ReconcileError> {
         match cleaned {
             Cleaned::Running(run) => {
-                // The id stays that of the bootstrap which is taken back: an absent field is not touched.
-                let run = HostRunStatus { id: None, ..run };
-                self.patch(host, Part::Status, &json!({ "status": { "run": run } })).await?;
+                let status = json!({ "run": without_id(&run) });
+                self.patch(host, Part::Status, &json!({ "status": status })).await?;
                 Ok(Outcome::RequeueAfter(WATCH_EVERY))
             }
             Cleaned::NeedsReset => {
                 let status = json!({ "resets": resets(host).saturating_add(1) });
                 self.patch(host, Part::Status, &json!({ "status": status })).await?;
-                Ok(Outcome::RequeueAfter(Duration::from_millis(1)))
+                Ok(Outcome::RequeueAfter(AT_ONCE))
             }
             Cleaned::Busy => Ok(Outcome::RequeueAfter(TRY_EVERY)),
             Cleaned::Proved => {
@@ -157,8 +148,12 @@ impl Wiping {
             }
             Cleaned::Left(_) | Cleaned::NotOwner(_) => {
                 // The next look says what is left, or whose it is; another reset is another number.
-                let run = json!({ "kind": "Reset", "phase": "Failed" });
-                let status = json!({ "run": run, "resets": resets(host).saturating_add(1) });
+                let run = HostRunStatus {
+                    kind: Some("Reset".to_owned()),
+                    phase: Some("Failed".to_owned()),
+                    ..HostRunStatus::default()
+                };
+                let status = json!({ "run": without_id(&run), "resets": resets(host).saturating_add(1) });
                 self.patch(host, Part::Status, &json!({ "status": status })).await?;
                 self.done(host).await
             }
@@ -179,6 +174,15 @@ impl Wiping {
         self.writer.patch_part::<Host>(&ObjectKey::of(host), part, &body, Mode::Real).await?;
         Ok(())
     }
+}
+
+/// The id stays that of the bootstrap which is taken back: a merge patch does not touch an absent field.
+fn without_id(run: &HostRunStatus) -> Value {
+    let mut run = whole(run);
+    if let Some(fields) = run.as_object_mut() {
+        fields.remove("id");
+    }
+    run
 }
 
 fn resets(host: &Host) -> u32 {

@@ -51,6 +51,8 @@ pub struct Machine {
     pub kubeadm_runs: u32,
     /// The step of a bootstrap run that ends with 1.
     pub fails_at: Option<u32>,
+    /// A bootstrap run stays in the step where it is, and holds the lock.
+    pub is_hung: bool,
     boot: u32,
     runs: BTreeMap<String, Run>,
 }
@@ -111,6 +113,7 @@ impl Park {
             is_silent: false,
             kubeadm_runs: 0,
             fails_at: None,
+            is_hung: false,
             boot: 1,
             runs: BTreeMap::new(),
         };
@@ -163,17 +166,21 @@ impl Park {
         self.0.lock().changes.push(format!("{} {words}", reach.to.host));
     }
 
-    /// Who is not the owner changes nothing.
+    /// Who is not the owner changes nothing; what `needs_lock` waits for the job that runs.
     fn as_owner<T>(
         &self,
         reach: &SshReach,
         owner: &HostOwner,
+        needs_lock: bool,
         change: impl FnOnce(&mut Machine) -> T,
     ) -> Result<Result<T, Changed>, Silence> {
         self.may_change()?;
         self.at(reach, |machine| match &machine.owner {
-            Some(held) if held == owner => Ok(change(machine)),
-            Some(held) => Err(Changed::NotOwner(other(held))),
+            Some(held) if held != owner => Err(Changed::NotOwner(other(held))),
+            Some(_) if needs_lock && machine.runs.values().any(|run| run.is_active) => {
+                Err(Changed::NotOwner(OwnerAnswer::Busy))
+            }
+            Some(_) => Ok(change(machine)),
             None => Err(Changed::NotOwner(OwnerAnswer::Free)),
         })
     }
@@ -188,6 +195,9 @@ fn go_on(machine: &mut Machine) {
     let mut undone = false;
     for (id, run) in machine.runs.iter_mut().filter(|(_, run)| run.is_active) {
         let is_reset = id.contains(".reset");
+        if !is_reset && machine.is_hung {
+            continue;
+        }
         if !is_reset && machine.fails_at == Some(run.done + 1) {
             run.is_active = false;
             continue;
@@ -285,7 +295,7 @@ impl Machines for Park {
         let steps = u32::try_from(plan.steps.len()).expect("few steps");
         let kubeadm = plan.kubeadm.map(|kubeadm| kubeadm.number);
         let run = Run { digest: plan.digest.clone(), steps, kubeadm, ..Run::default() };
-        let put = self.as_owner(at, owner, |machine| {
+        let put = self.as_owner(at, owner, true, |machine| {
             let before = machine.runs.get(plan.id.as_str()).cloned().unwrap_or_default();
             let run =
                 Run { attempt: before.attempt, was_reset: before.was_reset, resets: before.resets, ..run };
@@ -307,7 +317,7 @@ impl Machines for Park {
         owner: &HostOwner,
         start: &Start,
     ) -> Result<Changed, Silence> {
-        let started = self.as_owner(at, owner, |machine| {
+        let started = self.as_owner(at, owner, true, |machine| {
             let boot = machine.boot;
             let Some(run) = machine.runs.get_mut(id.as_str()) else {
                 return Changed::Refused("nothing was uploaded");
@@ -346,7 +356,7 @@ impl Machines for Park {
     }
 
     async fn stop(&self, at: &SshReach, id: &RunId, owner: &HostOwner) -> Result<Changed, Silence> {
-        let stopped = self.as_owner(at, owner, |machine| match machine.runs.get_mut(id.as_str()) {
+        let stopped = self.as_owner(at, owner, false, |machine| match machine.runs.get_mut(id.as_str()) {
             Some(run) if run.is_active => {
                 run.is_active = false;
                 Changed::Done

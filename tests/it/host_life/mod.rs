@@ -401,6 +401,17 @@ async fn a_machine_that_stays_dirty_is_quarantined_until_it_is_clean() {
     // Nobody else gets it meanwhile; a person cleans it by hand.
     let host: Host = site.get("h1").await.expect("a Host");
     assert!(host.spec.consumer_ref.is_some());
+    // No step runs any more, and nothing is written as long as nothing changes.
+    let run = host.status.and_then(|status| status.run).expect("a run");
+    assert_eq!(
+        (run.phase.as_deref(), run.step, run.steps, run.last_line),
+        (Some("Failed"), None, None, None)
+    );
+    let version = async || site.get::<Host>("h1").await.and_then(|host| host.metadata.resource_version);
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    let before = version().await;
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert_eq!(version().await, before);
     site.park.change("10.0.0.1", |machine| machine.left.clear());
     site.until("the Host given back", async |site| site.get::<HostMachine>("one").await.is_none()).await;
     site.until_state("h1", "Available").await;
@@ -473,6 +484,67 @@ async fn a_step_that_fails_is_said_and_not_tried_again() {
     tokio::time::sleep(Duration::from_secs(3600)).await;
     let started = site.park.changes().iter().filter(|it| it.ends_with("bootstrap started")).count();
     assert_eq!((started, site.is_provisioned("one").await), (1, false));
+}
+
+/// The proof does not look for what the steps before kubeadm made: only a reset gives it back.
+#[tokio::test(start_paused = true)]
+async fn a_run_that_failed_before_kubeadm_is_taken_back_though_the_machine_is_clean() {
+    let site = Site::start(1).await;
+    site.cluster().await;
+    site.park.change("10.0.0.1", |machine| machine.fails_at = Some(2));
+    site.machine("one", json!({})).await;
+    site.until_state("h1", "BootstrapFailed").await;
+    assert!(site.park.machine("10.0.0.1").left.is_empty());
+    site.delete::<Machine>("one").await;
+    site.until_state("h1", "Available").await;
+    let expected = [
+        "claimed",
+        "bootstrap uploaded",
+        "bootstrap started",
+        "reset uploaded",
+        "reset started",
+        "given back",
+    ];
+    assert_eq!(site.park.changes(), expected.map(|words| format!("10.0.0.1 {words}")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_failed_before_its_machine_was_let_go_is_taken_back_when_that_is_asked_for() {
+    let site = Site::start(1).await;
+    site.cluster().await;
+    site.park.change("10.0.0.1", |machine| machine.fails_at = Some(2));
+    site.machine("one", json!({})).await;
+    site.until_state("h1", "BootstrapFailed").await;
+    site.park.change("10.0.0.1", |machine| machine.is_silent = true);
+    site.until_state("h1", "Unreachable").await;
+    site.delete::<Machine>("one").await;
+    let uid = site.get::<HostMachine>("one").await.and_then(|own| own.metadata.uid).expect("a uid");
+    site.annotate::<Host>("h1", ABANDON, &uid).await;
+    site.until("let go", async |site| site.get::<HostMachine>("one").await.is_none()).await;
+    site.park.change("10.0.0.1", |machine| machine.is_silent = false);
+    site.until_state("h1", "Quarantined").await;
+    site.annotate::<Host>("h1", RESET, "now").await;
+    site.until_state("h1", "Available").await;
+    let changes = site.park.changes();
+    assert_eq!(
+        changes[changes.len() - 3..],
+        ["10.0.0.1 reset uploaded", "10.0.0.1 reset started", "10.0.0.1 given back"]
+    );
+}
+
+/// The second run of a machine holds its lock, and its reset is another one than that of the first.
+#[tokio::test(start_paused = true)]
+async fn a_run_that_hangs_after_a_reset_is_ended_when_its_machine_is_deleted() {
+    let site = Site::start(1).await;
+    site.cluster().await;
+    site.machine("one", json!({})).await;
+    site.until("kubeadm", async |site| site.park.lose_power_in_kubeadm("10.0.0.1")).await;
+    let started = |what: &str| site.park.changes().iter().filter(|it| it.ends_with(what)).count();
+    site.until("another attempt", async |_| started("bootstrap started") == 2).await;
+    site.park.change("10.0.0.1", |machine| machine.is_hung = true);
+    site.delete::<Machine>("one").await;
+    site.until_state("h1", "Available").await;
+    assert_eq!((started("reset started"), started("given back")), (2, 1));
 }
 
 #[tokio::test(start_paused = true)]

@@ -24,15 +24,13 @@ use capstan_hosts::run::{
 use super::claim::{Claimed, not_ours};
 use super::report::{MachineReport, Waiting};
 use super::{HostMachines, Scope, reason};
-use crate::cleaning::{Cleaned, Cleaning, run_status, runtime_socket};
+use crate::cleaning::{Cleaned, Cleaning, run_status, runtime_socket, whole};
 use crate::plan::initialized::is_initialized;
 use crate::plan::node::{may_be_its_node, member_of, provider_id_of};
+use crate::{AT_ONCE, WATCH_EVERY};
 
-/// While a run is watched.
-const WATCH_EVERY: Duration = Duration::from_secs(3);
 /// Something else has to answer first.
 const FIND_OUT_EVERY: Duration = Duration::from_secs(10);
-const AT_ONCE: Duration = Duration::from_millis(1);
 /// Of the log; one answer has no more.
 const LOG_BYTES: u64 = 60 * 1024;
 /// Until its Node is there.
@@ -274,7 +272,7 @@ impl HostMachines {
         if host.status.as_ref().and_then(|status| status.run.as_ref()) == Some(run) {
             return Ok(());
         }
-        let body = json!({ "metadata": { "uid": host.metadata.uid }, "status": { "run": run } });
+        let body = json!({ "metadata": { "uid": host.metadata.uid }, "status": { "run": whole(run) } });
         match self.writer.patch_part::<Host>(&ObjectKey::of(host), Part::Status, &body, Mode::Real).await {
             Err(error) if !error.is_not_found() => Err(error.into()),
             _ => Ok(()),

@@ -2,7 +2,6 @@
 //! it, which a person names; the reset itself is `cleaning`.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::json;
 
@@ -17,18 +16,16 @@ use capstan_engine::client::Mode;
 use capstan_engine::client::write::Part;
 use capstan_engine::engine::{Outcome, ReconcileError};
 use capstan_hosts::owner::{HostOwner, OwnerAnswer};
-use capstan_hosts::run::{Redactor, RunId};
+use capstan_hosts::run::RunId;
 use capstan_remote::trouble::SshTrouble;
 
 use super::HostMachines;
 use super::report::{MachineReport, Waiting};
-use crate::access::{Claim, Silence};
+use crate::access::Silence;
 use crate::cleaning::{Cleaned, Cleaning, runtime_socket};
 use crate::plan::host::listed;
 use crate::reach::SshReach;
-
-const WATCH_EVERY: Duration = Duration::from_secs(3);
-const AT_ONCE: Duration = Duration::from_millis(1);
+use crate::{AT_ONCE, WATCH_EVERY};
 
 impl HostMachines {
     pub(super) async fn release(
@@ -104,33 +101,13 @@ impl HostMachines {
         host: &Host,
         reach: &SshReach,
         owner: &HostOwner,
-        report: &mut MachineReport,
+        report: &MachineReport,
     ) -> Result<Cleaned, Waiting> {
-        let silent = |silence: Silence| silent(&silence, host);
-        let uid = own.use_uid();
-        let of = RunId::bootstrap(uid).map_err(|error| Waiting::person("NotValid", error.to_string()))?;
-        if report.resets() == 0 {
-            self.shells.stop(reach, &of, owner).await.map_err(silent)?;
-        } else if self.is_undone_before(reach, &of, report.resets()).await.map_err(silent)? {
-            return Ok(Cleaned::NeedsReset);
-        }
+        let of = RunId::bootstrap(own.use_uid());
+        let of = of.map_err(|error| Waiting::person("NotValid", error.to_string()))?;
         let cleaning =
             Cleaning { at: reach, owner, of, runtime_socket: runtime_socket(host), resets: report.resets() };
-        let cleaned = cleaning.go_on(&self.shells).await.map_err(silent)?;
-        if cleaned != Cleaned::Proved {
-            return Ok(cleaned);
-        }
-        match self.shells.claim(reach, &Claim::Release, owner).await.map_err(silent)? {
-            OwnerAnswer::Busy => Ok(Cleaned::Busy),
-            OwnerAnswer::Other { owner, .. } => Ok(Cleaned::NotOwner(owner.to_string())),
-            OwnerAnswer::Free | OwnerAnswer::Ours { .. } | OwnerAnswer::Unreadable => Ok(Cleaned::Proved),
-        }
-    }
-
-    /// The last reset that was counted took back an earlier attempt; what has run since needs one of its own.
-    async fn is_undone_before(&self, reach: &SshReach, of: &RunId, resets: u32) -> Result<bool, Silence> {
-        let watched = self.shells.watch(reach, of, 0, &Redactor::default()).await?;
-        Ok(watched.journal.is_some_and(|journal| !journal.was_reset && journal.resets >= resets))
+        cleaning.release(&self.shells).await.map_err(|silence| silent(&silence, host))
     }
 
     async fn after(

@@ -15,10 +15,9 @@ use capstan_base::time::Timestamp;
 use capstan_engine::client::{Mode, Precondition, Writer};
 use capstan_engine::engine::{Outcome, ReconcileError};
 
+use crate::TRY_EVERY;
 use crate::access::Silence;
 
-/// A machine that did not answer is asked again.
-pub const TRY_EVERY: Duration = Duration::from_secs(15);
 /// What a person has to do may be done meanwhile.
 pub const LOOK_AFTER: Duration = Duration::from_secs(60);
 /// The reason where this capstan changes no machine.
