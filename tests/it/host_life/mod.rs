@@ -16,13 +16,17 @@ use capi_types::machine::Machine;
 use capstan_base::rng::Rng;
 use capstan_base::time::{Clock, TimeSource, Timestamp};
 use capstan_engine::client::write::Part;
-use capstan_engine::client::{Connection, Mode, Object, Precondition, Writer, get, in_process};
+use capstan_engine::client::{
+    Cache, Change, Connection, Mode, Object, Precondition, Writer, get, in_process,
+};
 use capstan_host_provider::HostSettings;
 use capstan_hosts::owner::HostOwner;
 use capstan_store::MemoryStore;
 use capstan_worlds::standalone::engine::RunningEngine;
 use capstan_worlds::standalone::options::RealHosts;
 use capstan_worlds::standalone::stack::{Stack, StackOptions};
+use k8s_openapi::api::core::v1::Secret;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use machines::{Park, facts};
@@ -97,6 +101,25 @@ impl Site {
         }
     }
 
+    /// The object is made anew, as `clusterctl move` makes it: with another uid, and without its status.
+    async fn moved<K: Object>(&self, name: &str) {
+        let object: K = self.get(name).await.expect("an object");
+        let mut object = serde_json::to_value(object).expect("JSON");
+        let key = ObjectKey::new("default", name);
+        let none = json!({"metadata": {"finalizers": null}});
+        self.writer.patch_part::<K>(&key, Part::Main, &none, Mode::Real).await.expect("patched");
+        self.delete::<K>(name).await;
+        object.as_object_mut().expect("an object").remove("status");
+        let metadata = object["metadata"].as_object_mut().expect("metadata");
+        for field in
+            ["uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "ownerReferences"]
+        {
+            metadata.remove(field);
+        }
+        let object: K = serde_json::from_value(object).expect("an object");
+        self.writer.create(&object, Mode::Real).await.expect("created");
+    }
+
     async fn create<K: Object>(&self, name: &str, spec: Value) {
         self.create_with::<K>(name, spec, json!({})).await;
     }
@@ -141,12 +164,15 @@ impl Site {
     /// A cluster whose endpoint is a load balancer, and the bootstrap data of its Machines.
     async fn cluster(&self) {
         use capi_types::cluster::Cluster;
-        use k8s_openapi::api::core::v1::Secret;
         let endpoint = json!({"controlPlaneEndpoint": {"host": "lb.example", "port": 6443}});
         self.create::<HostCluster>("harbor", endpoint).await;
         let reference =
             json!({"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "HostCluster", "name": "harbor"});
         self.create::<Cluster>("harbor", json!({"infrastructureRef": reference})).await;
+        self.bootstrap_data().await;
+    }
+
+    async fn bootstrap_data(&self) {
         let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "data", "namespace": "default"},
             "stringData": {"value": DATA}});
         let secret: Secret = serde_json::from_value(secret).expect("a Secret");
@@ -168,6 +194,20 @@ impl Site {
         let own: Option<HostMachine> = self.get(name).await;
         let initialization = own.and_then(|own| own.status?.initialization);
         initialization.and_then(|it| it.provisioned) == Some(true)
+    }
+
+    /// In which revision of the server this was so for the first time.
+    fn first_seen<K: Object>(&self, is_so: fn(&K) -> bool) -> Arc<Mutex<Option<u64>>> {
+        let (cache, seen) = (Cache::<K>::new(), Arc::new(Mutex::new(None)));
+        let first = Arc::clone(&seen);
+        cache.on_change(move |change: &Change<'_, K>| {
+            let version =
+                change.new.filter(|new| is_so(new)).and_then(|new| new.meta().resource_version.clone());
+            let mut first = first.lock();
+            *first = first.or_else(|| version?.parse().ok());
+        });
+        tokio::spawn(cache.follow(self.connection.client.clone(), Rng::seeded(1)));
+        seen
     }
 
     /// Another engine that begins looks at machines, and changes none.
@@ -310,22 +350,73 @@ async fn a_machine_that_lost_its_power_in_kubeadm_is_reset_and_begins_anew() {
     assert_eq!(site.park.changes(), expected.map(|words| format!("10.0.0.1 {words}")));
 }
 
-/// As after `clusterctl move`, which takes no status along.
+/// As after `clusterctl move`, which takes neither uids nor a status along.
 #[tokio::test(start_paused = true)]
-async fn a_status_that_is_lost_is_found_again_on_the_machine() {
-    let site = Site::start(2).await;
+async fn what_is_lost_by_a_move_is_found_again_on_the_machine() {
+    let mut site = Site::start(2).await;
     site.cluster().await;
     site.machine("one", json!({})).await;
     site.until("the node", async |site| site.is_provisioned("one").await).await;
-    let (before, key) = (site.park.changes(), ObjectKey::new("default", "one"));
-    let fields =
-        ["conditions", "initialization", "hostRef", "addresses"].map(|field| (field.to_owned(), Value::Null));
-    let body = json!({"status": Value::Object(fields.into_iter().collect())});
-    site.writer.patch_part::<HostMachine>(&key, Part::Status, &body, Mode::Real).await.expect("patched");
+    let (own, before): (HostMachine, _) =
+        (site.get("one").await.expect("a HostMachine"), site.park.changes());
+    let former = own.metadata.uid.expect("a uid");
+
+    site.stop().await;
+    site.moved::<HostMachine>("one").await;
+    site.moved::<Host>("h1").await;
+    site.run();
     site.until("the node again", async |site| site.is_provisioned("one").await).await;
     let own: HostMachine = site.get("one").await.expect("a HostMachine");
+    assert_ne!(own.metadata.uid.as_ref(), Some(&former));
+    assert_eq!(own.use_uid(), former);
     assert_eq!(own.status.and_then(|status| status.host_ref).map(|it| it.name).as_deref(), Some("h1"));
+    let consumer = |host: Option<Host>| host.and_then(|host| host.spec.consumer_ref).map(|it| it.uid);
+    assert_eq!(consumer(site.get("h1").await), Some(former.clone()));
+    assert_eq!(consumer(site.get("h2").await), None, "one is enough");
     assert_eq!(site.park.changes(), before, "nothing is done twice");
+    site.until_state("h1", "InUse").await;
+
+    site.delete::<Machine>("one").await;
+    site.until("the Host given back", async |site| site.get::<HostMachine>("one").await.is_none()).await;
+    site.until_state("h1", "Available").await;
+    assert_eq!(site.park.changes().last().map(String::as_str), Some("10.0.0.1 given back"));
+}
+
+/// Who deletes a HostMachine between its claim and its finalizer would leave its Host claimed for good.
+#[tokio::test(start_paused = true)]
+async fn the_finalizer_is_stored_before_a_host_is_claimed() {
+    let site = Site::start(1).await;
+    site.until_state("h1", "Available").await;
+    let (finalizer, claim) = (site.first_seen(is_held), site.first_seen(is_claimed));
+    site.cluster().await;
+    site.machine("one", json!({})).await;
+    site.until("the node", async |site| site.is_provisioned("one").await).await;
+    let (finalizer, claim) = (finalizer.lock().expect("a finalizer"), claim.lock().expect("a claim"));
+    assert!(finalizer < claim, "{finalizer} {claim}");
+}
+
+fn is_held(own: &HostMachine) -> bool {
+    own.metadata.finalizers.as_ref().is_some_and(|held| !held.is_empty())
+}
+
+fn is_claimed(host: &Host) -> bool {
+    host.spec.consumer_ref.is_some()
+}
+
+#[tokio::test(start_paused = true)]
+async fn bootstrap_data_that_comes_after_its_name_is_noticed() {
+    let site = Site::start(1).await;
+    site.until_state("h1", "Available").await;
+    site.cluster().await;
+    site.delete::<Secret>("data").await;
+    site.machine("one", json!({})).await;
+    site.until("a reason", async |site| {
+        site.said::<HostMachine>("one", "HostClaimed").await
+            == "WaitingForBootstrapData: Secret data has no bootstrap data yet"
+    })
+    .await;
+    site.bootstrap_data().await;
+    site.until("the node", async |site| site.is_provisioned("one").await).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -31,7 +31,7 @@ use capstan_hosts::owner::{HostOwner, OwnerError};
 
 use crate::access::Machines;
 use crate::reach::{SshReach, reach_of};
-use crate::{HostSettings, MANAGER};
+use crate::{AT_ONCE, HostSettings, MANAGER, TRY_EVERY};
 use report::{MachineReport, Waiting};
 
 pub use bootstrap::plan_of;
@@ -116,15 +116,23 @@ impl HostMachines {
         Some(Scope { key: key.clone(), own: Arc::clone(own), machine, cluster, cluster_key })
     }
 
-    /// The Host that a HostMachine has: the one that it names, or one that names it.
+    /// The Host that a HostMachine has. The claim names the use, which a move to another server leaves as it is; the name keeps
+    /// another HostMachine out that was made with the same provider ID.
     fn host_of(&self, own: &HostMachine, namespace: &str) -> Option<Arc<Host>> {
-        let uid = own.metadata.uid.as_deref()?;
-        let is_its =
-            |host: &Host| host.spec.consumer_ref.as_ref().is_some_and(|consumer| consumer.uid == uid);
+        let is_its = |host: &Host| {
+            host.spec.consumer_ref.as_ref().is_some_and(|consumer| {
+                consumer.uid == own.use_uid() && Some(&consumer.name) == own.metadata.name.as_ref()
+            })
+        };
         self.hosts.select(namespace, is_its).into_iter().next()
     }
 
     fn reach(&self, host: &Host) -> Result<SshReach, Waiting> {
+        if host.status.as_ref().is_none_or(|status| status.facts.is_none()) {
+            // Whether it needs sudo, and its hostname, are lost with its status, as by a move to another server.
+            let why = "no look at the machine has succeeded yet";
+            return Err(Waiting::moment("HostNotLookedAt", why, TRY_EVERY));
+        }
         let namespace = host.metadata.namespace.clone().unwrap_or_default();
         let pool = host.spec.pool.as_ref().and_then(|pool| self.pools.get(&ObjectKey::new(namespace, pool)));
         reach_of(host, pool.as_deref()).map_err(|error| Waiting::person("NotValid", error.to_string()))
@@ -161,8 +169,11 @@ impl HostMachines {
     /// Claim, node, report: what is there already is not done again.
     async fn live(&self, scope: &Scope) -> Result<Outcome, ReconcileError> {
         let mut report = MachineReport::of(&scope.own, self.clock.now());
-        report.hold_finalizer(HOST_MACHINE_FINALIZER);
         report.says(&scope.paused());
+        if report.hold_finalizer(HOST_MACHINE_FINALIZER) {
+            // It is stored before anything is claimed: what goes without it would leave its Host claimed for good.
+            return self.finish(report, Outcome::RequeueAfter(AT_ONCE)).await;
+        }
         if scope.is_paused() {
             return self.finish(report, Outcome::Done).await;
         }
@@ -189,12 +200,7 @@ impl HostMachines {
                 "the Cluster's infrastructure is not ready",
             )));
         }
-        let Some(data) = self.data(scope).await? else {
-            return Ok(Err(Waiting::trigger(
-                "WaitingForBootstrapData",
-                "the bootstrap data is not there yet",
-            )));
-        };
+        let Some(data) = self.data(scope).await? else { return Ok(Err(waiting_for_data(scope))) };
         let claimed = match self.claimed(scope, report).await? {
             Ok(claimed) => claimed,
             Err(waiting) => return Ok(Err(waiting)),
@@ -264,6 +270,15 @@ impl Controller for HostMachines {
             Some(scope) => self.live(&scope).await,
             None => Ok(Outcome::Done),
         }
+    }
+}
+
+/// A change of the Machine starts another run; no trigger watches Secrets, so one that comes after its name is looked for.
+fn waiting_for_data(scope: &Scope) -> Waiting {
+    const REASON: &str = "WaitingForBootstrapData";
+    match &scope.machine.spec.bootstrap.data_secret_name {
+        None => Waiting::trigger(REASON, "the bootstrap data is not there yet"),
+        Some(name) => Waiting::moment(REASON, format!("Secret {name} has no bootstrap data yet"), TRY_EVERY),
     }
 }
 

@@ -82,11 +82,14 @@ impl MachineReport {
         Self { before: own.clone(), after: own.clone(), draft }
     }
 
-    pub fn hold_finalizer(&mut self, name: &str) {
+    /// Was it missing?
+    pub fn hold_finalizer(&mut self, name: &str) -> bool {
         let finalizers = self.after.metadata.finalizers.get_or_insert_default();
-        if !finalizers.iter().any(|held| held == name) {
+        let is_missing = !finalizers.iter().any(|held| held == name);
+        if is_missing {
             finalizers.push(name.to_owned());
         }
+        is_missing
     }
 
     pub fn drop_finalizer(&mut self, name: &str) {
