@@ -9,17 +9,17 @@ use capstan_hosts::facts::HostFacts;
 use capstan_hosts::finding::{Fitness, HostFinding};
 use capstan_hosts::identity;
 
-/// Of which the rest are ignored at one's own risk: with these equal, there is one machine.
+/// Never ignorable: Hosts that share one of these are treated as one machine; other shared facts can be ignored.
 pub const NEVER_IGNORED: [&str; 2] = ["machine-id", "host-key"];
 
 /// What `host` has in common with others, which are named.
 pub fn of(host: &Host, all: &[&Host]) -> Vec<HostFinding> {
     let Some(own) = identity_of(host) else { return Vec::new() };
-    let is_other = |other: &&&Host| other.metadata.uid != host.metadata.uid;
-    let others: Vec<(String, &HostIdentity)> = all
-        .iter()
-        .filter(is_other)
-        .filter_map(|other| Some((ObjectKey::of(*other).to_string(), identity_of(other)?)))
+    // Most share nothing, so that no more than one comparison is made with each.
+    let others: Vec<(String, &HostIdentity)> = sharing(own, all)
+        .into_iter()
+        .filter(|other| other.metadata.uid != host.metadata.uid)
+        .filter_map(|other| Some((ObjectKey::of(other).to_string(), identity_of(other)?)))
         .collect();
     let (own_facts, other_facts) = (facts(own), others.iter().map(|(_, it)| facts(it)).collect::<Vec<_>>());
     let names = others.iter().map(|(name, _)| name.as_str());
@@ -32,7 +32,8 @@ pub fn of(host: &Host, all: &[&Host]) -> Vec<HostFinding> {
 
 /// Hosts that have to be judged anew when this identity is another one.
 pub fn sharing<'a>(identity: &HostIdentity, all: &[&'a Host]) -> Vec<&'a Host> {
-    let is_same = |a: Option<&String>, b: Option<&String>| a.is_some() && a == b;
+    let is_same =
+        |a: Option<&String>, b: Option<&String>| a.zip(b).is_some_and(|(a, b)| a.eq_ignore_ascii_case(b));
     let shares = |other: &HostIdentity| {
         is_same(identity.machine_id.as_ref(), other.machine_id.as_ref())
             || is_same(identity.product_uuid.as_ref(), other.product_uuid.as_ref())
