@@ -53,6 +53,8 @@ pub struct Machine {
     pub fails_at: Option<u32>,
     /// A bootstrap run stays in the step where it is, and holds the lock.
     pub is_hung: bool,
+    /// What its runs print.
+    pub log: String,
     boot: u32,
     runs: BTreeMap<String, Run>,
 }
@@ -114,6 +116,7 @@ impl Park {
             kubeadm_runs: 0,
             fails_at: None,
             is_hung: false,
+            log: "the last line\n".to_owned(),
             boot: 1,
             runs: BTreeMap::new(),
         };
@@ -341,7 +344,13 @@ impl Machines for Park {
         Ok(started.unwrap_or_else(|refused| refused))
     }
 
-    async fn watch(&self, at: &SshReach, id: &RunId, _: u64, _: &Redactor) -> Result<Watched, Silence> {
+    async fn watch(
+        &self,
+        at: &SshReach,
+        id: &RunId,
+        _: u64,
+        redactor: &Redactor,
+    ) -> Result<Watched, Silence> {
         self.at(at, |machine| {
             go_on(machine);
             let run = machine.runs.get(id.as_str());
@@ -349,7 +358,7 @@ impl Machines for Park {
                 journal: run.map(|run| journal(run, machine.fails_at)),
                 is_unit_active: run.is_some_and(|run| run.is_active),
                 boot_id: format!("boot-{}", machine.boot),
-                log: "the last line\n".to_owned(),
+                log: redactor.redact(&machine.log),
                 ..Watched::default()
             }
         })

@@ -25,7 +25,7 @@ use capstan_store::MemoryStore;
 use capstan_worlds::standalone::engine::RunningEngine;
 use capstan_worlds::standalone::options::RealHosts;
 use capstan_worlds::standalone::stack::{Stack, StackOptions};
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::core::v1::{Event, Secret};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
@@ -33,7 +33,7 @@ use machines::{Park, facts};
 
 /// Cloud-init as the kubeadm bootstrap provider writes it, as far as it matters here.
 const DATA: &str = "## template: jinja\n#cloud-config\nwrite_files:\n- path: /run/kubeadm/kubeadm.yaml\n  owner: root:root\n  \
-                    permissions: '0640'\n  content: |\n    kind: ClusterConfiguration\nruncmd:\n- kubeadm init --config \
+                    permissions: '0640'\n  content: |\n    kind: ClusterConfiguration\n    certificateKey: planted-in-the-data\nruncmd:\n- kubeadm init --config \
                     /run/kubeadm/kubeadm.yaml\n";
 
 /// A fixed moment plus the runtime's paused time.
@@ -636,6 +636,48 @@ async fn a_run_that_hangs_after_a_reset_is_ended_when_its_machine_is_deleted() {
     site.delete::<Machine>("one").await;
     site.until_state("h1", "Available").await;
     assert_eq!((started("reset started"), started("given back")), (2, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_that_another_installation_took_is_not_reset() {
+    let site = Site::start(1).await;
+    site.cluster().await;
+    site.machine("one", json!({})).await;
+    site.until("the node", async |site| site.is_provisioned("one").await).await;
+    let foreign = HostOwner::new("there", "host", "machine", "ns/other", 7).expect("an owner");
+    site.park.change("10.0.0.1", |machine| machine.owner = Some(foreign.clone()));
+    let before = site.park.changes();
+    site.delete::<Machine>("one").await;
+    site.until("a reason", async |site| {
+        site.said::<HostMachine>("one", "HostReleased").await.starts_with("OwnedElsewhere: ")
+    })
+    .await;
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    let why = site.said::<HostMachine>("one", "HostReleased").await;
+    assert!(why.contains("installation there") && !why.contains("--abandon"), "{why}");
+    assert_eq!(site.park.changes(), before);
+    assert_eq!(site.park.machine("10.0.0.1").owner, Some(foreign));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_run_prints_is_shown_without_its_secrets() {
+    let site = Site::start(1).await;
+    site.cluster().await;
+    site.park.change("10.0.0.1", |machine| {
+        machine.log = "it was given planted-in-the-data\n".to_owned();
+        machine.fails_at = Some(2);
+    });
+    site.machine("one", json!({})).await;
+    site.until_state("h1", "BootstrapFailed").await;
+    let why = site.said::<HostMachine>("one", "BootstrapSucceeded").await;
+    assert!(why.contains("it was given <secret>"), "{why}");
+    let host: Host = site.get("h1").await.expect("a Host");
+    let line = host.status.as_ref().and_then(|status| status.run.as_ref()?.last_line.clone());
+    assert_eq!(line.as_deref(), Some("it was given <secret>"));
+    let events: kube::Api<Event> = kube::Api::all(site.connection.client.clone());
+    let events = events.list(&kube::api::ListParams::default()).await.expect("Events").items;
+    let all = json!([site.get::<HostMachine>("one").await, host, events]).to_string();
+    assert!(!all.contains("planted-in-the-data"), "{all}");
 }
 
 #[tokio::test(start_paused = true)]
