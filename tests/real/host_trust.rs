@@ -62,8 +62,12 @@ async fn only_the_key_that_was_compared_is_trusted() {
     let keys = seen["identity"]["hostKeys"].as_array().cloned().unwrap_or_default();
     assert!(keys.iter().all(|key| key.as_str().is_some_and(|key| key.starts_with("SHA256:"))), "{seen}");
 
-    // Another machine answers at the address: its key would be known to the operator's ssh, and is not the pinned one.
-    sshd.replace().await;
+    // Another machine answers at the address: the operator's ssh knows its key, and it is not the pinned one.
+    sshd.replace("nothing").await;
+    let address = format!("127.0.0.1:{}", sshd.port());
+    let checked = server.capstan(&["host", "check", "--ssh-program", &program, "-o", "json", &address]);
+    let checked: Value = serde_json::from_slice(&checked.stdout).expect("JSON");
+    assert!(checked["hosts"][0]["facts"].is_object(), "{checked}");
     let seen = until(&server, "not trusted any more", is_untrusted).await;
     assert!(
         seen["why"].as_str().is_some_and(|why| why.contains("HAS CHANGED") || why.contains("verification")),

@@ -100,12 +100,13 @@ impl Sshd {
         self.running = Some(running);
     }
 
-    /// Another machine with a host key of its own takes its place.
-    pub async fn replace(&mut self) {
+    /// Another machine with a host key of its own takes its place. This file knows the key before the machine answers, for each name.
+    pub async fn replace(&mut self, known_hosts: &str) {
         if let Some(running) = self.running.take() {
             running.kill_children();
         }
-        key(&self.at("host_key"));
+        let host_key = key(&self.at("host_key"));
+        written(&self.at(known_hosts), &format!("* {host_key}\n"), 0o600);
         self.serve().await;
     }
 
