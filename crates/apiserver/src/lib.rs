@@ -466,7 +466,10 @@ fn renewed(
     match old {
         None => {
             object::set(&mut definition, "creationTimestamp", now.as_str().into());
-            object::set(&mut definition, "uid", registry.rng.uuid().to_string().into());
+            // Of its name alone: one definition more leaves the uids of all other objects as they are.
+            let name = definition["metadata"]["name"].as_str().unwrap_or_default();
+            let uid = registry.rng.stream(name).uuid().to_string();
+            object::set(&mut definition, "uid", uid.into());
             resource.prepare_create(&mut definition);
         }
         Some(old) => {
