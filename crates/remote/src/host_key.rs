@@ -43,10 +43,7 @@ pub fn public_keys_of_lines(text: &str) -> Vec<PublicKey> {
 
 /// Keys of lines as `known_hosts` has them: host, type, key in base64. Other lines are left out.
 pub fn of_lines(text: &str) -> Vec<HostKey> {
-    let mut keys: Vec<HostKey> = text.lines().filter_map(of_line).take(KEYS_MAX).collect();
-    keys.sort();
-    keys.dedup();
-    keys
+    public_keys_of_lines(text).into_iter().map(|it| it.key).collect()
 }
 
 fn of_line(line: &str) -> Option<HostKey> {

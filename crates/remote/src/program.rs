@@ -1,5 +1,5 @@
-//! A program run to its end, within bounds of time and of what it prints, and what is to_writer to it before its input. Must not know
-//! which.
+//! Runs a program to its end, within bounds of time and output, and answers its question before sending input. Must not know which
+//! program it is.
 
 use std::io;
 use std::process::{ExitStatus, Stdio};

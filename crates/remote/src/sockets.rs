@@ -23,6 +23,10 @@ pub struct ControlSockets {
 pub enum SocketsError {
     #[error("{path} is too long for control sockets of ssh: at most {max} bytes")]
     TooLong { path: String, max: usize },
+    #[error(
+        "{path} cannot be the folder for control sockets of ssh: expected a path without `%`, quotes and blanks"
+    )]
+    Words { path: String },
     #[error("cannot make {path} for control sockets of ssh: {reason}")]
     Make { path: String, reason: io::Error },
     #[error("{path} is not a folder of this user alone (0700): whoever can enter it could use connections")]
@@ -33,10 +37,13 @@ impl ControlSockets {
     /// The folder is made if it is not there.
     ///
     /// # Errors
-    /// It cannot be made, others can enter it, or its path is too long.
+    /// It cannot be made, others can enter it, or its path is too long or has signs that ssh reads otherwise.
     pub fn at(folder: &Path) -> Result<Self, SocketsError> {
         let path = folder.display().to_string();
-        if folder.as_os_str().len() > FOLDER_BYTES_MAX || path.contains(['%', '"', ' ']) {
+        if path.contains(['%', '"', ' ']) {
+            return Err(SocketsError::Words { path });
+        }
+        if folder.as_os_str().len() > FOLDER_BYTES_MAX {
             return Err(SocketsError::TooLong { path, max: FOLDER_BYTES_MAX });
         }
         match DirBuilder::new().recursive(true).mode(0o700).create(folder) {
@@ -81,6 +88,8 @@ mod tests {
         assert!(error.contains("is not a folder of this user alone"), "{error}");
         std::os::unix::fs::symlink(root.path(), root.path().join("link")).expect("a link");
         assert!(ControlSockets::at(&root.path().join("link")).is_err());
+        let error = ControlSockets::at(&root.path().join("a b")).expect_err("a blank").to_string();
+        assert!(error.ends_with("expected a path without `%`, quotes and blanks"), "{error}");
         let long = root.path().join("x".repeat(60));
         assert!(matches!(ControlSockets::at(&long), Err(SocketsError::TooLong { .. })));
     }
