@@ -167,7 +167,8 @@ fn runtime_of(answered: &Answered) -> Option<ContainerRuntime> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::probe::{ProbeError, read};
+    use super::super::probe::read;
+    use super::super::request::AnswerError;
     use super::*;
 
     #[test]
@@ -195,7 +196,7 @@ mod tests {
     #[test]
     fn an_answer_without_its_end_is_none() {
         for text in ["", "root=yes\n", "end=no\n"] {
-            assert_eq!(read(text, 0), Err(ProbeError::CutOff), "{text}");
+            assert_eq!(read(text, 0), Err(AnswerError::CutOff), "{text}");
         }
     }
 
