@@ -35,6 +35,7 @@ const PARSERS: &[(&str, &str)] = &[
     ("fleet/filter.rs", "what the regex crate says"),
     ("fleet/kept.rs", "what serde_json says"),
     ("fleet/mention.rs", "lists in stored conditions, which Cluster API cuts"),
+    ("hosts/reasons/mod.rs", "lines of a log: how run/runner.sh begins an attempt"),
     ("leader_migration/reading.rs", "what the YAML parser says"),
     ("observe/dump/text.rs", "what the YAML parser says"),
     ("reconfigure/apply.rs", "command lines"),

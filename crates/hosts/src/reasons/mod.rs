@@ -10,6 +10,8 @@ use table::{RULES, Spoken, Words};
 
 const EVIDENCE_CELLS_MAX: usize = 300;
 const WARNING: &str = "[WARNING ";
+/// With this the runner begins each attempt.
+const ATTEMPT: &str = "capstan: attempt ";
 
 /// Why it failed, in one sentence with the line that says so.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -23,9 +25,12 @@ pub struct Reason {
     pub evidence: String,
 }
 
-/// `log` is what the steps printed, `component_lines` what the kubelet and containerd complained of meanwhile.
+/// `log` is what the steps printed, of which the last attempt counts, `component_lines` what the kubelet and containerd complained of
+/// meanwhile.
 pub fn explain(log: &str, component_lines: &[String]) -> Option<Reason> {
-    let lines: Vec<&str> = log.lines().filter(|line| !is_warning(line)).collect();
+    let mut lines: Vec<&str> = log.lines().filter(|line| !is_warning(line)).collect();
+    let begun = lines.iter().rposition(|line| line.starts_with(ATTEMPT)).unwrap_or(0);
+    lines.drain(..begun);
     let components: Vec<&str> = component_lines.iter().map(String::as_str).collect();
     RULES.iter().find_map(|rule| {
         let of_components: &[&str] = if rule.spoken == Spoken::Anywhere { &components } else { &[] };

@@ -220,6 +220,13 @@ const SPOKEN: &[(&str, ReasonKind)] = &[
 ];
 
 #[test]
+fn an_earlier_attempt_explains_nothing() {
+    let failed = "capstan: attempt 1 begins with step 1\n[ERROR Port-10250]: Port 10250 is in use\n";
+    assert_eq!(explain(failed, &[]).map(|reason| reason.kind), Some(ReasonKind::PortTaken));
+    assert_eq!(explain(&format!("{failed}capstan: attempt 2 begins with step 1\nfine\n"), &[]), None);
+}
+
+#[test]
 fn each_failure_is_known_by_its_words() {
     for (line, kind) in SPOKEN {
         let is_component = line.starts_with("kubelet: ") || line.starts_with("containerd: ");
