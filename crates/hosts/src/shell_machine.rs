@@ -1,5 +1,6 @@
 //! A machine for tests: a folder in the place of its root, a shell, and stand-ins for systemd and kubeadm. What is sent to it is what
-//! a real one gets.
+//! a real one gets. No other program of the machine that runs the tests is found but those in `HARMLESS`: a test, as root on a node
+//! of Kubernetes, must not reach its pods, links, rules, mounts and users.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,6 +17,12 @@ use crate::request::ShellRequest;
 /// Programs that are counted, so that a run can be ended at each of them.
 const COUNTED: [&str; 12] =
     ["cat", "chmod", "chown", "cp", "date", "flock", "mkdir", "mv", "rm", "rmdir", "sha256sum", "sync"];
+
+/// Programs that read, or write what they are given by name, which is below the folder of the test.
+const HARMLESS: [&str; 25] = [
+    "awk", "cut", "env", "false", "grep", "head", "id", "kill", "ln", "ls", "mktemp", "ps", "readlink",
+    "sed", "setsid", "sleep", "sort", "tail", "tar", "timeout", "touch", "tr", "true", "uniq", "wc",
+];
 
 pub(crate) struct Machine {
     root: TempDir,
@@ -53,7 +60,7 @@ impl Machine {
         let root = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
         let root = root.expect("a folder");
         let machine = Self { root, shell: with_path(shell) };
-        for folder in ["programs", "root/var/lib/capstan/runs", "root/etc", "root/run"] {
+        for folder in ["programs", "root/var/lib/capstan/runs", "root/etc", "root/run", "root/proc/net"] {
             fs::create_dir_all(machine.root.path().join(folder)).expect("a folder");
         }
         machine.program("systemctl", include_str!("shell_machine/systemctl.sh"));
@@ -64,7 +71,25 @@ impl Machine {
         for name in COUNTED {
             machine.program(name, &include_str!("shell_machine/counted.sh").replace("NAME", name));
         }
+        for name in HARMLESS {
+            let places = ["/usr/bin", "/bin"].map(|folder| Path::new(folder).join(name));
+            if let Some(path) = places.iter().find(|path| path.exists()) {
+                symlink(path, machine.root.path().join("programs").join(name)).expect("a link");
+            }
+        }
         machine
+    }
+
+    /// Stands in for a program: notes its words in `calls`, and prints the note `NAME.says` where there is one.
+    pub fn stand_in(&self, name: &str) {
+        self.program(name, &include_str!("shell_machine/noted.sh").replace("NAME", name));
+    }
+
+    /// Busybox takes its own `umount`, `passwd` and others before those of the path: no stand-in is called under it.
+    pub fn of_each_shell_with_stand_ins() -> Vec<Self> {
+        let mut machines = Self::of_each_shell();
+        machines.retain(|machine| machine.shell.iter().all(|word| !word.ends_with("busybox")));
+        machines
     }
 
     /// Another with the same shell.
@@ -72,8 +97,10 @@ impl Machine {
         Self::of_shell(&other.shell.join(" "))
     }
 
-    fn program(&self, name: &str, text: &str) {
+    /// A program of this machine, in the place of one that it has.
+    pub fn program(&self, name: &str, text: &str) {
         let path = self.root.path().join("programs").join(name);
+        let _ = fs::remove_file(&path);
         fs::write(&path, format!("#!/bin/sh\n{text}")).expect("written");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("a mode");
     }
@@ -109,7 +136,7 @@ impl Machine {
         command
             .args(&self.shell[1..])
             .env("CAPSTAN_ROOT", self.path("").to_string_lossy().trim_end_matches('/'));
-        command.env("CAPSTAN_PATH", format!("{}:/usr/sbin:/usr/bin:/sbin:/bin", programs.display()));
+        command.env("CAPSTAN_PATH", &programs);
         command.env("MACHINE", self.root.path()).env("MACHINE_SHELL", self.shell.join(" "));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
@@ -200,10 +227,9 @@ fn walk(root: &Path, folder: &Path, found: &mut BTreeMap<String, String>) {
             found.insert(name, format!("folder {mode:o}"));
             walk(root, &path, found);
         } else {
-            found.insert(
-                name,
-                format!("{mode:o} {}", String::from_utf8_lossy(&fs::read(&path).expect("read"))),
-            );
+            // A link to a folder has none.
+            let content = fs::read(&path).unwrap_or_default();
+            found.insert(name, format!("{mode:o} {}", String::from_utf8_lossy(&content)));
         }
     }
 }

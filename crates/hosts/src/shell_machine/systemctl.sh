@@ -2,7 +2,7 @@
 case $1 in
 is-active)
   unit=$2
-  pid=$(/bin/cat "$MACHINE/unit-${unit%.service}" 2>/dev/null) && grep -q '^State:[[:space:]]*[^ZX]' "/proc/$pid/status" 2>/dev/null && echo active && exit 0
+  pid=$(/bin/cat "$MACHINE/unit-${unit%.service}" 2>/dev/null) && grep -q '^State:[[:space:]]*[^ZX[:space:]]' "/proc/$pid/status" 2>/dev/null && echo active && exit 0
   echo inactive
   exit 3
   ;;
