@@ -23,7 +23,9 @@ pub(super) struct Steps {
 impl Steps {
     pub fn of_bootstrap(data: &BootstrapData, options: &RunOptions) -> Self {
         let mut steps = Self::default();
-        let redactor = Redactor::of(secret_texts(data));
+        let commands: Vec<String> = data.boot_commands.iter().chain(&data.commands).map(program_of).collect();
+        let of_commands = commands.iter().map(|text| (text.as_str(), false));
+        let redactor = Redactor::of(secret_texts(data).into_iter().chain(of_commands));
         steps.plain(
             StepKind::Note,
             "note the network configuration that is there",

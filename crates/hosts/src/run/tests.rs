@@ -68,6 +68,15 @@ fn a_plan_is_readable_and_has_no_secrets() {
 }
 
 #[test]
+fn titles_have_no_secrets_of_commands() {
+    let data = "#cloud-config\nbootcmd: ['REGISTRY_PASSWORD=hunter22 registry-login']\nruncmd:\n- registry-login --password 'battery staple' -v\n- echo of hunter22\n";
+    let plan = planned(data);
+    let shown = format!("{plan}{}", serde_json::to_string(&plan).expect("JSON"));
+    assert!(["hunter22", "battery", "staple"].iter().all(|word| !shown.contains(word)), "{shown}");
+    assert!(shown.contains("run: registry-login --password '<secret>' -v"), "{shown}");
+}
+
+#[test]
 fn the_same_data_is_the_same_run() {
     let (one, other) = (planned(DATA), planned(&DATA.replace("echo after", "echo then")));
     assert_eq!(one.digest, planned(DATA).digest);
