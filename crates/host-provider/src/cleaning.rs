@@ -49,12 +49,7 @@ impl Cleaning<'_> {
     fn plan(&self) -> Result<RunPlan, Silence> {
         let id = RunId::reset(&self.owner.machine, self.resets);
         let id = id.map_err(|error| Silence::because(error.to_string()))?;
-        let options = ResetOptions {
-            of: self.of.clone(),
-            cri_socket: self.runtime_socket.clone(),
-            virtual_address: None,
-            extra_commands: Vec::new(),
-        };
+        let options = ResetOptions { of: self.of.clone(), cri_socket: self.runtime_socket.clone() };
         Ok(RunPlan::reset(id, &options))
     }
 

@@ -155,7 +155,7 @@ impl Machines for SshMachines {
     }
 
     async fn prove(&self, at: &SshReach) -> Result<Proof, Silence> {
-        self.ask(at, clean::prove(None), clean::read).await
+        self.ask(at, clean::prove(), clean::read).await
     }
 
     async fn claim(&self, at: &SshReach, claim: &Claim, owner: &HostOwner) -> Result<OwnerAnswer, Silence> {

@@ -21,8 +21,7 @@ use capstan_hosts::owner::{self, HostOwner, OwnerAnswer};
 use capstan_hosts::request::ShellRequest;
 use capstan_hosts::run::{
     Changed, MemberSeen, NodeSeen, ObservedRun, Redactor, ResetNext, ResetOptions, RunId, RunNext,
-    RunOptions, RunPlan, Watched, decide, decide_reset, forget, read_changed, read_watch, start, upload,
-    watch,
+    RunOptions, RunPlan, Watched, decide, decide_reset, read_changed, read_watch, start, upload, watch,
 };
 use capstan_hosts::{clean, reasons};
 use capstan_remote::destination::Destination;
@@ -88,12 +87,7 @@ impl Session {
     }
 
     async fn reset(&mut self, of: &RunId, owner: &HostOwner, number: u32) -> Result<bool> {
-        let options = ResetOptions {
-            of: of.clone(),
-            cri_socket: None,
-            virtual_address: None,
-            extra_commands: Vec::new(),
-        };
+        let options = ResetOptions { of: of.clone(), cri_socket: None };
         let plan = RunPlan::reset(RunId::reset(of.as_str(), number)?, &options);
         loop {
             let watched = read_watch(&self.ask(&watch(&plan.id, 0)).await?, &plan.redactor())?;
@@ -112,7 +106,7 @@ impl Session {
     }
 
     async fn prove(&mut self) -> Result<bool> {
-        let proof = clean::read(&self.ask(&clean::prove(None)).await?)?;
+        let proof = clean::read(&self.ask(&clean::prove()).await?)?;
         println!("clean: {}", proof.is_clean());
         proof.left.iter().for_each(|leftover| println!("  {leftover}"));
         proof.unread.iter().for_each(|what| println!("  unread: {what}"));
@@ -151,8 +145,7 @@ fn planned(host: &str, uid: &str, file: &str) -> Result<RunPlan> {
     let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {file}"))?;
     let instance = Instance { instance_id: uid.to_owned(), local_hostname: host.to_owned() };
     let data = bootstrap::read(&text, &instance)?;
-    let options =
-        RunOptions { provider_id: Some(format!("capstan-host://{host}/{uid}")), ..RunOptions::default() };
+    let options = RunOptions { provider_id: Some(format!("capstan-host://{host}/{uid}")) };
     Ok(RunPlan::bootstrap(RunId::bootstrap(uid)?, &data, &options))
 }
 
@@ -264,7 +257,6 @@ async fn changing(
     match verb {
         "claim" => println!("{:?}", owner::read(&session.ask(&owner::claim(owner)).await?)?),
         "release" => println!("{:?}", owner::read(&session.ask(&owner::release(owner)).await?)?),
-        "forget" => session.change(&forget(&id, owner)).await?,
         "log" => println!("{}", read_watch(&session.ask(&watch(&id, 0)).await?, &Redactor::default())?.log),
         "plan" => print!("{}", planned(&owner.host, &owner.machine, file.context("no file")?)?),
         "run" => {

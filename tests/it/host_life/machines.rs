@@ -10,7 +10,10 @@ use capstan_host_provider::reach::SshReach;
 use capstan_hosts::clean::{Leftover, LeftoverKind, Proof};
 use capstan_hosts::facts::{CONTAINERD, ContainerRuntime, HostFacts, Privilege};
 use capstan_hosts::owner::{HostOwner, OwnerAnswer};
-use capstan_hosts::run::{Changed, Journal, Redactor, RunId, RunPlan, SeenStep, Start, StepEnd, Watched};
+use capstan_hosts::run::{
+    Changed, Journal, KubeadmStep, KubeadmVerb, Redactor, RunId, RunPlan, SeenKubeadm, SeenStep, Start,
+    StepEnd, Watched,
+};
 use capstan_remote::trouble::SshTrouble;
 use parking_lot::Mutex;
 
@@ -238,6 +241,9 @@ fn journal(run: &Run, fails_at: Option<u32>) -> Journal {
     let begun = if run.attempt == 0 { 0 } else { (run.done + 1).min(run.steps) };
     Journal {
         digest: run.digest.clone(),
+        kubeadm: run.kubeadm.map_or(SeenKubeadm::None, |number| {
+            SeenKubeadm::Step(KubeadmStep { number, verb: KubeadmVerb::Init })
+        }),
         attempt: run.attempt,
         from_step: 1,
         boot_id: format!("boot-{}", run.boot),

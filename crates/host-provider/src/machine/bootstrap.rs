@@ -17,8 +17,8 @@ use capstan_engine::engine::{Outcome, ReconcileError};
 use capstan_engine::workload::EtcdMember;
 use capstan_hosts::bootstrap::{self, Instance};
 use capstan_hosts::run::{
-    AskReason, Changed, Journal, MemberSeen, NodeSeen, ObservedRun, ResetReason, RunId, RunNext, RunOptions,
-    RunPlan, Start, UnknownFact, Watched, decide,
+    AskReason, Changed, Journal, LOG_END, MemberSeen, NodeSeen, ObservedRun, ResetReason, RunId, RunNext,
+    RunOptions, RunPlan, Start, UnknownFact, Watched, decide,
 };
 
 use super::claim::{Claimed, not_ours};
@@ -31,8 +31,6 @@ use crate::{AT_ONCE, WATCH_EVERY};
 
 /// Something else has to answer first.
 const FIND_OUT_EVERY: Duration = Duration::from_secs(10);
-/// Of the log; one answer has no more.
-const LOG_BYTES: u64 = 60 * 1024;
 /// Until its Node is there.
 const NODE_EVERY: Duration = Duration::from_secs(10);
 
@@ -67,14 +65,7 @@ impl HostMachines {
     async fn watched(&self, claimed: &Claimed, plan: &RunPlan) -> Result<Watched, Waiting> {
         let redactor = plan.redactor();
         let silent = |silence| Waiting::silent(&silence).of(BOOTSTRAP_SUCCEEDED);
-        let first = self.shells.watch(&claimed.reach, &plan.id, 0, &redactor).await.map_err(silent)?;
-        if first.log_bytes <= LOG_BYTES {
-            return Ok(first);
-        }
-        self.shells
-            .watch(&claimed.reach, &plan.id, first.log_bytes - LOG_BYTES, &redactor)
-            .await
-            .map_err(silent)
+        self.shells.watch(&claimed.reach, &plan.id, LOG_END, &redactor).await.map_err(silent)
     }
 
     async fn observed<'o>(
@@ -339,7 +330,7 @@ pub fn plan_of(uid: &str, provider_id: Option<&str>, host: &Host, data: &str) ->
         Instance { instance_id: uid.to_owned(), local_hostname: hostname(host).unwrap_or_default() };
     let id = RunId::bootstrap(uid).map_err(|error| error.to_string())?;
     let data = bootstrap::read(data, &instance).map_err(|error| error.to_string())?;
-    let options = RunOptions { provider_id: provider_id.map(str::to_owned), ..RunOptions::default() };
+    let options = RunOptions { provider_id: provider_id.map(str::to_owned) };
     Ok(RunPlan::bootstrap(id, &data, &options))
 }
 
@@ -382,6 +373,9 @@ fn question(why: AskReason) -> &'static str {
         }
         AskReason::TooManyResets => {
             "three attempts were taken back; capstan host log says what happened. Then delete the Machine"
+        }
+        AskReason::JournalIncomplete => {
+            "the journal on the machine is not complete, so whether kubeadm ran is not known. Look at the machine; then delete the Machine"
         }
         AskReason::NotClean => {
             "the machine is not clean after a reset; clean it by hand, or delete the Machine"

@@ -35,8 +35,10 @@ pub(super) fn fill_in(text: &str, first_line: usize, instance: &Instance) -> Res
     while let Some(at) = rest.find('{') {
         let (before, from) = rest.split_at(at);
         filled.push_str(before);
-        let line = first_line + text[..text.len() - from.len()].matches('\n').count();
-        let refused = |what: String| DataRefusal::Template { line, what };
+        let refused = |what: String| {
+            let line = first_line + text[..text.len() - from.len()].matches('\n').count();
+            DataRefusal::Template { line, what }
+        };
         if let Some(inside) = from.strip_prefix("{{") {
             let (expression, after) =
                 inside.split_once("}}").ok_or_else(|| refused("`{{` has no end".to_owned()))?;

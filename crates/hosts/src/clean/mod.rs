@@ -5,8 +5,6 @@ use std::fmt;
 
 use serde::Serialize;
 
-use std::net::IpAddr;
-
 use capstan_base::command_line::CommandLine;
 
 use super::request::{AnswerError, ShellRequest, answered};
@@ -23,8 +21,11 @@ pub enum LeftoverKind {
     Port,
     Mount,
     Link,
-    Address,
     Rules,
+    /// Of nftables.
+    Table,
+    /// What stood at paths before a run wrote there.
+    Originals,
     Pod,
     /// The machine named a kind that is not known here.
     Other,
@@ -48,8 +49,11 @@ impl fmt::Display for Leftover {
             LeftoverKind::Port => write!(f, "something listens at port {what}"),
             LeftoverKind::Mount => write!(f, "{what} is mounted"),
             LeftoverKind::Link => write!(f, "network interface {what} is there"),
-            LeftoverKind::Address => write!(f, "address {what} is held"),
             LeftoverKind::Rules => write!(f, "{what} rules of iptables are Kubernetes'"),
+            LeftoverKind::Table => write!(f, "table {what} of nftables is there"),
+            LeftoverKind::Originals => {
+                write!(f, "{what} holds what a run replaced: a reset has not given all of it back")
+            }
             LeftoverKind::Pod => write!(f, "pod {what} is in the container runtime"),
             LeftoverKind::Other => write!(f, "{what}"),
         }
@@ -71,10 +75,9 @@ impl Proof {
     }
 }
 
-/// What is left of a node? `virtual_address` is one that a control plane may have held.
-pub fn prove(virtual_address: Option<IpAddr>) -> ShellRequest {
-    let address = virtual_address.map(|address| address.to_string()).unwrap_or_default();
-    ShellRequest::reading(CommandLine::of("sh -c {} capstan {}", [PROGRAM, &address]))
+/// What is left of a node?
+pub fn prove() -> ShellRequest {
+    ShellRequest::reading(CommandLine::of("sh -c {} capstan", [PROGRAM]))
 }
 
 /// # Errors
@@ -94,8 +97,9 @@ fn leftover(line: &str) -> Leftover {
         ("port", LeftoverKind::Port),
         ("mount", LeftoverKind::Mount),
         ("link", LeftoverKind::Link),
-        ("address", LeftoverKind::Address),
         ("rules", LeftoverKind::Rules),
+        ("table", LeftoverKind::Table),
+        ("originals", LeftoverKind::Originals),
         ("pod", LeftoverKind::Pod),
     ];
     match kinds.into_iter().find(|(name, _)| *name == kind) {

@@ -33,6 +33,14 @@ fn one_gets_it_and_another_sees_whose_it_is() {
 }
 
 #[test]
+fn two_files_that_are_not_there_are_no_owner() {
+    for machine in Machine::of_each_shell() {
+        let program = format!("{HELD}if is_owned \"$(cat /nowhere 2>/dev/null)\"; then say owned yes; fi\n");
+        assert_eq!(machine.answer(&ShellRequest::reading(CommandLine::of("sh -c {}", [&program]))), "");
+    }
+}
+
+#[test]
 fn an_older_generation_is_refused_after_a_take_over() {
     for machine in Machine::of_each_shell() {
         let (old, new) = (owner("laptop-1", 1), owner("laptop-2", 1));

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::Start;
 use super::options::{KubeadmStep, KubeadmVerb};
 use super::plan::RunPlan;
-use super::watch::{Journal, Watched};
+use super::watch::{Journal, SeenKubeadm, Watched};
 
 /// After so many resets a person looks at it.
 const RESETS_MAX: u32 = 3;
@@ -42,7 +42,7 @@ pub struct ObservedRun<'o> {
     pub is_control_plane: bool,
     pub node: NodeSeen,
     pub member: MemberSeen,
-    /// Somebody may live in the cluster that this run begins: its control plane counts as initialised, or another machine joined.
+    /// The cluster that this run begins may be in use: its control plane counts as initialised, or another machine joined.
     /// `None`: not known.
     pub is_cluster_initialized: Option<bool>,
     /// The proof after the last reset; `None`: not made.
@@ -84,6 +84,8 @@ pub enum AskReason {
     ClusterMayLive,
     TooManyResets,
     NotClean,
+    /// The journal does not say with which step the attempt began, or which step is kubeadm's.
+    JournalIncomplete,
 }
 
 /// What has to be read before anything can be decided.
@@ -108,7 +110,7 @@ pub enum RunNext {
         step: u32,
     },
     Done,
-    /// From etcd, by whoever can: it is no longer this machine's.
+    /// The caller removes this machine's member from etcd.
     RemoveMember,
     Reset {
         why: ResetReason,
@@ -139,17 +141,31 @@ pub fn decide(observed: &ObservedRun<'_>) -> RunNext {
     if journal.attempt == 0 || journal.was_reset {
         return of_unused_machine(observed, journal);
     }
+    let kubeadm = kubeadm_of(observed.plan, journal);
     if let Some((step, code)) = journal.failed() {
-        let is_of_kubeadm = observed.plan.kubeadm.is_some_and(|kubeadm| kubeadm.number == step);
+        let is_of_kubeadm = kubeadm.flatten().is_some_and(|kubeadm| kubeadm.number == step);
         return match is_of_kubeadm && observed.has_token_expired {
-            true => taken_back(observed, journal, ResetReason::TokenExpired),
+            true => {
+                Dead { observed, journal, kubeadm: kubeadm.flatten() }.taken_back(ResetReason::TokenExpired)
+            }
             false => RunNext::Failed { step, code },
         };
     }
-    if journal.digest != observed.plan.digest {
-        return of_other_data(observed, journal);
+    match kubeadm {
+        // Step 1 would be a guess, and it may stand before a kubeadm that has ended.
+        Some(kubeadm) if journal.from_step > 0 => Dead { observed, journal, kubeadm }.next(),
+        _ => RunNext::AskPerson { why: AskReason::JournalIncomplete },
     }
-    of_dead_run(observed, journal)
+}
+
+/// Kubeadm's step in what was uploaded, as the journal counts: in the newest plan it may have another number. `None`: not known.
+fn kubeadm_of(plan: &RunPlan, journal: &Journal) -> Option<Option<KubeadmStep>> {
+    match journal.kubeadm {
+        _ if journal.digest == plan.digest => Some(plan.kubeadm),
+        SeenKubeadm::Step(step) => Some(Some(step)),
+        SeenKubeadm::None => Some(None),
+        SeenKubeadm::Unknown => None,
+    }
 }
 
 /// Nothing is there but what may have been uploaded.
@@ -175,94 +191,110 @@ fn again(journal: &Journal, from_step: u32) -> Start {
     Start { attempt: journal.attempt.saturating_add(1), from_step }
 }
 
-/// What has begun is of older data: where kubeadm may have made a node of it, that is left as it is.
-fn of_other_data(observed: &ObservedRun<'_>, journal: &Journal) -> RunNext {
-    match observed.watched.traces.has_kubelet_configuration {
-        true => of_dead_run(observed, journal),
-        false => taken_back(observed, journal, ResetReason::OtherData),
-    }
-}
-
-/// No unit runs, and the journal has no end.
-fn of_dead_run(observed: &ObservedRun<'_>, journal: &Journal) -> RunNext {
-    let next = journal.next();
-    let is_same_boot = journal.boot_id == observed.watched.boot_id;
-    match observed.plan.kubeadm {
-        Some(kubeadm) if journal.open() == Some(kubeadm.number) => {
-            of_dead_kubeadm(observed, journal, kubeadm)
-        }
-        Some(kubeadm) if next > kubeadm.number => started(journal, next, StartReason::KubeadmHadEnded),
-        _ if is_same_boot => started(journal, next, StartReason::Died),
-        _ => started(journal, 1, StartReason::Rebooted),
-    }
-}
-
 fn started(journal: &Journal, from_step: u32, why: StartReason) -> RunNext {
     RunNext::Start { start: again(journal, from_step), why }
 }
 
-/// kubeadm began, and nobody knows how it ended.
-fn of_dead_kubeadm(observed: &ObservedRun<'_>, journal: &Journal, kubeadm: KubeadmStep) -> RunNext {
-    let ended = started(journal, kubeadm.number.saturating_add(1), StartReason::KubeadmHadEnded);
-    let is_same_boot = journal.boot_id == observed.watched.boot_id;
-    // It is written behind kubeadm's success only, and kept until the next boot.
-    if is_same_boot && observed.watched.traces.has_sentinel {
-        return ended;
-    }
-    if !observed.watched.traces.has_kubelet_configuration {
-        return not_a_node(observed, journal);
-    }
-    match (kubeadm.verb, observed.is_control_plane) {
-        (KubeadmVerb::Init, _) => of_dead_init(observed, journal),
-        (KubeadmVerb::Join, true) => of_dead_control_plane(observed, journal, ended),
-        // A worker's join ends with the kubelet's own certificate: a Node is there, ready or not yet.
-        (KubeadmVerb::Join, false) => match observed.node {
-            NodeSeen::Unknown => RunNext::FindOut { what: UnknownFact::Node },
-            NodeSeen::Ready | NodeSeen::NotReady => ended,
-            NodeSeen::Absent => taken_back(observed, journal, ResetReason::KubeadmDied),
-        },
-    }
+/// An attempt of which no unit runs, and whose journal has no end.
+#[derive(Clone, Copy)]
+struct Dead<'o> {
+    observed: &'o ObservedRun<'o>,
+    journal: &'o Journal,
+    /// As the journal counts.
+    kubeadm: Option<KubeadmStep>,
 }
 
-/// Its last phases make what others join with: without its sign of success the cluster is not whole.
-fn of_dead_init(observed: &ObservedRun<'_>, journal: &Journal) -> RunNext {
-    match observed.is_cluster_initialized {
-        None => RunNext::FindOut { what: UnknownFact::Cluster },
-        Some(true) => RunNext::AskPerson { why: AskReason::ClusterMayLive },
-        Some(false) => taken_back(observed, journal, ResetReason::KubeadmDied),
-    }
-}
-
-/// It joins etcd after its kubelet, and writes the API server's manifest around that.
-fn of_dead_control_plane(observed: &ObservedRun<'_>, journal: &Journal, ended: RunNext) -> RunNext {
-    let has_manifest = observed.watched.traces.has_api_server_manifest;
-    match (observed.member, observed.node) {
-        (MemberSeen::Unknown, _) => RunNext::FindOut { what: UnknownFact::Member },
-        (_, NodeSeen::Unknown) => RunNext::FindOut { what: UnknownFact::Node },
-        (MemberSeen::Started, NodeSeen::Ready) if has_manifest => ended,
-        _ => not_a_node(observed, journal),
-    }
-}
-
-/// An etcd member of a machine that is reset would take part of the quorum with it.
-fn not_a_node(observed: &ObservedRun<'_>, journal: &Journal) -> RunNext {
-    let is_joining = observed.plan.kubeadm.is_some_and(|kubeadm| kubeadm.verb == KubeadmVerb::Join);
-    match observed.member {
-        MemberSeen::Unknown if is_joining && observed.is_control_plane => {
-            RunNext::FindOut { what: UnknownFact::Member }
+impl Dead<'_> {
+    /// What has begun of older data is taken back; where kubeadm may have made a node of it, it goes on as it is.
+    fn next(self) -> RunNext {
+        let is_other = self.journal.digest != self.observed.plan.digest;
+        match is_other && !self.observed.watched.traces.has_kubelet_configuration {
+            true => self.taken_back(ResetReason::OtherData),
+            false => self.gone_on(),
         }
-        MemberSeen::AddedNotStarted | MemberSeen::Started if is_joining => RunNext::RemoveMember,
-        _ => taken_back(observed, journal, ResetReason::KubeadmDied),
     }
-}
 
-fn taken_back(observed: &ObservedRun<'_>, journal: &Journal, why: ResetReason) -> RunNext {
-    let is_joining = observed.plan.kubeadm.is_some_and(|kubeadm| kubeadm.verb == KubeadmVerb::Join);
-    let is_member = matches!(observed.member, MemberSeen::AddedNotStarted | MemberSeen::Started);
-    match journal.resets >= RESETS_MAX {
-        true => RunNext::AskPerson { why: AskReason::TooManyResets },
-        false if is_joining && is_member => RunNext::RemoveMember,
-        false => RunNext::Reset { why },
+    fn is_same_boot(self) -> bool {
+        self.journal.boot_id == self.observed.watched.boot_id
+    }
+
+    fn gone_on(self) -> RunNext {
+        let next = self.journal.next();
+        match self.kubeadm {
+            Some(kubeadm) if self.journal.open() == Some(kubeadm.number) => self.of_kubeadm(kubeadm),
+            Some(kubeadm) if next > kubeadm.number => {
+                started(self.journal, next, StartReason::KubeadmHadEnded)
+            }
+            _ if self.is_same_boot() => started(self.journal, next, StartReason::Died),
+            _ => started(self.journal, 1, StartReason::Rebooted),
+        }
+    }
+
+    /// The kubeadm step began and has no recorded end.
+    fn of_kubeadm(self, kubeadm: KubeadmStep) -> RunNext {
+        let traces = self.observed.watched.traces;
+        let ended = started(self.journal, kubeadm.number.saturating_add(1), StartReason::KubeadmHadEnded);
+        // It is written behind kubeadm's success only, and kept until the next boot.
+        if self.is_same_boot() && traces.has_sentinel {
+            return ended;
+        }
+        if !traces.has_kubelet_configuration {
+            return self.not_a_node();
+        }
+        match (kubeadm.verb, self.observed.is_control_plane) {
+            (KubeadmVerb::Init, _) => self.of_init(),
+            (KubeadmVerb::Join, true) => self.of_control_plane(ended),
+            // A worker's join ends with the kubelet's own certificate: a Node is there, ready or not yet.
+            (KubeadmVerb::Join, false) => match self.observed.node {
+                NodeSeen::Unknown => RunNext::FindOut { what: UnknownFact::Node },
+                NodeSeen::Ready | NodeSeen::NotReady => ended,
+                NodeSeen::Absent => self.taken_back(ResetReason::KubeadmDied),
+            },
+        }
+    }
+
+    /// Its last phases make what others join with: without its sign of success the cluster is not whole.
+    fn of_init(self) -> RunNext {
+        match self.observed.is_cluster_initialized {
+            None => RunNext::FindOut { what: UnknownFact::Cluster },
+            Some(true) => RunNext::AskPerson { why: AskReason::ClusterMayLive },
+            Some(false) => self.taken_back(ResetReason::KubeadmDied),
+        }
+    }
+
+    /// It joins etcd after its kubelet, and writes the API server's manifest around that.
+    fn of_control_plane(self, ended: RunNext) -> RunNext {
+        let has_manifest = self.observed.watched.traces.has_api_server_manifest;
+        match (self.observed.member, self.observed.node) {
+            (MemberSeen::Unknown, _) => RunNext::FindOut { what: UnknownFact::Member },
+            (_, NodeSeen::Unknown) => RunNext::FindOut { what: UnknownFact::Node },
+            (MemberSeen::Started, NodeSeen::Ready) if has_manifest => ended,
+            _ => self.not_a_node(),
+        }
+    }
+
+    fn is_joining(self) -> bool {
+        self.kubeadm.is_some_and(|kubeadm| kubeadm.verb == KubeadmVerb::Join)
+    }
+
+    /// An etcd member of a machine that is reset would take part of the quorum with it.
+    fn not_a_node(self) -> RunNext {
+        match self.observed.member {
+            MemberSeen::Unknown if self.is_joining() && self.observed.is_control_plane => {
+                RunNext::FindOut { what: UnknownFact::Member }
+            }
+            MemberSeen::AddedNotStarted | MemberSeen::Started if self.is_joining() => RunNext::RemoveMember,
+            _ => self.taken_back(ResetReason::KubeadmDied),
+        }
+    }
+
+    fn taken_back(self, why: ResetReason) -> RunNext {
+        let is_member = matches!(self.observed.member, MemberSeen::AddedNotStarted | MemberSeen::Started);
+        match self.journal.resets >= RESETS_MAX {
+            true => RunNext::AskPerson { why: AskReason::TooManyResets },
+            false if self.is_joining() && is_member => RunNext::RemoveMember,
+            false => RunNext::Reset { why },
+        }
     }
 }
 

@@ -103,13 +103,8 @@ impl Driver<'_> {
         }
     }
 
-    fn reset(&self, plan: &RunPlan, number: u32) {
-        let options = ResetOptions {
-            of: plan.id.clone(),
-            cri_socket: None,
-            virtual_address: None,
-            extra_commands: Vec::new(),
-        };
+    pub fn reset(&self, plan: &RunPlan, number: u32) {
+        let options = ResetOptions { of: plan.id.clone(), cri_socket: None };
         let reset = RunPlan::reset(RunId::reset("uid-1", number).expect("an id"), &options);
         loop {
             match decide_reset(&reset, &self.watched(&reset)) {
@@ -122,7 +117,7 @@ impl Driver<'_> {
     }
 
     /// To its end, by the rules.
-    fn drive(&self, plan: &RunPlan) {
+    pub fn drive(&self, plan: &RunPlan) {
         loop {
             let watched = self.watched(plan);
             let observed = ObservedRun {
@@ -252,12 +247,7 @@ fn a_stranger_and_a_second_start_change_nothing() {
         assert_eq!(changed(&start(&plan.id, &driver.owner, at)), Changed::Refused("nothing was uploaded"));
         assert_eq!(changed(&upload(&plan, &driver.owner)), Changed::Done);
         assert_eq!(changed(&upload(&plan, &driver.owner)), Changed::Already);
-        for request in [
-            upload(&plan, &stranger),
-            start(&plan.id, &stranger, at),
-            stop(&plan.id, &stranger),
-            forget(&plan.id, &stranger),
-        ] {
+        for request in [upload(&plan, &stranger), start(&plan.id, &stranger, at), stop(&plan.id, &stranger)] {
             let answer = changed(&request);
             assert!(
                 matches!(&answer, Changed::NotOwner(OwnerAnswer::Other { owner, .. }) if *owner == driver.owner),
@@ -292,6 +282,5 @@ fn a_step_that_fails_ends_the_run_and_its_words_are_redacted() {
     assert_eq!(journal.failed(), Some((plan.kubeadm.expect("kubeadm").number, 1)));
     assert!(watched.log.contains("error: token <secret> is \u{fffd}[31mwrong\n"), "{}", watched.log);
     assert_eq!(watched.log_next, watched.log_bytes);
-    driver.change(&forget(&plan.id, &driver.owner));
     assert!(!machine.path("var/lib/capstan/runs/uid-1/files").exists());
 }

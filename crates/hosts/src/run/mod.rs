@@ -3,7 +3,8 @@
 //!
 //! `/var/lib/capstan/runs/ID/` is root's alone:
 //!
-//! - `script`, `files/NNN`, `manifest` (their SHA-256), `owner`: what was sent; `ready` has the digest of the manifest.
+//! - `script`, `files/NNN`, `kubeadm` (which step is kubeadm's), `manifest` (their SHA-256), `owner`: what was sent; `ready` has the
+//!   digest of the manifest.
 //! - `steps/ATTEMPT/begin` (boot id, first step, seconds), `NNN.started`, `NNN.rc` (exit code, seconds): the journal.
 //! - `before/`: what was at a path before it was written. `log`: what the steps printed. `finished`: it ended with success.
 
@@ -28,7 +29,9 @@ pub use options::{KubeadmStep, KubeadmVerb, RunOptions};
 pub use plan::{ResetOptions, RunPlan};
 pub use redactor::Redactor;
 pub use step::{PlannedStep, StepKind};
-pub use watch::{Journal, KubeadmTraces, SeenStep, StepEnd, Watched, read_watch, watch};
+pub use watch::{
+    Journal, KubeadmTraces, LOG_END, SeenKubeadm, SeenStep, StepEnd, Watched, read_watch, watch,
+};
 
 use super::owner::{HostOwner, OwnerAnswer, of_answer};
 use super::request::{AnswerError, ShellRequest, answered, outcome};
@@ -75,17 +78,11 @@ pub fn start(id: &RunId, owner: &HostOwner, start: Start) -> ShellRequest {
 
 /// Ends it where it is. What has begun stays as it is then.
 pub fn stop(id: &RunId, owner: &HostOwner) -> ShellRequest {
-    let line = CommandLine::of("sh -c {} capstan stop", [STOP]).with(&owner.words());
+    let line = CommandLine::of("sh -c {} capstan", [STOP]).with(&owner.words());
     ShellRequest { limit_s: 120, ..ShellRequest::changing(line.with(&CommandLine::of("{}", [id.as_str()]))) }
 }
 
-/// Removes the contents that a run left behind which failed; one that succeeded removes them itself.
-pub fn forget(id: &RunId, owner: &HostOwner) -> ShellRequest {
-    let line = CommandLine::of("sh -c {} capstan forget", [STOP]).with(&owner.words());
-    ShellRequest::changing(line.with(&CommandLine::of("{}", [id.as_str()])))
-}
-
-/// The answer to [`upload`], [`start`], [`stop`] and [`forget`].
+/// The answer to [`upload`], [`start`] and [`stop`].
 ///
 /// # Errors
 /// There is no whole answer, or the machine could not do it.
@@ -102,6 +99,8 @@ pub fn read_changed(stdout: &str) -> Result<Changed, AnswerError> {
 
 #[cfg(test)]
 mod kills;
+#[cfg(test)]
+mod requests;
 #[cfg(test)]
 mod secrets;
 #[cfg(test)]

@@ -6,20 +6,10 @@ use serde::Serialize;
 pub(super) const STEP_LIMIT_S: u64 = 1_800;
 
 /// How bootstrap data is carried out.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunOptions {
     /// Put on the Node by its kubelet.
     pub provider_id: Option<String>,
-    /// As cloud-init does it: a command that fails does not end the run.
-    pub continue_on_error: bool,
-    /// For each command; 0: as long as it takes.
-    pub step_limit_s: u64,
-}
-
-impl Default for RunOptions {
-    fn default() -> Self {
-        Self { provider_id: None, continue_on_error: false, step_limit_s: STEP_LIMIT_S }
-    }
 }
 
 /// What kubeadm is called for.
@@ -28,6 +18,15 @@ impl Default for RunOptions {
 pub enum KubeadmVerb {
     Init,
     Join,
+}
+
+impl KubeadmVerb {
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Init => "init",
+            Self::Join => "join",
+        }
+    }
 }
 
 /// The step after which a machine is a node.

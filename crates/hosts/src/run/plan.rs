@@ -1,7 +1,6 @@
 //! A run before it is anywhere: its steps, its files and its script, printable without secrets. Must not know a machine.
 
 use std::fmt;
-use std::net::IpAddr;
 
 use capstan_base::command_line::CommandLine;
 use serde::Serialize;
@@ -12,7 +11,7 @@ use super::options::{KubeadmStep, RunOptions, STEP_LIMIT_S};
 use super::redactor::Redactor;
 use super::step::{PlannedStep, StepKind, sha256_of};
 use super::steps::Steps;
-use crate::bootstrap::{BootstrapData, CommandToRun};
+use crate::bootstrap::BootstrapData;
 use crate::owner::HELD;
 
 /// How a machine is reset.
@@ -22,10 +21,6 @@ pub struct ResetOptions {
     pub of: RunId,
     /// Where several container runtimes are installed.
     pub cri_socket: Option<String>,
-    /// Of a control plane, held by this machine.
-    pub virtual_address: Option<IpAddr>,
-    /// Of the operator, after everything else.
-    pub extra_commands: Vec<String>,
 }
 
 /// A run. Serialised and displayed it shows each step, with contents as digests.
@@ -44,16 +39,15 @@ pub struct RunPlan {
 
 impl RunPlan {
     pub fn bootstrap(id: RunId, data: &BootstrapData, options: &RunOptions) -> Self {
-        let head = head(options.continue_on_error, options.step_limit_s);
         let library =
             concat!(include_str!("runner.sh"), include_str!("accounts.sh"), include_str!("system.sh"));
-        Self::of(id, Steps::of_bootstrap(data, options), &format!("{head}{library}"))
+        Self::of(id, Steps::of_bootstrap(data, options), &format!("{}{library}", head("no")))
     }
 
     /// Takes back what the run did, with what kubeadm leaves; a step that fails does not keep the next ones from it.
     pub fn reset(id: RunId, options: &ResetOptions) -> Self {
         let library = concat!(include_str!("runner.sh"), include_str!("reset.sh"));
-        Self::of(id, reset_steps(options), &format!("{}{library}", head(true, STEP_LIMIT_S)))
+        Self::of(id, reset_steps(options), &format!("{}{library}", head("yes")))
     }
 
     fn of(id: RunId, steps: Steps, library: &str) -> Self {
@@ -69,29 +63,41 @@ impl RunPlan {
         self.steps.iter().filter_map(move |step| Some((of_step(step), step.content.as_deref()?)))
     }
 
+    /// Which step is kubeadm's, for whoever comes with a newer plan in which it may be another.
+    fn kubeadm_line(&self) -> String {
+        self.kubeadm.map_or_else(
+            || "none\n".to_owned(),
+            |kubeadm| format!("{} {}\n", PlannedStep::label(kubeadm.number), kubeadm.verb.word()),
+        )
+    }
+
     /// As `sha256sum -c` reads it.
     fn manifest(&self) -> String {
         let line = |name: &str, bytes: &[u8]| format!("{}  {name}\n", sha256_of(bytes));
         let contents: String = self.contents().map(|(name, bytes)| line(&name, bytes)).collect();
-        line("script", self.script.as_bytes()) + &contents
+        let own = line("script", self.script.as_bytes()) + &line("kubeadm", self.kubeadm_line().as_bytes());
+        own + &contents
     }
 
     /// What is sent.
     pub(super) fn archive(&self) -> Vec<u8> {
-        let manifest = self.manifest();
+        let (manifest, kubeadm) = (self.manifest(), self.kubeadm_line());
         let contents: Vec<(String, &[u8])> = self.contents().collect();
-        let own = [("manifest", manifest.as_bytes()), ("script", self.script.as_bytes())];
+        let own = [
+            ("manifest", manifest.as_bytes()),
+            ("script", self.script.as_bytes()),
+            ("kubeadm", kubeadm.as_bytes()),
+        ];
         archive(own.into_iter().chain(contents.iter().map(|(name, bytes)| (name.as_str(), *bytes))))
     }
 
     /// For whatever the machine says of this run.
     pub fn redactor(&self) -> Redactor {
-        let text = |step: &'_ PlannedStep| {
-            step.content.as_deref().and_then(|bytes| std::str::from_utf8(bytes).ok().map(str::to_owned))
-        };
-        let texts: Vec<(String, bool)> =
-            self.steps.iter().filter_map(|step| Some((text(step)?, step.is_private))).collect();
-        Redactor::of(texts.iter().map(|(text, is_private)| (text.as_str(), *is_private)))
+        let texts = self
+            .steps
+            .iter()
+            .filter_map(|step| Some((std::str::from_utf8(step.content.as_deref()?).ok()?, step.is_private)));
+        Redactor::of(texts)
     }
 
     /// The step of a number, as it is shown.
@@ -118,33 +124,25 @@ impl fmt::Display for RunPlan {
     }
 }
 
-fn head(continue_on_error: bool, limit_s: u64) -> String {
-    let go_on = if continue_on_error { "yes" } else { "no" };
-    format!("#!/bin/sh\n{HELD}go_on={go_on}\nlimit_s={limit_s}\n")
+/// `go_on`: `yes` where a step that fails does not end the run.
+fn head(go_on: &str) -> String {
+    format!("#!/bin/sh\n{HELD}go_on={go_on}\nlimit_s={STEP_LIMIT_S}\n")
 }
 
 fn reset_steps(options: &ResetOptions) -> Steps {
     let mut steps = Steps::default();
     let socket = options.cri_socket.as_deref().unwrap_or_default();
     let run = options.of.as_str();
-    let address = options.virtual_address.map(|address| address.to_string()).unwrap_or_default();
     for (title, words) in [
         ("run: kubeadm reset -f", CommandLine::of("reset_kubeadm {}", [socket])),
         ("stop the kubelet, unmount the volumes of pods", CommandLine::of("stop_kubelet", [])),
         ("remove the pods that are left", CommandLine::of("remove_pods {}", [socket])),
-        (
-            "remove network configuration, links, rules and the virtual address",
-            CommandLine::of("clean_network {} {}", [run, &address]),
-        ),
+        ("remove network configuration, links and rules", CommandLine::of("clean_network {}", [run])),
         ("remove kubeadm's files and etcd's data", CommandLine::of("remove_node_files", [])),
         ("give back files and users as they were before the run", CommandLine::of("restore_files {}", [run])),
     ] {
         steps.plain(StepKind::Reset, title, words);
     }
-    for command in &options.extra_commands {
-        steps.command(&CommandToRun::Line(command.clone()), &Redactor::default());
-    }
-    steps.kubeadm = None;
     steps.plain(StepKind::Reset, "count the run as undone", CommandLine::of("count_as_undone {}", [run]));
     steps
 }

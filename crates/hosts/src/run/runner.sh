@@ -15,14 +15,10 @@ leave() {
 mark() {
   printf '%s\n' "$2" >"$1.part" && flush "$1.part" && mv -f "$1.part" "$1" && flush "${1%/*}"
 }
-mkdir -p "$steps" "$before" || leave 74 "cannot make $steps"
 exec 9>>"$base/lock"
-tries=0
-until flock -n 9; do
-  tries=$((tries + 1))
-  [ "$tries" -lt 60 ] || leave 75 "another job holds the lock"
-  sleep 1
-done
+timeout 60 flock 9 || leave 75 "another job holds the lock"
+[ -e "$steps/begin" ] || leave 74 "attempt $attempt was taken back before it began"
+mkdir -p "$before" || leave 74 "cannot make $before"
 is_owned "$(cat "$run/owner")" || leave 73 "the machine has another owner"
 note "attempt $attempt begins with step $first"
 
@@ -36,8 +32,12 @@ step() {
   ("$@") 9>&-
   code=$?
   mark "$steps/$number.rc" "$code $(date +%s)" || leave 74 "cannot write below $run"
-  [ "$code" = 0 ] || note "step $number ended with $code"
-  [ "$code" = 0 ] || [ "$go_on" = yes ] || exit "$code"
+  if [ "$code" = 0 ]; then return 0; fi
+  note "step $number ended with $code"
+  if [ "$go_on" = yes ]; then return 0; fi
+  # It is not tried again with these contents, which hold keys and tokens.
+  rm -rf "$run/files"
+  exit "$code"
 }
 completed() {
   rm -rf "$run/files" && mark "$run/finished" "$attempt"
@@ -62,24 +62,29 @@ make_folders() {
   # Written down first: one that was made and is not in the list would stay after a reset.
   printf '%s\n' "$folder" >>"$before/folders" && mkdir -m 0755 "$folder" && chown "$2" "$folder"
 }
+# PATH: where its new content is put together. In a folder of another user that is root's own, as he could make a link of it.
+part_of() { if [ -O "${1%/*}/" ]; then printf '%s' "$1.capstan"; else printf '%s' "$before/part"; fi; }
 # PART PATH MODE OWNER: the part takes the place of the path at once.
 replace() {
-  chown "$4" "$1" && chmod "$3" "$1" && flush "$1" && mv -f "$1" "$2" || return 1
+  chown -h "$4" "$1" && chmod "$3" "$1" && flush "$1" && mv -f "$1" "$2" || return 1
   if command -v restorecon >/dev/null 2>&1; then restorecon "$2" || true; fi
   flush "${2%/*}"
 }
-below_root() { resolved "${CAPSTAN_ROOT:-}$1"; }
+below_root() { resolved "$root$1"; }
+# What swaps now.
+swaps() { sed -n '2,$s/[[:space:]].*//p' "$root/proc/swaps" 2>/dev/null; }
 put_file() { # CONTENT PATH MODE OWNER
   path=$(below_root "$2")
   [ ! -d "$path" ] || leave 1 "$2 is a folder"
-  remember "$path" && make_folders "$path" "$4" && cp "$run/files/$1" "$path.capstan" && replace "$path.capstan" "$path" "$3" "$4"
+  remember "$path" && make_folders "$path" "$4" && part=$(part_of "$path") || return 1
+  rm -f "$part" && cp "$run/files/$1" "$part" && replace "$part" "$path" "$3" "$4"
 }
 append_file() { # CONTENT PATH MODE OWNER
   path=$(below_root "$2")
   [ ! -d "$path" ] || leave 1 "$2 is a folder"
-  remember "$path" && make_folders "$path" "$4" || return 1
-  { if [ -e "$before/$number.copy" ]; then cat "$before/$number.copy"; fi && cat "$run/files/$1"; } >"$path.capstan" || return 1
-  replace "$path.capstan" "$path" "$3" "$4"
+  remember "$path" && make_folders "$path" "$4" && part=$(part_of "$path") && rm -f "$part" || return 1
+  { if [ -e "$before/$number.copy" ]; then cat "$before/$number.copy"; fi && cat "$run/files/$1"; } >"$part" || return 1
+  replace "$part" "$path" "$3" "$4"
 }
 remove_file() { # PATH
   rm -f "$(below_root "$1")"
@@ -87,8 +92,7 @@ remove_file() { # PATH
 # CONTENT: a program for the shell; what it leaves running ends with this job.
 run_command() {
   cd / && umask 022 || return 1
-  if [ "$limit_s" -gt 0 ]; then exec timeout -k 30 "$limit_s" sh "$run/files/$1"; fi
-  exec sh "$run/files/$1"
+  exec timeout -k 30 "$limit_s" sh "$run/files/$1"
 }
 run_boot_command() { # CONTENT INSTANCE
   INSTANCE_ID=$2

@@ -12,6 +12,8 @@ use super::step::{PlannedStep, StepKind, sha256_of};
 use crate::bootstrap::{BootstrapData, CommandToRun, FileToWrite, MountToMake, TimeServers, UserToMake};
 
 const TITLE_CELLS_MAX: usize = 160;
+/// By the contract of bootstrap providers it is written behind kubeadm's success.
+const SENTINEL: &str = "/run/cluster-api/bootstrap-success.complete";
 
 /// Steps in the making.
 #[derive(Default)]
@@ -51,8 +53,13 @@ impl Steps {
             let title = format!("let the kubelet name its Node {}", sanitize_line(id));
             steps.plain(StepKind::Kubelet, title, CommandLine::of("set_provider_id {}", [id]));
         }
-        for command in &data.commands {
-            steps.command(command, &redactor);
+        let kubeadm = kubeadm_command(data);
+        for (at, command) in data.commands.iter().enumerate() {
+            steps.command(
+                command,
+                &redactor,
+                kubeadm.filter(|(number, _)| *number == at).map(|(_, verb)| verb),
+            );
         }
         steps.forget_configurations(data);
         steps
@@ -112,17 +119,13 @@ impl Steps {
         self.push(StepKind::BootCommand, title, words, Some(text.into_bytes()), false);
     }
 
-    pub fn command(&mut self, command: &CommandToRun, redactor: &Redactor) {
+    fn command(&mut self, command: &CommandToRun, redactor: &Redactor, verb: Option<KubeadmVerb>) {
         let words = CommandLine::of("run_command {}", [&self.next_label()]);
         let text = program_of(command);
         let title = format!("run: {}", redactor.redact(text.trim_end()));
-        let kind = match kubeadm_verb(&text) {
-            Some(verb) if self.kubeadm.is_none() => {
-                self.kubeadm = Some(KubeadmStep { number: self.next_number(), verb });
-                StepKind::Kubeadm
-            }
-            _ => StepKind::Command,
-        };
+        let kind = if verb.is_some() { StepKind::Kubeadm } else { StepKind::Command };
+        let of_verb = verb.map(|verb| KubeadmStep { number: self.next_number(), verb });
+        self.kubeadm = self.kubeadm.or(of_verb);
         self.push(kind, title, words, Some(text.into_bytes()), false);
     }
 
@@ -143,22 +146,12 @@ impl Steps {
 
     fn time_servers(&mut self, servers: &TimeServers) {
         let all: Vec<&str> = servers.servers.iter().chain(&servers.pools).map(String::as_str).collect();
-        let timesyncd = format!("[Time]\nNTP={}\n", all.join(" "));
         let lines = |word: &str, names: &[String]| -> String {
             names.iter().map(|name| format!("{word} {name} iburst\n")).collect()
         };
         let chrony = lines("pool", &servers.pools) + &lines("server", &servers.servers);
-        // Two contents, of which the machine takes one: the first has a step of its own that only notes it.
-        let first = self.next_label();
         let title = format!("ask {} for the time", all.join(", "));
-        self.push(
-            StepKind::Time,
-            format!("{title}: for systemd-timesyncd"),
-            CommandLine::of("true", []),
-            Some(timesyncd.into_bytes()),
-            false,
-        );
-        let words = CommandLine::of("set_time_servers {} {}", [&first, &self.next_label()]);
+        let words = CommandLine::of("set_time_servers {} {}", [&self.next_label(), &all.join(" ")]);
         self.push(StepKind::Time, title, words, Some(chrony.into_bytes()), false);
     }
 
@@ -257,18 +250,47 @@ fn program_of(command: &CommandToRun) -> String {
     }
 }
 
-/// `kubeadm init` or `kubeadm join` somewhere in it.
+/// The command after which the machine is a node, and its place: the one that writes the sign of success, where it calls kubeadm itself
+/// or by a script that it names, or else the first that calls kubeadm as a whole.
+fn kubeadm_command(data: &BootstrapData) -> Option<(usize, KubeadmVerb)> {
+    let texts: Vec<String> = data.commands.iter().map(program_of).collect();
+    let of_script = |text: &str| {
+        let named = data.files.iter().filter(|file| text.contains(&file.path));
+        let mut scripts = named.filter_map(|file| std::str::from_utf8(&file.content).ok());
+        scripts.find_map(|script| kubeadm_calls(script).first().map(|call| call.verb))
+    };
+    let signs = texts.iter().enumerate().filter(|(_, text)| text.contains(SENTINEL));
+    let signs = signs.map(|(at, text)| (at, kubeadm_verb(text).or_else(|| of_script(text))));
+    let others = texts.iter().enumerate().map(|(at, text)| (at, kubeadm_verb(text)));
+    signs.chain(others).find_map(|(at, verb)| Some((at, verb?)))
+}
+
+/// Of a text that calls `kubeadm init` or `kubeadm join` as a whole, and not only a phase of it.
 fn kubeadm_verb(text: &str) -> Option<KubeadmVerb> {
-    let words: Vec<&str> =
-        text.split(|c: char| c.is_whitespace() || ";&|()'\"".contains(c)).filter(|w| !w.is_empty()).collect();
-    words.windows(2).find_map(|pair| {
-        let is_kubeadm = pair[0].rsplit('/').next() == Some("kubeadm");
-        match pair[1] {
-            "init" if is_kubeadm => Some(KubeadmVerb::Init),
-            "join" if is_kubeadm => Some(KubeadmVerb::Join),
-            _ => None,
+    kubeadm_calls(text).into_iter().find(|call| !call.is_phase).map(|call| call.verb)
+}
+
+struct KubeadmCall {
+    verb: KubeadmVerb,
+    is_phase: bool,
+}
+
+/// Outside of comments.
+fn kubeadm_calls(text: &str) -> Vec<KubeadmCall> {
+    let mut calls = Vec::new();
+    for line in text.lines() {
+        let words = line.split(|c: char| c.is_whitespace() || ";&|()'\"".contains(c));
+        let words = words.filter(|word| !word.is_empty()).take_while(|word| !word.starts_with('#'));
+        // Flags may stand before the verb: `kubeadm --v=5 init`.
+        let words: Vec<&str> = words.filter(|word| !word.starts_with('-')).collect();
+        for (at, pair) in words.windows(2).enumerate() {
+            let is_kubeadm = pair[0].rsplit('/').next() == Some("kubeadm");
+            let verb = [KubeadmVerb::Init, KubeadmVerb::Join].into_iter().find(|verb| verb.word() == pair[1]);
+            let call = |verb| KubeadmCall { verb, is_phase: words.get(at + 2) == Some(&"phase") };
+            calls.extend(verb.filter(|_| is_kubeadm).map(call));
         }
-    })
+    }
+    calls
 }
 
 /// What may hold secrets, and whether only root may read it.

@@ -9,7 +9,7 @@ pub(super) fn instance() -> Instance {
 
 fn planned(data: &str) -> RunPlan {
     let data = bootstrap::read(data, &instance()).expect("bootstrap data");
-    let options = RunOptions { provider_id: Some("capstan-host://h/m".to_owned()), ..RunOptions::default() };
+    let options = RunOptions { provider_id: Some("capstan-host://h/m".to_owned()) };
     RunPlan::bootstrap(RunId::bootstrap("uid-1").expect("an id"), &data, &options)
 }
 
@@ -24,7 +24,7 @@ write_files:
   content: 'token: abcdef.0123456789abcdef'
 bootcmd: [[echo, it's]]
 mounts: [[sdb, /data]]
-users: [{name: ops, sudo: 'ALL=(ALL) NOPASSWD:ALL', ssh_authorized_keys: [ssh-ed25519 AAAA], passwd: $6$salt$hash, groups: 'a, b'}]
+users: [{name: ops, sudo: 'ALL=(ALL) NOPASSWD:ALL', ssh_authorized_keys: [ssh-ed25519 AAAA], passwd: $6$salt$hash, groups: 'a, b, c'}]
 ntp: {servers: [time.example]}
 runcmd:
 - echo before
@@ -44,12 +44,12 @@ fn a_plan_is_readable_and_has_no_secrets() {
         "mount /data by /etc/fstab",
         "make group a",
         "make group b",
+        "make group c",
         "make user ops",
         "set the password of ops",
         "lock the password of ops",
         "let ops use sudo, in /etc/sudoers.d/90-capstan-ops",
         "let ops in by ssh keys",
-        "ask time.example for the time: for systemd-timesyncd",
         "ask time.example for the time",
         "write /etc/late as 0644 of root:root",
         "let the kubelet name its Node capstan-host://h/m",
@@ -74,6 +74,30 @@ fn titles_have_no_secrets_of_commands() {
     let shown = format!("{plan}{}", serde_json::to_string(&plan).expect("JSON"));
     assert!(["hunter22", "battery", "staple"].iter().all(|word| !shown.contains(word)), "{shown}");
     assert!(shown.contains("run: registry-login --password '<secret>' -v"), "{shown}");
+}
+
+#[test]
+fn the_step_of_kubeadm_is_the_one_that_says_success() {
+    let sign = "echo success > /run/cluster-api/bootstrap-success.complete";
+    let script = "write_files: [{path: /usr/local/bin/try, content: 'kubeadm join phase kubelet-start'}]\n";
+    let run = format!("kubeadm init --config /run/kubeadm/kubeadm.yaml && {sign}");
+    for (commands, expected) in [
+        (vec!["kubeadm init phase certs all", &run], Some((1, KubeadmVerb::Init))),
+        (vec!["echo later # kubeadm join", &run], Some((1, KubeadmVerb::Init))),
+        (vec!["kubeadm join --help", &run], Some((1, KubeadmVerb::Init))),
+        (vec!["true", "kubeadm --v=5 join x"], Some((1, KubeadmVerb::Join))),
+        (vec!["sudo /usr/bin/kubeadm init"], Some((0, KubeadmVerb::Init))),
+        (vec!["true", &format!("/usr/local/bin/try && {sign}")], Some((1, KubeadmVerb::Join))),
+        (vec!["kubeadm init phase certs all", "kubeadm config images pull"], None),
+    ] {
+        let lines: String = commands.iter().map(|command| format!("- \"{command}\"\n")).collect();
+        let plan = planned(&format!("#cloud-config\n{script}runcmd:\n{lines}"));
+        // Before the commands: the network, the file, the provider id.
+        let found = plan.kubeadm.map(|kubeadm| (kubeadm.number - 4, kubeadm.verb));
+        assert_eq!(found, expected, "{commands:?}");
+        let kinds = plan.steps.iter().filter(|step| step.kind == StepKind::Kubeadm).count();
+        assert_eq!(kinds, usize::from(expected.is_some()), "{commands:?}");
+    }
 }
 
 #[test]
@@ -234,6 +258,27 @@ fn a_dead_init_is_taken_back_unless_somebody_may_live_in_it() {
 }
 
 #[test]
+fn a_journal_counts_as_its_own_plan_did() {
+    let of_older = |seen: SeenKubeadm| {
+        Case::died(DATA, 14, Some(15)).with(|case| {
+            case.journal().digest = "older".to_owned();
+            case.journal().kubeadm = seen;
+            case.watched.traces.has_kubelet_configuration = true;
+        })
+    };
+    let kubeadm = KubeadmStep { number: 15, verb: KubeadmVerb::Init };
+    let dead = of_older(SeenKubeadm::Step(kubeadm));
+    assert_eq!(dead.next(), RunNext::FindOut { what: UnknownFact::Cluster });
+    let ended = dead.with(|case| case.watched.traces.has_sentinel = true);
+    assert_eq!(ended.next(), start(2, 16, StartReason::KubeadmHadEnded));
+    let incomplete = RunNext::AskPerson { why: AskReason::JournalIncomplete };
+    assert_eq!(of_older(SeenKubeadm::Unknown).next(), incomplete);
+    // The attempt has no first step: a start that was cut off.
+    let half = Case::died(DATA, 0, None).with(|case| case.journal().from_step = 0);
+    assert_eq!(half.next(), incomplete);
+}
+
+#[test]
 fn a_dead_join_is_counted_by_what_it_made() {
     let data = DATA.replace("kubeadm init", "kubeadm join");
     let worker = || {
@@ -308,22 +353,31 @@ proptest::proptest! {
     /// Over all states: kubeadm is never begun a second time without a reset between, and nothing is started beside a unit.
     #[test]
     fn no_state_runs_kubeadm_twice(
-        ended in 0_u32..20, is_open: bool, is_rebooted: bool, is_active: bool, was_reset: bool, is_finished: bool,
-        traces in proptest::array::uniform4(proptest::bool::ANY), is_join: bool, is_control_plane: bool,
+        ended in 0_u32..20, from_step in 0_u32..4, is_open: bool, is_rebooted: bool, is_active: bool, was_reset: bool, is_finished: bool,
+        traces in proptest::array::uniform3(proptest::bool::ANY), is_join: bool, is_control_plane: bool,
         node in 0_usize..4, member in 0_usize..4, cluster in 0_usize..3, clean in 0_usize..3, has_token_expired: bool,
-        resets in 0_u32..5, is_other: bool,
+        resets in 0_u32..5, is_other: bool, seen in 0_u32..20,
     ) {
         let data = if is_join { DATA.replace("kubeadm init", "kubeadm join") } else { DATA.to_owned() };
         let open = (is_open && ended < 19).then_some(ended + 1);
         let mut case = Case::died(&data, ended.min(19), open);
         let journal = case.journal();
         (journal.was_reset, journal.is_finished, journal.resets) = (was_reset, is_finished, resets);
-        if is_other { journal.digest = "other".to_owned(); }
+        journal.from_step = from_step;
+        // Of older data kubeadm's step may have another number, or none that is known.
+        let verb = if is_join { KubeadmVerb::Join } else { KubeadmVerb::Init };
+        let kubeadm = if is_other { seen } else { 17 };
+        if is_other {
+            journal.digest = "other".to_owned();
+            journal.kubeadm = match seen {
+                0 => SeenKubeadm::Unknown,
+                number => SeenKubeadm::Step(KubeadmStep { number, verb }),
+            };
+        }
         if is_rebooted { case.watched.boot_id = "boot-2".to_owned(); }
         case.watched.is_unit_active = is_active;
         case.watched.traces = KubeadmTraces {
-            has_kubelet_configuration: traces[0], has_admin_configuration: traces[1],
-            has_api_server_manifest: traces[2], has_sentinel: traces[3],
+            has_kubelet_configuration: traces[0], has_api_server_manifest: traces[1], has_sentinel: traces[2],
         };
         case.is_control_plane = is_control_plane;
         case.node = [NodeSeen::Unknown, NodeSeen::Absent, NodeSeen::NotReady, NodeSeen::Ready][node];
@@ -333,8 +387,10 @@ proptest::proptest! {
         case.has_token_expired = has_token_expired;
         let next = case.next();
         if let RunNext::Start { start, .. } = next {
-            let has_begun = ended.max(open.unwrap_or(0)) >= 17 && !was_reset;
-            proptest::prop_assert!(!has_begun || start.from_step > 17, "{:?}", next);
+            let has_begun = ended.max(open.unwrap_or(0)) >= kubeadm && !was_reset;
+            proptest::prop_assert!(!has_begun || start.from_step > kubeadm, "{:?}", next);
+            // Where the first step of the attempt is not known, what had ended before it is not known either.
+            proptest::prop_assert!(was_reset || from_step > 0, "{:?}", next);
             proptest::prop_assert!(!is_active && start.attempt == 2, "{:?}", next);
         }
         if let RunNext::Reset { .. } = next {
@@ -360,7 +416,7 @@ proptest::proptest! {
     fn a_line_of_the_script_has_the_words_it_was_given(path in "/[ -~]{1,30}[!-.0-~]", id in "[ -~]{1,30}") {
         let data = format!("#cloud-config\nwrite_files: [{{path: {}}}]\n", serde_json::to_string(&path).expect("JSON"));
         if let Ok(data) = bootstrap::read(&data, &instance()) {
-            let options = RunOptions { provider_id: Some(id.clone()), ..RunOptions::default() };
+            let options = RunOptions { provider_id: Some(id.clone()) };
             let plan = RunPlan::bootstrap(RunId::bootstrap("uid-1").expect("an id"), &data, &options);
             let lines: String = plan.steps.iter().map(|step| format!("{}\n", step.line())).collect();
             let program = format!("step() {{ for word in \"$@\"; do printf '%s\\n' \"$word\"; done; }}\n{lines}");
@@ -374,8 +430,7 @@ proptest::proptest! {
 #[test]
 fn a_reset_is_repeated_until_its_end() {
     let of = RunId::bootstrap("uid-1").expect("an id");
-    let options =
-        ResetOptions { of, cri_socket: None, virtual_address: None, extra_commands: vec!["true".to_owned()] };
+    let options = ResetOptions { of, cri_socket: None };
     let plan = RunPlan::reset(RunId::reset("uid-1", 1).expect("an id"), &options);
     let mut watched = Watched::default();
     assert_eq!(decide_reset(&plan, &watched), ResetNext::Upload);

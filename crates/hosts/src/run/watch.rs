@@ -3,6 +3,7 @@
 use capstan_base::text::{sanitize_block, sanitize_line};
 
 use super::id::RunId;
+use super::options::{KubeadmStep, KubeadmVerb};
 use super::redactor::Redactor;
 use crate::answer::Answered;
 use crate::request::{AnswerError, ShellRequest, answered};
@@ -12,6 +13,8 @@ const PROGRAM: &str = concat!(include_str!("../held.sh"), include_str!("watch.sh
 /// Of the log, for one answer.
 const LOG_BYTES_MAX: u64 = 64 * 1024;
 const END: &str = "\nend=yes\n";
+/// In the place of a byte of the log: where its last part begins, with a whole line.
+pub const LOG_END: u64 = u64::MAX;
 
 /// How one step ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,11 +33,23 @@ pub struct SeenStep {
     pub end: Option<StepEnd>,
 }
 
+/// What the machine says of kubeadm's step in what was uploaded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SeenKubeadm {
+    /// It was uploaded by a capstan that did not write it down.
+    #[default]
+    Unknown,
+    None,
+    Step(KubeadmStep),
+}
+
 /// What the machine wrote down of the newest attempt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Journal {
     /// Of the plan that was uploaded.
     pub digest: String,
+    /// Of the same.
+    pub kubeadm: SeenKubeadm,
     /// 0: nothing was started yet.
     pub attempt: u32,
     pub from_step: u32,
@@ -71,7 +86,6 @@ impl Journal {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KubeadmTraces {
     pub has_kubelet_configuration: bool,
-    pub has_admin_configuration: bool,
     pub has_api_server_manifest: bool,
     /// The bootstrap contract's sign of success, which does not survive a reboot.
     pub has_sentinel: bool,
@@ -95,9 +109,10 @@ pub struct Watched {
     pub component_lines: Vec<String>,
 }
 
-/// How far is it? The log from that byte on.
+/// Asks for the run's progress, and for its log from byte `log_from`, or for the end of the log ([`LOG_END`]).
 pub fn watch(id: &RunId, log_from: u64) -> ShellRequest {
-    let words = [id.as_str(), &log_from.to_string(), &LOG_BYTES_MAX.to_string()].map(str::to_owned);
+    let from = if log_from == LOG_END { "end".to_owned() } else { log_from.to_string() };
+    let words = [id.as_str(), &from, &LOG_BYTES_MAX.to_string()].map(str::to_owned);
     let [id, from, bytes] = words.each_ref().map(String::as_str);
     ShellRequest::reading(CommandLine::of("sh -c {} capstan {} {} {}", [PROGRAM, id, from, bytes]))
 }
@@ -114,11 +129,10 @@ pub fn read_watch(stdout: &str, redactor: &Redactor) -> Result<Watched, AnswerEr
         boot_id: answer.one("boot_id").unwrap_or_default().to_owned(),
         traces: KubeadmTraces {
             has_kubelet_configuration: has("kubelet.conf"),
-            has_admin_configuration: has("admin.conf"),
             has_api_server_manifest: has("kube-apiserver.yaml"),
             has_sentinel: has("success"),
         },
-        log: sanitize_block(&redactor.redact(log)),
+        log: sanitized(&redactor.redact(log)),
         log_next: answer.number("log_next").unwrap_or_default(),
         log_bytes: answer.number("log_bytes").unwrap_or_default(),
         component_lines: answer
@@ -129,10 +143,16 @@ pub fn read_watch(stdout: &str, redactor: &Redactor) -> Result<Watched, AnswerEr
     })
 }
 
+/// Line by line, as a block has a bound that a part of a log exceeds.
+fn sanitized(log: &str) -> String {
+    log.split('\n').map(sanitize_block).collect::<Vec<_>>().join("\n")
+}
+
 fn journal(answer: &Answered, digest: &str) -> Journal {
     let mut begin = answer.one("begin").unwrap_or_default().split_whitespace();
     Journal {
         digest: digest.to_owned(),
+        kubeadm: answer.one("kubeadm").map_or(SeenKubeadm::Unknown, kubeadm),
         attempt: answer.number("attempt").unwrap_or_default(),
         boot_id: begin.next().unwrap_or_default().to_owned(),
         from_step: begin.next().and_then(|text| text.parse().ok()).unwrap_or_default(),
@@ -141,6 +161,18 @@ fn journal(answer: &Answered, digest: &str) -> Journal {
         is_finished: answer.one("finished").is_some(),
         was_reset: answer.one("was_reset").is_some(),
         resets: answer.number("resets").unwrap_or_default(),
+    }
+}
+
+/// `none`, or `NUMBER VERB`.
+fn kubeadm(line: &str) -> SeenKubeadm {
+    let verb = |word: &str| [KubeadmVerb::Init, KubeadmVerb::Join].into_iter().find(|it| it.word() == word);
+    let step = |(number, word): (&str, &str)| {
+        Some(KubeadmStep { number: number.parse().ok().filter(|number| *number > 0)?, verb: verb(word)? })
+    };
+    match line {
+        "none" => SeenKubeadm::None,
+        line => line.split_once(' ').and_then(step).map_or(SeenKubeadm::Unknown, SeenKubeadm::Step),
     }
 }
 

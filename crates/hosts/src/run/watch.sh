@@ -1,16 +1,17 @@
-# watch.sh RUN OFFSET BYTES: how far a run is, and a part of its log behind the end of the answer.
+# watch.sh RUN OFFSET BYTES: how far a run is, and a part of its log behind the end of the answer. The offset `end` is where the last
+# part begins, with a whole line.
 run=$base/runs/$1
 last=
 say boot_id "$(cat /proc/sys/kernel/random/boot_id)"
 state=$(systemctl is-active "capstan-$1.service" 2>/dev/null)
 say unit "${state:-unknown}"
-say_if() { if [ -e "${CAPSTAN_ROOT:-}$2" ]; then say trace "$1"; fi; }
+say_if() { if [ -e "$root$2" ]; then say trace "$1"; fi; }
 say_if kubelet.conf /etc/kubernetes/kubelet.conf
-say_if admin.conf /etc/kubernetes/admin.conf
 say_if kube-apiserver.yaml /etc/kubernetes/manifests/kube-apiserver.yaml
 say_if success /run/cluster-api/bootstrap-success.complete
 if [ -e "$run/ready" ]; then
   say ready "$(cat "$run/ready")"
+  if [ -e "$run/kubeadm" ]; then say kubeadm "$(cat "$run/kubeadm")"; fi
   last=$(ls -1 "$run/steps" 2>/dev/null | sort -n | tail -n 1)
   resets=0
   for attempt in "$run/steps"/*; do if [ -e "$attempt/reset" ]; then resets=$((resets + 1)); fi; done
@@ -38,6 +39,15 @@ if [ -n "$since" ] && [ ! -e "$run/finished" ] && command -v journalctl >/dev/nu
 fi
 bytes=$(wc -c 2>/dev/null <"$run/log") || bytes=0
 from=$2
+if [ "$from" = end ]; then
+  from=0
+  if [ "$bytes" -gt "$3" ]; then
+    # Half a line may be half of a secret, which would not be known as one. With the byte before it a line is known to be whole.
+    from=$((bytes - $3 - 1))
+    from=$((from + $(tail -c "+$((from + 1))" "$run/log" | head -n 1 | wc -c)))
+    if [ "$from" -gt "$bytes" ]; then from=$bytes; fi
+  fi
+fi
 if [ "$from" -gt "$bytes" ]; then from=0; fi
 length=$((bytes - from))
 if [ "$length" -gt "$3" ]; then length=$3; fi
