@@ -1,5 +1,4 @@
-# clean.sh [ADDRESS]: what of a node is left on this machine. It changes nothing.
-root=${CAPSTAN_ROOT:-}
+# clean.sh: what of a node is left on this machine. It changes nothing.
 left() { say left "$1 $2"; }
 for file in "$root"/etc/kubernetes/manifests/* "$root"/etc/kubernetes/*.conf; do
   if [ -e "$file" ]; then left file "${file#"$root"}"; fi
@@ -7,8 +6,14 @@ done
 for file in "$root"/etc/kubernetes/pki/*; do
   if [ -e "$file" ]; then left file "${file#"$root"}"; fi
 done
-for file in "$root"/var/lib/etcd/member "$root"/var/lib/kubelet/config.yaml "$root"/var/lib/kubelet/kubeadm-flags.env; do
+# The sign of success among them: in the same boot it would make a success of the next kubeadm that dies.
+for file in "$root"/var/lib/etcd/member "$root"/var/lib/kubelet/config.yaml "$root"/var/lib/kubelet/kubeadm-flags.env \
+  "$root"/run/cluster-api/bootstrap-success.complete; do
   if [ -e "$file" ]; then left file "${file#"$root"}"; fi
+done
+# What stood at a path before a run, and was not given back yet.
+for folder in "$base"/runs/*/before; do
+  if [ -n "$(ls -A "$folder" 2>/dev/null)" ]; then left originals "${folder#"$root"}"; fi
 done
 for name in k3s rke2 k0s microk8s; do
   if command -v "$name" >/dev/null 2>&1 || [ -e "$root/var/lib/rancher/$name" ] || [ -e "$root/var/lib/$name" ]; then left distribution "$name"; fi
@@ -20,22 +25,29 @@ active)
   ;;
 esac
 for unit in $(systemctl list-units --plain --no-legend --state=active 'capstan-*.service' 2>/dev/null | cut -d ' ' -f 1); do left unit "$unit"; done
-if [ -r /proc/net/tcp ]; then
-  cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | awk '$4 == "0A" { n = split($2, part, ":"); print part[n] }' | sort -u |
+if [ -r "$root/proc/net/tcp" ]; then
+  cat "$root/proc/net/tcp" "$root/proc/net/tcp6" 2>/dev/null | awk '$4 == "0A" { n = split($2, part, ":"); print part[n] }' | sort -u |
     while read -r port; do
       case $port in 192B) left port 6443 ;; 280A) left port 10250 ;; 094B) left port 2379 ;; 094C) left port 2380 ;; 2811) left port 10257 ;; 2813) left port 10259 ;; esac
     done
 else
   say unread "the open ports, in /proc/net/tcp"
 fi
-sed -n 's/^[^ ]* \(\/var\/lib\/kubelet\/[^ ]*\) .*/\1/p' /proc/mounts | while read -r folder; do left mount "$folder"; done
-for link in cni0 flannel.1 vxlan.calico kube-ipvs0 cilium_host cilium_vxlan antrea-gw0; do
-  if [ -e "/sys/class/net/$link" ]; then left link "$link"; fi
+{ mounted_below /var/lib/kubelet; mounted_by_capstan; } | while read -r folder; do left mount "$folder"; done
+for link in $links; do
+  if [ -e "$root/sys/class/net/$link" ]; then left link "$link"; fi
 done
-if [ -n "$1" ] && command -v ip >/dev/null 2>&1 && ip -o addr show | awk '{ print $4 }' | grep -q "^$1/"; then left address "$1"; fi
-if command -v iptables-save >/dev/null 2>&1; then
-  count=$(iptables-save 2>/dev/null | grep -c -e '^-A KUBE-' -e '^-A CNI-')
-  if [ "$count" -gt 0 ]; then left rules "$count"; fi
+if [ -e "$root/sys/class/net/tunl0" ] && ip -o addr show dev tunl0 2>/dev/null | grep -q inet; then left link tunl0; fi
+rules=0
+for family in iptables ip6tables; do
+  command -v "$family-save" >/dev/null 2>&1 || continue
+  rules=$((rules + $("$family-save" 2>/dev/null | grep -c -e '^-A KUBE-' -e '^-A CNI-')))
+done
+if [ "$rules" -gt 0 ]; then left rules "$rules"; fi
+if command -v nft >/dev/null 2>&1; then
+  for family in ip ip6; do
+    if nft list table "$family" kube-proxy >/dev/null 2>&1; then left table "$family kube-proxy"; fi
+  done
 fi
 if command -v crictl >/dev/null 2>&1; then
   if pods=$(timeout 20 crictl pods -q 2>/dev/null); then

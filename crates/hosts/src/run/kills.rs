@@ -234,6 +234,41 @@ fn a_reset_gives_back_what_was_there() {
 }
 
 #[test]
+fn a_reset_that_is_killed_gives_back_the_same() {
+    let wanted = std::env::var("CAPSTAN_KILLS").ok().and_then(|text| text.parse::<usize>().ok());
+    let done = |whole: &Machine| {
+        let machine = Machine::like(whole);
+        furnished(&machine);
+        let driver = Driver::of(&machine);
+        driver.ask(&owner::claim(&driver.owner));
+        driver.drive(&planned());
+        let programs = machine.noted("count-job").len();
+        (machine, programs)
+    };
+    for whole in Machine::of_each_shell() {
+        let (machine, begun) = done(&whole);
+        Driver::of(&machine).reset(&planned(), 1);
+        let (expected, programs) = (machine.tree(), machine.noted("count-job").len() - begun);
+        // A shell that has most programs built in calls few that are counted.
+        let each = wanted.unwrap_or(KILLS).min(programs);
+        for number in 0..each {
+            let (machine, begun) = done(&whole);
+            let side = if number % 2 == 0 { "after" } else { "before" };
+            // From the end, where it removes what it remembers.
+            let at = begun + programs - number * programs / each;
+            machine.note("kill", &format!("job {at} {side}"));
+            Driver::of(&machine).reset(&planned(), 1);
+            assert_eq!(machine.tree(), expected, "killed {side} program {at} of {}", begun + programs);
+            assert!(!machine.has_note("kill"), "nobody was ended");
+            assert!(
+                !machine.path("var/lib/capstan/runs/uid-1/before").exists(),
+                "killed {side} program {at}"
+            );
+        }
+    }
+}
+
+#[test]
 fn a_stranger_and_a_second_start_change_nothing() {
     for machine in Machine::of_each_shell() {
         furnished(&machine);

@@ -104,4 +104,6 @@ mod requests;
 #[cfg(test)]
 mod secrets;
 #[cfg(test)]
+mod stand_ins;
+#[cfg(test)]
 mod tests;

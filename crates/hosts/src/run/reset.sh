@@ -1,4 +1,6 @@
 # Takes back what a run did, and what kubeadm leaves.
+# SECONDS COMMAND...: a program that does not answer does not hold the reset up.
+limited() { timeout -k 10 "$@"; }
 reset_kubeadm() { # [SOCKET]
   if ! command -v kubeadm >/dev/null 2>&1; then
     note "kubeadm is not installed"
@@ -7,81 +9,133 @@ reset_kubeadm() { # [SOCKET]
   if [ -n "$1" ]; then set -- --cri-socket "$1"; else set --; fi
   timeout -k 30 600 kubeadm reset -f "$@"
 }
+unmount() { limited 60 umount "$1" || limited 60 umount -l "$1"; }
 stop_kubelet() {
   systemctl stop kubelet 2>/dev/null
-  for folder in $(sed -n 's/^[^ ]* \(\/var\/lib\/kubelet\/[^ ]*\) .*/\1/p' /proc/mounts | sort -r); do umount "$folder" || umount -l "$folder"; done
+  for folder in $(mounted_below /var/lib/kubelet | sort -r); do unmount "$folder"; done
 }
 # Pods that kubeadm did not find, as their manifests were gone.
 remove_pods() { # [SOCKET]
   if command -v crictl >/dev/null 2>&1; then
     set -- ${1:+--runtime-endpoint "$1"}
-    crictl "$@" pods -q | while read -r pod; do crictl "$@" stopp "$pod"; crictl "$@" rmp -f "$pod"; done
+    limited 60 crictl "$@" pods -q | while read -r pod; do
+      limited 120 crictl "$@" stopp "$pod"
+      limited 120 crictl "$@" rmp -f "$pod"
+    done
   elif command -v ctr >/dev/null 2>&1; then
-    ctr -n k8s.io tasks ls -q | while read -r task; do ctr -n k8s.io tasks kill -s 9 "$task"; done
-    ctr -n k8s.io tasks ls -q | while read -r task; do ctr -n k8s.io tasks rm -f "$task"; done
-    ctr -n k8s.io containers ls -q | while read -r container; do ctr -n k8s.io containers rm "$container"; done
+    limited 60 ctr -n k8s.io tasks ls -q | while read -r task; do limited 60 ctr -n k8s.io tasks kill -s 9 "$task"; done
+    limited 60 ctr -n k8s.io tasks ls -q | while read -r task; do limited 60 ctr -n k8s.io tasks rm -f "$task"; done
+    limited 60 ctr -n k8s.io containers ls -q | while read -r container; do limited 60 ctr -n k8s.io containers rm "$container"; done
   fi
 }
-# kubeadm names these itself as what it leaves: network configuration, and rules of iptables, nftables and IPVS.
-clean_network() { # RUN [ADDRESS]
-  undone=$base/runs/$1
-  if [ -e "$undone/before/cni" ]; then
-    for file in /etc/cni/net.d/*; do
-      [ -e "$file" ] || continue
-      grep -qxF "${file##*/}" "$undone/before/cni" || rm -f "$file"
-    done
-  fi
-  for link in cni0 flannel.1 vxlan.calico tunl0 kube-ipvs0 cilium_host cilium_net cilium_vxlan antrea-gw0 weave nodelocaldns; do
-    [ -e "/sys/class/net/$link" ] || continue
-    ip link delete "$link" || note "cannot delete $link"
-  done
+# From the rules as they are saved: what takes the chains KUBE-* and CNI-* away with the rules that lead into them, and nothing else.
+# A chain that is named anew is emptied, so that the order of the chains does not matter; a comment in quotes leads nowhere.
+without_chains() {
+  awk '
+    /^\*/ { print; gone = "" }
+    /^:(KUBE|CNI)-/ { print $1 " - [0:0]"; gone = gone "-X " substr($1, 2) "\n" }
+    /^-A / && !/^-A (KUBE|CNI)-/ {
+      bare = $0
+      gsub(/"([^"\\]|\\.)*"/, "", bare)
+      if (bare ~ / -[jg] (KUBE|CNI)-/) { sub(/^-A/, "-D"); print }
+    }
+    /^COMMIT/ { printf "%s", gone; print }'
+}
+clean_rules() {
   for family in iptables ip6tables; do
     command -v "$family-save" >/dev/null 2>&1 || continue
     rules=$("$family-save" 2>/dev/null) || continue
-    case $rules in *KUBE-* | *CNI-*) printf '%s\n' "$rules" | grep -v -e KUBE- -e CNI- | "$family-restore" ;; esac
+    case $rules in *KUBE-* | *CNI-*) printf '%s\n' "$rules" | without_chains | "$family-restore" --noflush || note "cannot remove rules of $family" ;; esac
   done
   if command -v nft >/dev/null 2>&1; then
     for family in ip ip6; do nft delete table "$family" kube-proxy 2>/dev/null || true; done
   fi
-  if command -v ipvsadm >/dev/null 2>&1; then ipvsadm --clear || true; fi
-  if [ -n "$2" ]; then
-    ip -o addr show | awk -v address="$2" '{ split($4, part, "/"); if (part[1] == address) print $2, $4 }' |
-      while read -r link place; do ip addr del "$place" dev "$link"; done
+}
+# kubeadm names these itself as what it leaves: network configuration, and rules of iptables, nftables and IPVS.
+clean_network() { # RUN
+  undone=$base/runs/$1
+  if [ -e "$undone/before/cni" ]; then
+    for file in "$root"/etc/cni/net.d/*; do
+      [ -e "$file" ] || continue
+      grep -qxF "${file##*/}" "$undone/before/cni" || rm -f "$file"
+    done
   fi
+  # Without this link no kube-proxy made services of IPVS, and those that are there are somebody else's.
+  has_services=no
+  if [ -e "$root/sys/class/net/kube-ipvs0" ]; then has_services=yes; fi
+  for link in $links; do
+    [ -e "$root/sys/class/net/$link" ] || continue
+    ip link delete "$link" || note "cannot delete $link"
+  done
+  if [ -e "$root/sys/class/net/tunl0" ]; then
+    ip addr flush dev tunl0 && ip link set tunl0 down || note "cannot take tunl0 down"
+  fi
+  clean_rules
+  if [ "$has_services" = yes ] && command -v ipvsadm >/dev/null 2>&1; then ipvsadm --clear || true; fi
 }
 # What kubeadm made and does not take away itself when it died half way.
 remove_node_files() {
   for name in manifests tmp pki admin.conf super-admin.conf kubelet.conf bootstrap-kubelet.conf controller-manager.conf scheduler.conf; do
-    rm -rf "${CAPSTAN_ROOT:-}/etc/kubernetes/$name"
+    rm -rf "$root/etc/kubernetes/$name"
   done
-  rm -rf "${CAPSTAN_ROOT:-}"/var/lib/etcd/* "${CAPSTAN_ROOT:-}/run/cluster-api/bootstrap-success.complete"
-  rm -f "${CAPSTAN_ROOT:-}/var/lib/kubelet/config.yaml" "${CAPSTAN_ROOT:-}/var/lib/kubelet/kubeadm-flags.env" "${CAPSTAN_ROOT:-}/var/lib/kubelet/instance-config.yaml"
+  rm -rf "$root"/var/lib/etcd/* "$root/run/cluster-api/bootstrap-success.complete"
+  rm -f "$root/var/lib/kubelet/config.yaml" "$root/var/lib/kubelet/kubeadm-flags.env" "$root/var/lib/kubelet/instance-config.yaml"
 }
-# RUN: its steps backwards, each path as it was before it.
+give_back() { # RECORD: the path that stands in it becomes what it was
+  path=$(cat "$1.path") && part=$(part_of "$path") || return 1
+  if [ ! -e "$1.copy" ]; then
+    rm -f "$path" "$part"
+    return
+  fi
+  rm -f "$part" && cp -p "$1.copy" "$part" && flush "$part" && mv -f "$part" "$path" && return 0
+  rm -f "$part"
+  return 1
+}
+remove_user() { # NAME
+  if ! id "$1" >/dev/null 2>&1; then return 0; fi
+  userdel -r "$1" 2>/dev/null || userdel "$1"
+}
+# BEFORE: swap that was off before the run.
+switch_swap_off() {
+  if [ ! -e "$1/swaps" ]; then return 0; fi
+  is_off=yes
+  for swap in $(swaps); do
+    grep -qxF "$swap" "$1/swaps" || limited 600 swapoff "$swap" || is_off=no
+  done
+  [ "$is_off" = yes ]
+}
+# RUN: its steps backwards, each path as it was before it. What cannot be given back now stays in its folder, and the rest goes on.
 restore_files() {
-  undone=$base/runs/$1
-  awk '/comment=capstan/ { print $2 }' "${CAPSTAN_ROOT:-}/etc/fstab" 2>/dev/null | sort -r | while read -r folder; do umount "$folder" || umount -l "$folder"; done
-  for file in $(ls -1 "$undone/before" 2>/dev/null | sed -n 's/\.path$//p' | sort -r); do
-    path=$(cat "$undone/before/$file.path")
-    if [ -e "$undone/before/$file.copy" ]; then
-      cp -p "$undone/before/$file.copy" "$path.capstan" && mv -f "$path.capstan" "$path" || return 1
-    else
-      rm -f "$path"
-    fi
-    rm -f "$path.capstan"
+  undone=$base/runs/$1/before
+  kept=
+  keep() {
+    note "cannot give back $1"
+    kept=yes
+  }
+  for folder in $(mounted_by_capstan | sort -r); do unmount "$folder" || keep "$folder"; done
+  switch_swap_off "$undone" || keep "the swap"
+  for file in $(ls -1 "$undone" 2>/dev/null | sed -n 's/\.path$//p' | sort -r); do
+    give_back "$undone/$file" || keep "$path"
   done
   # Only those that are empty go.
-  sort -r -u "$undone/before/folders" 2>/dev/null | while read -r folder; do rmdir "$folder" 2>/dev/null; done
-  for file in $(ls -1 "$undone/before" 2>/dev/null | grep '\.user$'); do
-    name=$(cat "$undone/before/$file")
-    if id "$name" >/dev/null 2>&1; then userdel -r "$name" 2>/dev/null || userdel "$name" || return 1; fi
+  sort -r -u "$undone/folders" 2>/dev/null | while read -r folder; do rmdir "$folder" 2>/dev/null; done
+  for file in $(ls -1 "$undone" 2>/dev/null | grep '\.user$'); do
+    name=$(cat "$undone/$file")
+    remove_user "$name" || keep "user $name"
+  done
+  for file in $(ls -1 "$undone" 2>/dev/null | grep '\.hash$'); do
+    if id "${file%.hash}" >/dev/null 2>&1; then chpasswd -e <"$undone/$file" || keep "the password of ${file%.hash}"; fi
   done
   systemctl daemon-reload
+  # Under another name first: half of what is remembered would have the next reset remove what was given back.
+  [ -z "$kept" ] || return 1
+  rm -rf "$undone.gone"
+  if [ -d "$undone" ]; then mv "$undone" "$undone.gone" && rm -rf "$undone.gone"; fi
 }
 # RUN: it counts as undone, and may begin again.
 count_as_undone() {
   undone=$base/runs/$1
   last=$(ls -1 "$undone/steps" 2>/dev/null | sort -n | tail -n 1)
   [ -n "$last" ] || return 0
-  mark "$undone/steps/$last/reset" "$(date +%s)" && rm -rf "$undone/before" "$undone/finished"
+  mark "$undone/steps/$last/reset" "$(date +%s)" && rm -rf "$undone/finished"
 }
