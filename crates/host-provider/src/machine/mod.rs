@@ -169,7 +169,7 @@ impl HostMachines {
     /// Claim, node, report: what is there already is not done again.
     async fn live(&self, scope: &Scope) -> Result<Outcome, ReconcileError> {
         let mut report = MachineReport::of(&scope.own, self.clock.now());
-        report.says(&scope.paused());
+        report.set(&scope.paused());
         if report.hold_finalizer(HOST_MACHINE_FINALIZER) {
             // It is stored before anything is claimed: what goes without it would leave its Host claimed for good.
             return self.finish(report, Outcome::RequeueAfter(AT_ONCE)).await;

@@ -157,7 +157,7 @@ impl MachineReport {
         self.draft.set(condition(type_, Status::True, reason, message));
     }
 
-    pub fn says(&mut self, condition: &Condition) {
+    pub fn set(&mut self, condition: &Condition) {
         self.draft.set(condition);
     }
 
