@@ -101,7 +101,7 @@ pub struct LogArgs {
     /// Write a log to this file
     #[arg(long, global = true, value_name = "FILE")]
     pub log_file: Option<PathBuf>,
-    /// error, warn, info, debug, trace, or a filter such as capstan=debug
+    /// error, warn, info, debug, or a filter such as capstan=debug
     #[arg(long, global = true, value_name = "LEVEL", value_parser = log_filter, default_value = "info")]
     pub log_level: String,
 }
@@ -435,7 +435,7 @@ pub enum EtcdCommand {
 fn log_filter(text: &str) -> Result<String, &'static str> {
     match EnvFilter::try_new(text) {
         Ok(_) => Ok(text.to_owned()),
-        Err(_) => Err("expected error, warn, info, debug, trace or a filter such as capstan=debug"),
+        Err(_) => Err("expected error, warn, info, debug or a filter such as capstan=debug"),
     }
 }
 
