@@ -28,7 +28,7 @@ use capstan_commands::exit_code::WrongUsage;
 use capstan_commands::output;
 use capstan_engine::client::snapshot::Snapshot;
 use capstan_engine::client::{Connection, explain, in_process};
-use capstan_store::{DiskStore, MemoryStore, NewStore, Range, Revision, Store};
+use capstan_store::{DiskStore, MemoryStore, NewStore, Range, Revision, Sealing, Store};
 #[cfg(feature = "etcd")]
 use capstan_store::{EtcdOptions, EtcdRestore};
 
@@ -73,7 +73,7 @@ pub async fn backup_at_rest(args: &BackupArgs, clock: &Clock) -> anyhow::Result<
     }
     let store: Arc<dyn Store> = match &place {
         // Read and not opened: nothing is written, so a disk that is mounted read-only will do.
-        StoreLocation::Disk(dir) => Arc::new(DiskStore::read(dir)?),
+        StoreLocation::Disk(dir) => Arc::new(DiskStore::read(dir, &Sealing::none())?),
         _ => place.open(clock).await?,
     };
     ensure!(!is_empty(&*store).await?, "{place} is empty: there is nothing to back up");
@@ -232,7 +232,7 @@ pub async fn restore_into(
             // a lower one would look like another history.
             let floor = new.floor().max(backup.revision);
             let filled = fill(Arc::new(memory.clone()), &backup, floor, clock, rng).await?;
-            new.finish(&memory)?;
+            new.finish(&memory, None)?;
             filled
         }
         #[cfg(feature = "etcd")]

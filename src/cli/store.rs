@@ -103,6 +103,7 @@ fn etcd(args: &StoreArgs, endpoints: Vec<String>) -> anyhow::Result<StoreLocatio
         within: "/registry".to_owned(),
         tls,
         plain,
+        sealed: &[],
         rng,
     }))
 }

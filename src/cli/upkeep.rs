@@ -11,7 +11,7 @@ use capstan_apiserver::is_whole;
 use capstan_base::text::counted;
 use capstan_base::time::Clock;
 use capstan_commands::exit_code::WrongUsage;
-use capstan_store::{Checked, DiskStore, NewStore, Repaired};
+use capstan_store::{Checked, DiskStore, NewStore, Repaired, Sealing};
 
 /// `capstan standalone --new-store`: puts an empty store in the place of one that is gone.
 ///
@@ -45,9 +45,9 @@ pub fn run(args: &StandaloneArgs, clock: &Clock) -> anyhow::Result<String> {
         )
     };
     if args.check {
-        return Ok(in_order(&DiskStore::check(&dir)?));
+        return Ok(in_order(&DiskStore::check(&dir, &Sealing::none())?));
     }
-    Ok(match DiskStore::repair(&dir, clock.now(), is_whole)? {
+    Ok(match DiskStore::repair(&dir, clock.now(), is_whole, &Sealing::none())? {
         Ok(found) => in_order(&found) + "There was nothing to repair.\n",
         Err(repaired) => say_repaired(&repaired),
     })

@@ -351,6 +351,8 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ),
     ("tokio_tungstenite::", &["apiserver/serve/"]),
     ("redb::", &["store/"]),
+    ("chacha20poly1305::", &["store/sealed/cipher"]),
+    ("argon2::", &["store/sealed/key_file"]),
     ("etcd_client::", &["store/", "workload/etcd/"]),
     ("tonic::", &["workload/etcd/"]),
     ("anyhow::", &["commands/", "cli/"]),

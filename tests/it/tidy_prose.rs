@@ -43,6 +43,7 @@ const PARSERS: &[(&str, &str)] = &[
     ("status/machines.rs", "lines of stored conditions, which Cluster API orders so"),
     ("store/etcd/grpc.rs", "what tonic and etcd say"),
     ("store/etcd/restore.rs", "a mark in the store, written in the same file"),
+    ("store/sealed/key_file.rs", "the head of a key file, written in the same file"),
     ("tui/command/complete.rs", "a command line"),
     ("tui/screen/rollout/page.rs", "a command line"),
     ("workload/etcd/client.rs", "what etcd says"),

@@ -329,6 +329,7 @@ async fn in_etcd_a_write_is_refused_when_its_lease_is_taken_before_its_commit() 
         within: "/registry".to_owned(),
         tls: None,
         plain: Plain::same(),
+        sealed: &[],
         rng: capstan_base::rng::Rng::from_entropy(),
     });
     a_write_is_refused_when_its_lease_is_taken_before_its_commit(Arc::new(store.await.expect("a store")))

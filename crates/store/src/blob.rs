@@ -30,6 +30,11 @@ impl Blob {
         Self::tagged(RAW, value)
     }
 
+    /// As it is: for what does not shrink, or is read once.
+    pub(super) fn raw(value: &[u8]) -> Self {
+        Self::tagged(RAW, value)
+    }
+
     fn tagged(tag: u8, body: &[u8]) -> Self {
         let mut bytes = Vec::with_capacity(body.len() + 1);
         bytes.push(tag);

@@ -29,8 +29,8 @@ fn memory(bounds: Bounds) -> BoxFuture<'static, Backend> {
 
 fn disk(bounds: Bounds) -> BoxFuture<'static, Backend> {
     let dir = crate::data_dir::private_tempdir();
-    let store =
-        DiskStore::open_bounded(dir.path(), capstan_base::time::Timestamp::default(), bounds).unwrap();
+    let now = capstan_base::time::Timestamp::default();
+    let (store, _) = DiskStore::open_bounded(dir.path(), now, bounds, &Sealing::none()).unwrap();
     async { Backend { store: Arc::new(store), _alive: Box::new(dir) } }.boxed()
 }
 
@@ -48,16 +48,41 @@ fn etcd(bounds: Bounds) -> BoxFuture<'static, Backend> {
     .boxed()
 }
 
+/// The same with every value sealed.
+async fn sealed(backend: Backend) -> Backend {
+    let scope = Scope { prefixes: &["/"], is_value: |_| false };
+    let sealing = Sealing::new(scope, Some(Keyring::generate().unwrap()));
+    Backend { store: Arc::new(Sealed::new(backend.store, sealing)), _alive: backend._alive }
+}
+
+fn sealed_memory(bounds: Bounds) -> BoxFuture<'static, Backend> {
+    async move { sealed(memory(bounds).await).await }.boxed()
+}
+
+fn sealed_disk(bounds: Bounds) -> BoxFuture<'static, Backend> {
+    async move { sealed(disk(bounds).await).await }.boxed()
+}
+
 /// Runs each named check on each backend.
 macro_rules! backends {
     ($($check:ident),* $(,)?) => {
         mod on_memory { $(#[tokio::test] async fn $check() { super::$check(super::memory).await; })* }
         mod on_disk { $(#[tokio::test] async fn $check() { super::$check(super::disk).await; })* }
+        mod on_sealed_memory { $(#[tokio::test] async fn $check() { super::$check(super::sealed_memory).await; })* }
+        mod on_sealed_disk { $(#[tokio::test] async fn $check() { super::$check(super::sealed_disk).await; })* }
         #[cfg(feature = "etcd")]
         mod on_etcd {
             $(#[tokio::test] async fn $check() {
                 if super::super::etcd::tests::server::is_installed() {
                     super::$check(super::etcd).await;
+                }
+            })*
+        }
+        #[cfg(feature = "etcd")]
+        mod on_sealed_etcd {
+            $(#[tokio::test] async fn $check() {
+                if super::super::etcd::tests::server::is_installed() {
+                    super::$check(super::sealed_etcd).await;
                 }
             })*
         }
@@ -78,6 +103,11 @@ backends!(
     the_past_is_paged_and_counted,
     random_histories_agree_with_a_model,
 );
+
+#[cfg(feature = "etcd")]
+fn sealed_etcd(bounds: Bounds) -> BoxFuture<'static, Backend> {
+    async move { sealed(etcd(bounds).await).await }.boxed()
+}
 
 async fn put(store: &Arc<dyn Store>, key: &str, value: &str) -> Revision {
     let txn = Txn {

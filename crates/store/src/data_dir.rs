@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::Revision;
+use crate::{CipherError, KeyError, Revision};
 use capstan_base::private_file::{self, FileError};
 use capstan_base::time::{Timestamp, rfc3339};
 
@@ -80,6 +80,10 @@ pub enum OpenError {
     NoStore { dir: String },
     #[error("there is a store in {dir}; a new one is only made where it is gone")]
     Present { dir: String },
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    #[error("the values in it cannot be sealed: {0}. Nothing was changed")]
+    Cipher(#[from] CipherError),
     #[error(transparent)]
     File(FileError),
     #[error("cannot {what} {path}: {source}{}", advice(source))]

@@ -19,6 +19,7 @@ mod history;
 mod image;
 mod memory;
 mod ordered;
+mod sealed;
 mod stage;
 
 use std::sync::Arc;
@@ -32,6 +33,10 @@ pub use disk::{Checked, DiskStore, NewStore, Repaired};
 #[cfg(feature = "etcd")]
 pub use etcd::{EtcdOptions, EtcdRestore, EtcdStore, Plain, RestoreError, TlsFiles};
 pub use memory::MemoryStore;
+pub use sealed::{
+    Census, CipherError, KeyError, KeyFile, KeyFileError, KeyId, Keyring, NotOpened, Passphrase, RenewError,
+    Scope, Sealed, Sealing, create_key_file, is_sealed, named, replace_key_file, survey,
+};
 
 /// Position in the one order of all changes. 0 is before the first.
 pub type Revision = u64;
@@ -162,6 +167,8 @@ pub enum Error {
          restore the same backup again, or make room with: etcdctl del --prefix {prefix}/ && etcdctl del {mark}"
     )]
     HalfRestored { store: String, prefix: String, mark: String },
+    #[error("a value cannot be sealed: {0}. Nothing was written")]
+    NotSealed(String),
     #[error("the store is closed")]
     Closed,
 }

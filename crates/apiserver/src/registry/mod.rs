@@ -153,9 +153,10 @@ impl From<store::Error> for Failure {
                 Self::expired("The resourceVersion for the provided list is too old.")
             }
             store::Error::Future { asked, current } => Self::too_large_resource_version(asked, current),
-            store::Error::Write { .. } | store::Error::Unsynced { .. } | store::Error::Damaged(_) => {
-                Self::internal(error)
-            }
+            store::Error::Write { .. }
+            | store::Error::Unsynced { .. }
+            | store::Error::NotSealed(_)
+            | store::Error::Damaged(_) => Self::internal(error),
             // No Retry-After: clients would repeat it by themselves for half a minute before they say why.
             store::Error::Unavailable { .. }
             | store::Error::Untrusted { .. }

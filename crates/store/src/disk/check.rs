@@ -12,9 +12,9 @@ use bytes::Bytes;
 use super::file::{DataFile, Loaded};
 use super::folder::RealFolder;
 use super::salvage::{Scrub, salvage};
-use super::{DiskStore, FILE, overlay};
+use super::{DiskStore, FILE, overlay, renewal};
 use crate::data_dir::{DataDir, EIO, OpenError};
-use crate::{Key, MemoryStore, Revision};
+use crate::{Census, Key, KeyId, MemoryStore, Revision, Sealing};
 use capstan_base::time::Timestamp;
 
 /// A repaired store goes on this far above the last revision that could be read, because later ones
@@ -31,6 +31,10 @@ pub struct Checked {
     pub revision: Revision,
     /// Changes behind this revision are kept.
     pub compacted: Revision,
+    /// The key that sealed what is in it; `None`: it is not encrypted.
+    pub sealed_with: Option<KeyId>,
+    /// What the values are that are sealed, or would be.
+    pub census: Census,
 }
 
 /// What became of a damaged file.
@@ -56,24 +60,27 @@ pub struct Repaired {
 }
 
 impl DiskStore {
-    /// Reads the data file in `dir` and compares every checksum. Nothing is written.
+    /// Reads the data file in `dir` and compares every checksum. Nothing is written. Of an encrypted one the keys need not be
+    /// there; the census then has its values as closed.
     ///
     /// # Errors
     /// [`OpenError`]: in use, damaged, or not there.
-    pub fn check(dir: &Path) -> Result<Checked, OpenError> {
+    pub fn check(dir: &Path, sealing: &Sealing) -> Result<Checked, OpenError> {
         let dir = DataDir::share(dir)?;
         dir.require(FILE)?;
-        check(&dir.file(FILE))
+        check(&dir.file(FILE), sealing)
     }
 
-    /// Everything in the data file in `dir`, in memory. Nothing is written.
+    /// Everything in the data file in `dir`, in memory, as it is kept. Nothing is written.
     ///
     /// # Errors
-    /// [`OpenError`]: in use, damaged, or not there.
-    pub fn read(dir: &Path) -> Result<MemoryStore, OpenError> {
+    /// [`OpenError`]: in use, damaged, encrypted with another key, or not there.
+    pub fn read(dir: &Path, sealing: &Sealing) -> Result<MemoryStore, OpenError> {
         let dir = DataDir::share(dir)?;
         dir.require(FILE)?;
-        let loaded = overlay::read(&dir.file(FILE))?;
+        let path = dir.file(FILE);
+        let loaded = overlay::read(&path)?;
+        sealing.check(&format!("the data file {}", path.display()), loaded.sealed_with.as_slice())?;
         Ok(MemoryStore::of(loaded.objects, loaded.revision))
     }
 
@@ -87,12 +94,13 @@ impl DiskStore {
         dir: &Path,
         now: Timestamp,
         whole: fn(&Bytes) -> bool,
+        sealing: &Sealing,
     ) -> Result<Result<Checked, Repaired>, OpenError> {
         // Looking comes first: `acquire` would make a folder that is not there.
         DataDir::share(dir)?.require(FILE)?;
         let dir = DataDir::acquire(dir, now)?;
         let path = dir.file(FILE);
-        let damage = match check(&path) {
+        let damage = match check(&path, sealing) {
             Err(OpenError::Corrupt { reason, .. }) => reason,
             // A sector that cannot be read is damage too: salvage reads around it, sector by
             // sector.
@@ -109,7 +117,9 @@ impl DiskStore {
         let revision = found.revision.saturating_add(LEAP);
         // The history is empty, so watches are refused and clients list again: what they know may be
         // lost.
-        let content = Loaded { objects: found.objects, revision, compacted: revision, changes: Vec::new() };
+        let sealed_with = renewal::key_of_newest(found.objects.iter());
+        let objects = found.objects;
+        let content = Loaded { objects, revision, compacted: revision, changes: Vec::new(), sealed_with };
         let original = keep(&path, now)?;
         if let Err(failed) = DataFile::create(&RealFolder::of(&path), &content) {
             if !failed.renamed {
@@ -212,12 +222,16 @@ impl DiskStore {
     }
 }
 
-fn check(path: &Path) -> Result<Checked, OpenError> {
+fn check(path: &Path, sealing: &Sealing) -> Result<Checked, OpenError> {
     let loaded = overlay::read(path)?;
+    let mut census = Census::default();
     for entry in loaded.objects.iter() {
         if let Err(error) = entry.value.unpack() {
             let reason = format!("{}: {error}", entry.key);
             return Err(OpenError::Corrupt { path: path.display().to_string(), reason });
+        }
+        if sealing.covers(&entry.key) {
+            census.count(&entry.key, &sealing.state(&entry.key, &entry.value));
         }
     }
     let bytes = fs::metadata(path).map_or(0, |found| found.len());
@@ -227,5 +241,7 @@ fn check(path: &Path) -> Result<Checked, OpenError> {
         bytes,
         revision: loaded.revision,
         compacted: loaded.compacted,
+        sealed_with: loaded.sealed_with,
+        census,
     })
 }

@@ -2,7 +2,7 @@
 //!
 //! `objects`: key → record. `log`: revision → the changed keys with what they held before (an undo
 //! log: what they held after is in `objects` or in a later row). See `record.rs` for both.
-//! `meta`: format, revision, compacted.
+//! `meta`: format, revision, compacted; of an encrypted store also the name of the key that sealed all of it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,7 +19,7 @@ use super::contain::contain;
 use super::folder::{Folder, Trouble, Watched, is_room};
 use super::record::{decode_entry, decode_row, encode_entry, encode_row};
 use crate::ordered::Ordered;
-use crate::{Change, Entry, Key, OpenError, Revision};
+use crate::{Change, Entry, Key, KeyId, OpenError, Revision};
 
 pub(super) const OBJECTS_NAME: &str = "objects";
 pub(super) const LOG_NAME: &str = "log";
@@ -32,12 +32,17 @@ const META: TableDefinition<'_, &str, u64> = TableDefinition::new(META_NAME);
 /// What is written. Format 1 had no checksums in its records; it is read as well.
 const FORMAT: u64 = 2;
 const FORMAT_OLDEST: u64 = 1;
+/// Of an encrypted store, so that a capstan from before does not take sealed values for damaged ones, and writes none in clear.
+const FORMAT_SEALED: u64 = 3;
+/// The name of the key, as a number, in `meta`.
+const SEALED_WITH: &str = "sealed_with";
 /// Reads come from the image, so redb only needs room for the pages of a commit.
 const CACHE_BYTES: usize = 16 << 20;
 
 pub(super) struct DataFile {
     database: Database,
     trouble: Trouble,
+    sealed_with: Option<KeyId>,
 }
 
 /// Everything in the file.
@@ -48,6 +53,8 @@ pub(super) struct Loaded {
     pub(super) compacted: Revision,
     /// In revision order; the changes of one revision side by side.
     pub(super) changes: Vec<Arc<Change>>,
+    /// The key with which everything was sealed that was ever in the file and has to be. `None`: it is not encrypted.
+    pub(super) sealed_with: Option<KeyId>,
 }
 
 /// A commit that did not get through.
@@ -95,15 +102,21 @@ impl DataFile {
         folder.discard();
         // Whoever gave the file its name may have ended before the name was durable.
         folder.sync().map_err(|source| io_error("open", folder, source))?;
-        let (file, loaded) = read(folder, Trust::Verify, load)?;
+        let (mut file, loaded) = read(folder, Trust::Verify, load)?;
         check(folder, &loaded)?;
+        file.sealed_with = loaded.sealed_with;
         Ok((file, loaded))
     }
 
     /// Opens the file again after there was no room for a write; the revision tells what it holds.
     pub(super) fn reopen(folder: &dyn Folder) -> Result<(Self, Revision), OpenError> {
-        let revision = |database: &Database| number(&database.begin_read()?.open_table(META)?, "revision");
-        read(folder, Trust::AsWritten, revision)
+        let numbers = |database: &Database| {
+            let meta = database.begin_read()?.open_table(META)?;
+            Ok((number(&meta, "revision")?, number(&meta, SEALED_WITH)?))
+        };
+        let (mut file, (revision, sealed_with)) = read(folder, Trust::AsWritten, numbers)?;
+        file.sealed_with = KeyId::of_number(sealed_with);
+        Ok((file, revision))
     }
 
     /// A new file with `content`, in the place of the one that may be there. It is whole and durable
@@ -160,7 +173,7 @@ impl DataFile {
         let txn = begin(&self.database)?;
         put_objects(&txn, changes.iter().map(|change| (&*change.key, change.current.as_ref())))?;
         put_log(&txn, changes, log_end)?;
-        put_meta(&txn, revision, log_end)?;
+        put_meta(&txn, revision, log_end, self.sealed_with)?;
         txn.commit()?;
         Ok(())
     }
@@ -189,11 +202,12 @@ fn fill(folder: &dyn Folder, content: &Loaded) -> Result<DataFile, OpenError> {
         let txn = begin(database)?;
         put_objects(&txn, content.objects.iter().map(|entry| (&*entry.key, Some(entry))))?;
         put_log(&txn, &content.changes, content.compacted)?;
-        put_meta(&txn, content.revision, content.compacted)?;
+        put_meta(&txn, content.revision, content.compacted, content.sealed_with)?;
         txn.commit()?;
         Ok(())
     };
-    database(folder, backend, Trust::AsWritten, write).map(|(file, ())| file)
+    let (file, ()) = database(folder, backend, Trust::AsWritten, write)?;
+    Ok(DataFile { sealed_with: content.sealed_with, ..file })
 }
 
 fn corrupt(folder: &dyn Folder, reason: String) -> OpenError {
@@ -239,13 +253,13 @@ fn database<T>(
         return Err(io_error("use", folder, error));
     }
     match opened {
-        Some(Ok((database, content))) => Ok((DataFile { database, trouble }, content)),
+        Some(Ok((database, content))) => Ok((DataFile { database, trouble, sealed_with: None }, content)),
         // Its lock file was removed, or the file has a second name.
         Some(Err(redb::Error::DatabaseAlreadyOpen)) => Err(in_use(folder.path())),
         Some(Err(redb::Error::UpgradeRequired(found))) => Err(OpenError::Format {
             path: folder.path().display().to_string(),
             found: u64::from(found),
-            known: FORMAT,
+            known: FORMAT_SEALED,
         }),
         // redb reports a head that makes no sense as an I/O error of these two kinds: damage, not
         // the disk.
@@ -262,10 +276,19 @@ pub(super) fn in_use(path: &Path) -> OpenError {
     OpenError::Held { dir: path.display().to_string(), holder: "another process".to_owned() }
 }
 
-fn put_meta(txn: &WriteTransaction, revision: Revision, compacted: Revision) -> Result<(), redb::Error> {
+fn put_meta(
+    txn: &WriteTransaction,
+    revision: Revision,
+    compacted: Revision,
+    sealed_with: Option<KeyId>,
+) -> Result<(), redb::Error> {
     let mut meta = txn.open_table(META)?;
-    for (name, number) in [("format", FORMAT), ("revision", revision), ("compacted", compacted)] {
+    let format = if sealed_with.is_some() { FORMAT_SEALED } else { FORMAT };
+    for (name, number) in [("format", format), ("revision", revision), ("compacted", compacted)] {
         meta.insert(name, number)?;
+    }
+    if let Some(id) = sealed_with {
+        meta.insert(SEALED_WITH, id.number())?;
     }
     Ok(())
 }
@@ -309,13 +332,14 @@ fn load(database: &Database) -> Result<Loaded, redb::Error> {
     let txn = database.begin_read()?;
     let meta = txn.open_table(META)?;
     let format = number(&meta, "format")?;
-    if !(FORMAT_OLDEST..=FORMAT).contains(&format) {
+    if !(FORMAT_OLDEST..=FORMAT_SEALED).contains(&format) {
         // The error is borrowed from redb and has room for one byte.
         return Err(redb::Error::UpgradeRequired(u8::try_from(format).unwrap_or(u8::MAX)));
     }
     let mut loaded = Loaded {
         revision: number(&meta, "revision")?,
         compacted: number(&meta, "compacted")?,
+        sealed_with: KeyId::of_number(number(&meta, SEALED_WITH)?),
         ..Loaded::default()
     };
     for row in txn.open_table(OBJECTS)?.iter()? {

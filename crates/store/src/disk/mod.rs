@@ -16,7 +16,7 @@ use super::data_dir::{DataDir, OpenError};
 use super::history::Bounds;
 use super::image::Image;
 use super::stage::Packed;
-use super::{Entry, Error, Outcome, Page, Range, Revision, Store, Txn, Watch};
+use super::{Census, Entry, Error, Outcome, Page, Range, Revision, Sealing, Store, Txn, Watch};
 
 mod check;
 mod contain;
@@ -27,6 +27,7 @@ mod folder;
 mod new_store;
 mod overlay;
 mod record;
+mod renewal;
 mod salvage;
 mod writer;
 
@@ -80,27 +81,43 @@ impl DiskStore {
     /// when the store may be large. `now` is only written into the lock file.
     ///
     /// # Errors
-    /// [`OpenError`]: held by another process, damaged, of another format, or not accessible.
+    /// [`OpenError`]: held by another process, damaged, of another format, encrypted, or not accessible.
     pub fn open(dir: &Path, now: capstan_base::time::Timestamp) -> Result<Self, OpenError> {
-        Self::open_bounded(dir, now, Bounds::default())
+        Self::open_bounded(dir, now, Bounds::default(), &Sealing::none()).map(|(store, _)| store)
+    }
+
+    /// The same for a store that is encrypted, or becomes so: what `sealing` covers and is not sealed with its first key is sealed
+    /// anew, history included, and goes into a new file. The values are read through [`Sealed`](crate::Sealed). The census says
+    /// what they were.
+    ///
+    /// # Errors
+    /// As [`DiskStore::open`]; the file is as it was then, or sealed as a whole.
+    pub fn open_sealed(
+        dir: &Path,
+        now: capstan_base::time::Timestamp,
+        sealing: &Sealing,
+    ) -> Result<(Self, Census), OpenError> {
+        Self::open_bounded(dir, now, Bounds::default(), sealing)
     }
 
     pub(super) fn open_bounded(
         dir: &Path,
         now: capstan_base::time::Timestamp,
         bounds: Bounds,
-    ) -> Result<Self, OpenError> {
+        sealing: &Sealing,
+    ) -> Result<(Self, Census), OpenError> {
         let mut dir = DataDir::acquire(dir, now)?;
         let folder = Box::new(RealFolder::of(&dir.file(FILE)));
         if !dir.has(FILE)? {
             dir.check_never_used(FILE)?;
             let revision = dir.start();
-            let empty = Loaded { revision, compacted: revision, ..Loaded::default() };
+            let sealed_with = sealing.newest();
+            let empty = Loaded { revision, compacted: revision, sealed_with, ..Loaded::default() };
             // What closing reports is not needed: opening drops the kernel's pages and verifies the
             // file.
             DataFile::create(&*folder, &empty).map_err(|failed| failed.error)?.close();
         }
-        Self::start(folder, bounds, move |revision| dir.reserve(revision))
+        Self::start(folder, bounds, sealing, move |revision| dir.reserve(revision))
     }
 
     /// Opens the store in `folder` and starts its writer. `reserve` gets every revision before any
@@ -108,11 +125,13 @@ impl DiskStore {
     fn start(
         folder: Box<dyn Folder>,
         bounds: Bounds,
+        sealing: &Sealing,
         mut reserve: impl FnMut(Revision) + Send + 'static,
-    ) -> Result<Self, OpenError> {
+    ) -> Result<(Self, Census), OpenError> {
         let path = folder.path().display().to_string();
         let started = Instant::now();
-        let mut writer = Writer::open(folder, bounds, Box::new(move || started.elapsed()))?;
+        let elapsed = Box::new(move || started.elapsed());
+        let (mut writer, census) = Writer::open(folder, bounds, elapsed, sealing)?;
         // No client waits for a write yet, so a large file is written anew here, too.
         writer.shrink(&Slack::AT_START);
         let image = writer.image().clone();
@@ -123,7 +142,8 @@ impl DiskStore {
             .name("store-writer".to_owned())
             .spawn(move || run(writer, inbox, reserve))
             .map_err(|source| OpenError::Io { what: "start a thread for", path, source })?;
-        Ok(Self { image, writer: Arc::new(WriterThread { orders: Some(orders), thread: Some(thread) }) })
+        let writer = Arc::new(WriterThread { orders: Some(orders), thread: Some(thread) });
+        Ok((Self { image, writer }, census))
     }
 
     async fn ask(&self, what: Asked) -> Result<Outcome, Error> {

@@ -8,7 +8,7 @@ use super::folder::RealFolder;
 use super::{FILE, overlay};
 use crate::data_dir::{DataDir, OpenError};
 use crate::ordered::Ordered;
-use crate::{MemoryStore, Page, Revision};
+use crate::{KeyId, MemoryStore, Page, Revision};
 use capstan_base::time::Timestamp;
 
 /// The right to put a new store into a data directory, which is held meanwhile.
@@ -47,7 +47,7 @@ impl NewStore {
             return Err(OpenError::Present { dir: dir.path().display().to_string() });
         }
         let floor = dir.start();
-        Self { dir, floor }.finish(&MemoryStore::new())
+        Self { dir, floor }.finish(&MemoryStore::new(), None)
     }
 
     /// Every revision of the new store has to be above this one.
@@ -55,16 +55,17 @@ impl NewStore {
         self.floor
     }
 
-    /// Makes the data file with everything that `content` holds, and no history.
+    /// Makes the data file with everything that `content` holds, and no history. `sealed_with` names the key that sealed all of
+    /// it that has to be.
     ///
     /// # Errors
     /// [`OpenError::Io`]; there is no store then.
-    pub fn finish(mut self, content: &MemoryStore) -> Result<(), OpenError> {
+    pub fn finish(mut self, content: &MemoryStore, sealed_with: Option<KeyId>) -> Result<(), OpenError> {
         let Page { entries, revision, .. } = content.all();
         let mut objects = Ordered::default();
         entries.into_iter().for_each(|entry| objects.insert(entry));
         let revision = revision.max(self.floor);
-        let content = Loaded { objects, revision, compacted: revision, changes: Vec::new() };
+        let content = Loaded { objects, revision, compacted: revision, changes: Vec::new(), sealed_with };
         let folder = RealFolder::of(&self.dir.file(FILE));
         let file = DataFile::create(&folder, &content).map_err(|failed| failed.error)?;
         if let Some(source) = file.close() {

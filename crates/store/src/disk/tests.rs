@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use bytes::Bytes;
 
-use crate::{DiskStore, OpenError, Outcome, Range, Store as _, Txn};
+use crate::{DiskStore, OpenError, Outcome, Range, Sealing, Store as _, Txn};
 use capstan_base::time::Timestamp;
 
 fn open(dir: &std::path::Path) -> Result<DiskStore, OpenError> {
@@ -139,9 +139,12 @@ async fn a_damaged_file_is_repaired_as_far_as_it_can_be_read() {
     }
     let revision = store.revision().await.unwrap();
     drop(store);
-    let checked = DiskStore::check(dir.path()).unwrap();
+    let checked = DiskStore::check(dir.path(), &Sealing::none()).unwrap();
     assert_eq!((checked.objects, checked.revision), (100, revision));
-    assert_eq!(DiskStore::repair(dir.path(), Timestamp::default(), whole).unwrap(), Ok(checked));
+    assert_eq!(
+        DiskStore::repair(dir.path(), Timestamp::default(), whole, &Sealing::none()).unwrap(),
+        Ok(checked)
+    );
 
     let mut bytes = fs::read(&path).unwrap();
     let value = format!("<{:0>200}>", 42);
@@ -150,14 +153,15 @@ async fn a_damaged_file_is_repaired_as_far_as_it_can_be_read() {
     assert!(!found.is_empty());
     found.iter().for_each(|at| bytes[at + 50] = b'!');
     fs::write(&path, &bytes).unwrap();
-    let error = DiskStore::check(dir.path()).unwrap_err();
+    let error = DiskStore::check(dir.path(), &Sealing::none()).unwrap_err();
     assert!(
         matches!(&error, OpenError::Corrupt { path: named, .. } if *named == path.display().to_string()),
         "{error}"
     );
     assert_eq!(fs::read(&path).unwrap(), bytes, "checking changes nothing");
 
-    let repaired = DiskStore::repair(dir.path(), Timestamp::default(), whole).unwrap().unwrap_err();
+    let repaired =
+        DiskStore::repair(dir.path(), Timestamp::default(), whole, &Sealing::none()).unwrap().unwrap_err();
     assert_eq!((repaired.kept, repaired.lost), (99, vec!["/a/042".into()]));
     assert_eq!(fs::read(repaired.original).unwrap(), bytes);
     let store = open(dir.path()).unwrap();
@@ -171,7 +175,7 @@ async fn a_damaged_file_is_repaired_as_far_as_it_can_be_read() {
 
     fs::write(&path, vec![0; 100_000]).unwrap();
     assert!(matches!(
-        DiskStore::repair(dir.path(), Timestamp::default(), whole),
+        DiskStore::repair(dir.path(), Timestamp::default(), whole, &Sealing::none()),
         Err(OpenError::BeyondRepair { .. })
     ));
     assert_eq!(fs::read(&path).unwrap(), vec![0; 100_000], "nothing to save, nothing changed");
@@ -265,7 +269,7 @@ async fn a_repair_that_cannot_write_leaves_everything_as_it_was() {
         names
     };
     let before = names();
-    DiskStore::repair(dir.path(), Timestamp::default(), |_| true).unwrap_err();
+    DiskStore::repair(dir.path(), Timestamp::default(), |_| true, &Sealing::none()).unwrap_err();
     assert_eq!((names(), fs::read(dir.path().join("store.redb")).unwrap()), (before, bytes));
 }
 
@@ -277,7 +281,9 @@ async fn a_damaged_file_behind_a_link_is_kept_beside_itself() {
     let (link, file) = (dir.path().join("store.redb"), disk.path().join("data"));
     fs::rename(&link, &file).unwrap();
     std::os::unix::fs::symlink(&file, &link).unwrap();
-    let Err(repaired) = DiskStore::repair(dir.path(), Timestamp::default(), |_| true).unwrap() else {
+    let Err(repaired) =
+        DiskStore::repair(dir.path(), Timestamp::default(), |_| true, &Sealing::none()).unwrap()
+    else {
         panic!("there was nothing to repair");
     };
     assert_eq!(repaired.original.parent(), Some(disk.path()));
@@ -326,9 +332,11 @@ fn what_is_no_regular_file_is_named_and_not_waited_for() {
         }
         let said = [
             open(dir.path()).map(drop).unwrap_err(),
-            DiskStore::check(dir.path()).map(drop).unwrap_err(),
-            DiskStore::read(dir.path()).map(drop).unwrap_err(),
-            DiskStore::repair(dir.path(), Timestamp::default(), |_| true).map(drop).unwrap_err(),
+            DiskStore::check(dir.path(), &Sealing::none()).map(drop).unwrap_err(),
+            DiskStore::read(dir.path(), &Sealing::none()).map(drop).unwrap_err(),
+            DiskStore::repair(dir.path(), Timestamp::default(), |_| true, &Sealing::none())
+                .map(drop)
+                .unwrap_err(),
         ];
         for error in said {
             assert!(error.to_string().contains(expected), "{made}: {error}");

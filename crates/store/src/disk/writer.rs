@@ -13,11 +13,12 @@ use tokio::sync::oneshot;
 
 use super::file::{DataFile, Failed, Loaded, NotReplaced};
 use super::folder::{Folder, is_room};
+use super::renewal;
 use crate::data_dir::OpenError;
 use crate::history::Bounds;
 use crate::image::Image;
 use crate::stage::{Packed, Stage};
-use crate::{Error, Outcome, Revision};
+use crate::{Census, Error, KeyId, Outcome, Revision, Sealing};
 
 /// Longest time between two attempts to write everything into a new file.
 const RETRY_MAX: Duration = Duration::from_secs(60);
@@ -57,6 +58,8 @@ pub(super) struct Writer {
     elapsed: Box<dyn Fn() -> Duration + Send>,
     /// Size of the file when it was last written anew by this process.
     anew_bytes: u64,
+    /// The key that sealed what is in the file.
+    sealed_with: Option<KeyId>,
 }
 
 enum Data {
@@ -74,15 +77,27 @@ struct Distrust {
 }
 
 impl Writer {
-    /// Opens or creates the file in `folder` and reads everything.
+    /// Opens or creates the file in `folder` and reads everything. What is not sealed with the first key is, before anything
+    /// is written or shown; the census says what there was.
     pub(super) fn open(
         folder: Box<dyn Folder>,
         bounds: Bounds,
         elapsed: Box<dyn Fn() -> Duration + Send>,
-    ) -> Result<Self, OpenError> {
-        let (file, loaded) = DataFile::open(&*folder)?;
+        sealing: &Sealing,
+    ) -> Result<(Self, Census), OpenError> {
+        let (mut file, mut loaded) = DataFile::open(&*folder)?;
+        sealing
+            .check(&format!("the data file {}", folder.path().display()), loaded.sealed_with.as_slice())?;
+        let (census, differs) = renewal::renew(&mut loaded, sealing)?;
+        if differs {
+            // A file of its own, since the old one may hold values in clear in pages that are free by now. At any moment the
+            // name stands for one of both, whole.
+            file.close();
+            file = DataFile::create(&*folder, &loaded).map_err(|failed| failed.error)?;
+        }
+        let sealed_with = loaded.sealed_with;
         let image = Image::new(loaded.objects, loaded.revision, loaded.compacted, loaded.changes, bounds);
-        Ok(Self { folder, data: Data::Open(file), image, elapsed, anew_bytes: 0 })
+        Ok((Self { folder, data: Data::Open(file), image, elapsed, anew_bytes: 0, sealed_with }, census))
     }
 
     pub(super) fn image(&self) -> &Image {
@@ -220,7 +235,7 @@ impl Writer {
         // Values are shared: the copy is cheap, and readers are not locked out while the disk
         // works.
         let (objects, revision, compacted, changes) = self.image.read(|state| state.copy());
-        let content = Loaded { objects, revision, compacted, changes };
+        let content = Loaded { objects, revision, compacted, changes, sealed_with: self.sealed_with };
         let file = DataFile::create(&*self.folder, &content)?;
         if let Data::Open(old) = std::mem::replace(&mut self.data, Data::Open(file)) {
             old.close();

@@ -5,7 +5,7 @@ use bytes::Bytes;
 
 use super::EtcdOptions;
 use super::wire::{Failure, Item};
-use crate::{Blob, Entry, Error, Key};
+use crate::{Blob, Entry, Error, Key, is_sealed};
 
 /// Of a value that is not an object, this much is kept: enough to say what it is.
 const GARBAGE_BYTES_MAX: usize = 1024;
@@ -38,6 +38,7 @@ pub(super) struct Layout {
     prefix: String,
     within: String,
     plain: Plain,
+    sealed: &'static [&'static str],
     /// For sentences.
     store: String,
 }
@@ -48,6 +49,7 @@ impl Layout {
             prefix: options.prefix.clone(),
             within: options.within.clone(),
             plain: options.plain,
+            sealed: options.sealed,
             store: format!("etcd at {}", options.endpoints.join(",")),
         }
     }
@@ -77,19 +79,28 @@ impl Layout {
         (format!("{}/", self.prefix), format!("{}0", self.prefix))
     }
 
-    pub(super) fn value(&self, value: &Bytes) -> Bytes {
-        (self.plain.write)(value)
+    pub(super) fn value(&self, key: &str, value: &Bytes) -> Bytes {
+        if self.is_sealed(key, value) { value.clone() } else { (self.plain.write)(value) }
+    }
+
+    /// A sealed value is not an object to anybody but who opens it. Elsewhere it is garbage as anything else that is none.
+    fn is_sealed(&self, key: &str, value: &[u8]) -> bool {
+        is_sealed(value) && self.sealed.iter().any(|prefix| key.starts_with(prefix))
     }
 
     /// `None`: not below the prefix.
     pub(super) fn content(&self, item: &Item) -> Option<Content> {
         let key = self.key(&item.key)?;
+        let is_sealed = self.is_sealed(&key, &item.value);
         let entry = |value: &[u8]| Entry {
             key,
             created: item.created,
             modified: item.modified,
             value: Blob::pack(value),
         };
+        if is_sealed {
+            return Some(Content::Object(entry(&item.value)));
+        }
         Some(match (self.plain.read)(&item.value) {
             Some(value) => Content::Object(entry(&value)),
             None => Content::Garbage(entry(item.value.get(..GARBAGE_BYTES_MAX).unwrap_or(&item.value))),

@@ -67,6 +67,8 @@ pub struct EtcdOptions {
     pub within: String,
     pub tls: Option<TlsFiles>,
     pub plain: Plain,
+    /// Values of keys that begin so may be sealed, and are kept as they are then.
+    pub sealed: &'static [&'static str],
     /// Names this process among those that write.
     pub rng: Rng,
 }

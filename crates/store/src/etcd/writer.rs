@@ -257,7 +257,7 @@ impl Writer {
             guards: txn.expect.iter().map(guard).chain(self.condition.get().cloned()).collect(),
             then: (txn.writes.iter())
                 .map(|write| match write {
-                    Write::Put(key, value) => Op::Put(layout.etcd_key(key), layout.value(value)),
+                    Write::Put(key, value) => Op::Put(layout.etcd_key(key), layout.value(key, value)),
                     Write::Delete(key) => Op::Delete(layout.etcd_key(key)),
                 })
                 .collect(),

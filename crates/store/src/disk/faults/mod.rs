@@ -23,7 +23,7 @@ use super::DiskStore;
 use super::writer::{Asked, Request, Writer};
 use crate::history::Bounds;
 use crate::stage::Packed;
-use crate::{Error, Outcome, Store as _, Txn};
+use crate::{Error, Outcome, Sealing, Store as _, Txn};
 use disk::{Call, Effect, Fault, SimDisk};
 use model::Spec;
 use run::{Schedule, Step, play};
@@ -177,7 +177,7 @@ fn a_fault_at_every_single_call() {
 #[tokio::test]
 async fn writes_after_one_failed_sync_are_durable_or_refused() {
     let disk = SimDisk::new(1, 4096, false);
-    let open = || DiskStore::start(disk.folder(), Bounds::default(), |_| ()).unwrap();
+    let open = || DiskStore::start(disk.folder(), Bounds::default(), &Sealing::none(), |_| ()).unwrap().0;
     let store = open();
     disk.add(Fault { call: Some(Call::Sync), after: 4, effect: Effect::Error });
     let (mut acknowledged, mut refused) = (Vec::new(), Vec::new());
@@ -207,7 +207,7 @@ fn a_disk_that_stays_broken_is_not_tried_at_every_write() {
     let now_s = Arc::new(AtomicU64::new(0));
     let clock = now_s.clone();
     let elapsed = Box::new(move || Duration::from_secs(clock.load(Ordering::Relaxed)));
-    let mut store = Writer::open(disk.folder(), Bounds::default(), elapsed).unwrap();
+    let mut store = Writer::open(disk.folder(), Bounds::default(), elapsed, &Sealing::none()).unwrap().0;
     for _ in 0..1_000 {
         disk.add(Fault { call: Some(Call::Sync), after: 0, effect: Effect::Error });
     }

@@ -12,7 +12,7 @@ use super::model::{Model, Spec, bytes, key};
 use crate::disk::writer::{Asked, Request, Slack, Writer};
 use crate::history::Bounds;
 use crate::stage::Packed;
-use crate::{Error, OpenError, Outcome, Revision, Txn, Write};
+use crate::{Error, OpenError, Outcome, Revision, Sealing, Txn, Write};
 
 #[derive(Clone, Debug)]
 pub(super) struct Schedule {
@@ -158,7 +158,7 @@ impl Run {
     fn open_once(&self) -> Result<Writer, OpenError> {
         let now_s = self.now_s.clone();
         let elapsed = Box::new(move || Duration::from_secs(now_s.load(Ordering::Relaxed)));
-        Writer::open(self.disk.folder(), Bounds::default(), elapsed)
+        Writer::open(self.disk.folder(), Bounds::default(), elapsed, &Sealing::none()).map(|(store, _)| store)
     }
 
     /// Finds out which of the possible contents the file has. It is the known one from now on.

@@ -138,6 +138,7 @@ pub(super) fn options() -> EtcdOptions {
         within: "/r".to_owned(),
         tls: None,
         plain: Plain::same(),
+        sealed: &[],
         rng: Rng::seeded(1),
     }
 }

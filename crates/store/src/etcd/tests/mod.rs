@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use etcd_client::Client;
 use tokio::time::timeout;
 
@@ -14,6 +15,8 @@ mod restore;
 pub(crate) mod server;
 
 use self::server::{Etcd, is_installed};
+use super::layout::{Content, Layout};
+use super::wire::Item;
 use super::{EtcdOptions, EtcdStore, Plain, TlsFiles};
 use crate::{Error, Outcome, Range, Revision, Store, Txn, Write};
 use capstan_base::rng::Rng;
@@ -35,6 +38,7 @@ pub(crate) fn options(etcd: &Etcd) -> EtcdOptions {
         within: String::new(),
         tls: None,
         plain: Plain::same(),
+        sealed: &[],
         rng: Rng::from_entropy(),
     }
 }
@@ -169,6 +173,35 @@ async fn an_etcd_that_was_set_back_is_read_again_and_watches_lose_their_place() 
     assert_eq!(store.get("/a/3").await.unwrap().unwrap().modified, two);
 }
 
+/// Sealed values are not objects, so the plain form must not touch them; elsewhere they are garbage as anything else.
+#[test]
+fn a_sealed_value_is_kept_as_it_is_where_values_are_sealed() {
+    let plain = Plain { write: |_| "plain".into(), read: |_| None };
+    let options = EtcdOptions {
+        prefix: "/other".to_owned(),
+        within: "/registry".to_owned(),
+        plain,
+        sealed: &["/registry/secrets/"],
+        ..faults::options()
+    };
+    let layout = Layout::new(&options);
+    let sealed: Bytes = "capstan:sealed:1:...".into();
+    assert_eq!(layout.value("/registry/secrets/a/b", &sealed), sealed);
+    assert_eq!(layout.value("/registry/secrets/a/b", &"{}".into()), "plain");
+    assert_eq!(layout.value("/registry/configmaps/a/b", &sealed), "plain");
+    let item = |key: &str, value: &Bytes| Item {
+        key: Bytes::copy_from_slice(key.as_bytes()),
+        value: value.clone(),
+        created: 1,
+        modified: 2,
+    };
+    let is_object =
+        |key: &str, value: &Bytes| matches!(layout.content(&item(key, value)), Some(Content::Object(_)));
+    assert!(is_object("/other/secrets/a/b", &sealed));
+    assert!(!is_object("/other/secrets/a/b", &"{}".into()));
+    assert!(!is_object("/other/configmaps/a/b", &sealed));
+}
+
 #[tokio::test]
 async fn nobody_there_is_said_at_once() {
     let options = EtcdOptions {
@@ -177,6 +210,7 @@ async fn nobody_there_is_said_at_once() {
         within: "/registry".to_owned(),
         tls: None,
         plain: Plain::same(),
+        sealed: &[],
         rng: Rng::from_entropy(),
     };
     let Err(error) = EtcdStore::connect(options).await else { panic!("connected to nobody") };
