@@ -12,6 +12,7 @@ use regex::Regex;
 use tracing_subscriber::EnvFilter;
 
 use super::action_args::ActionArgs;
+use super::encryption_args::{EncryptionArgs, EncryptionKeyCommand};
 pub use super::engine_args::{EngineCommand, GraceArgs};
 use super::exit_code;
 use super::gates::GateArgs;
@@ -156,6 +157,9 @@ pub enum Command {
     Backup(BackupArgs),
     /// Fill an empty store from a backup
     Restore(RestoreArgs),
+    /// Files with the keys that keep Secrets encrypted in a store and in backups
+    #[command(subcommand)]
+    EncryptionKey(EncryptionKeyCommand),
     /// Statuses of objects from files
     #[command(subcommand)]
     Status(StatusCommand),
@@ -285,6 +289,8 @@ pub struct StandaloneArgs {
     #[command(flatten)]
     pub store: StoreArgs,
     #[command(flatten)]
+    pub encryption: EncryptionArgs,
+    #[command(flatten)]
     pub sharing: SharingArgs,
     #[command(flatten)]
     pub listening: ListenArgs,
@@ -341,6 +347,11 @@ pub struct BackupArgs {
     pub file: PathBuf,
     #[command(flatten)]
     pub store: StoreArgs,
+    #[command(flatten)]
+    pub encryption: EncryptionArgs,
+    /// Write Secrets in clear although there is a key file, so that nobody needs it to restore them
+    #[arg(long, requires = "encryption_key")]
+    pub in_clear: bool,
 }
 
 impl BackupArgs {
@@ -356,6 +367,8 @@ pub struct RestoreArgs {
     pub file: PathBuf,
     #[command(flatten)]
     pub store: StoreArgs,
+    #[command(flatten)]
+    pub encryption: EncryptionArgs,
 }
 
 /// How several engines share one server's work.

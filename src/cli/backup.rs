@@ -3,8 +3,9 @@
 //!
 //! A line of JSON about the backup, a line per object as the API shows it, definitions first, and a
 //! line with their number and the checksum of all lines before it. A file that was cut off or altered is therefore
-//! recognised, and people can read it.
+//! recognised, and people can read it. With a key the Secrets in it are sealed, each in its line.
 
+use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, BufWriter, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -16,6 +17,9 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use super::args::{BackupArgs, RestoreArgs};
+use super::encryption::sealing;
+use super::sealed_lines;
+use super::secrets::counted_secrets;
 use super::store::StoreLocation;
 use capi_rules::admission::Webhooks;
 use capstan_apiserver::import::Restore;
@@ -28,11 +32,13 @@ use capstan_commands::exit_code::WrongUsage;
 use capstan_commands::output;
 use capstan_engine::client::snapshot::Snapshot;
 use capstan_engine::client::{Connection, explain, in_process};
-use capstan_store::{DiskStore, MemoryStore, NewStore, Range, Revision, Sealing, Store};
 #[cfg(feature = "etcd")]
 use capstan_store::{EtcdOptions, EtcdRestore};
+use capstan_store::{KeyId, Keyring, MemoryStore, NewStore, Range, Revision, Sealed, Sealing, Store};
 
+/// With Secrets in clear, and with sealed ones, which a capstan from before would restore without their content.
 const FORMAT: u32 = 1;
+const FORMAT_SEALED: u32 = 2;
 /// Revisions that a store may have been at. Etcd counts in signed numbers, and a store has to count further.
 const REVISIONS: std::ops::Range<Revision> = 1..1 << 62;
 /// Etcd can only count up, by some thousand revisions a second.
@@ -47,6 +53,9 @@ struct Head {
     resource_version: String,
     taken_at: String,
     server: String,
+    /// The names of the keys that seal lines.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    sealed_with: Vec<String>,
 }
 
 /// The last line.
@@ -71,11 +80,9 @@ pub async fn backup_at_rest(args: &BackupArgs, clock: &Clock) -> anyhow::Result<
                 .to_owned()
         ));
     }
-    let store: Arc<dyn Store> = match &place {
-        // Read and not opened: nothing is written, so a disk that is mounted read-only will do.
-        StoreLocation::Disk(dir) => Arc::new(DiskStore::read(dir, &Sealing::none())?),
-        _ => place.open(clock).await?,
-    };
+    let sealing = sealing(&args.encryption)?;
+    // Read and not opened: nothing is written, so a disk that is mounted read-only will do.
+    let store = place.read(clock, &sealing).await?;
     ensure!(!is_empty(&*store).await?, "{place} is empty: there is nothing to back up");
     let options = Options {
         clock: clock.clone(),
@@ -84,10 +91,18 @@ pub async fn backup_at_rest(args: &BackupArgs, clock: &Clock) -> anyhow::Result<
         tokens: Tokens::random(),
         admission: Arc::new(Webhooks),
     };
-    let server = ApiServer::open(store, options).await?;
+    let server = ApiServer::open(store.clone(), options).await?;
     let mut connection = in_process(server, "backup", "default", false);
     connection.server = place.to_string();
-    backup(args, &connection, clock).await
+    write_backup(args, &connection, &sealing, clock).await?;
+    let left_out = store.unreadable("");
+    if let Some(first) = left_out.first() {
+        output::remark(&format!(
+            "{} cannot be read and are not in the backup, such as {first}",
+            counted(left_out.len(), "object")
+        ));
+    }
+    Ok(())
 }
 
 /// `capstan backup FILE` through an API server.
@@ -96,11 +111,37 @@ pub async fn backup_at_rest(args: &BackupArgs, clock: &Clock) -> anyhow::Result<
 /// The file is there already or cannot be written; the server does not let everything be read, or
 /// reading takes longer than it keeps history.
 pub async fn backup(args: &BackupArgs, connection: &Connection, clock: &Clock) -> anyhow::Result<()> {
+    write_backup(args, connection, &sealing(&args.encryption)?, clock).await
+}
+
+async fn write_backup(
+    args: &BackupArgs,
+    connection: &Connection,
+    sealing: &Sealing,
+    clock: &Clock,
+) -> anyhow::Result<()> {
     let path = &args.file;
+    let ring = sealing.ring().filter(|_| !args.in_clear);
     let mut lines = Lines::create(path)?;
-    let count = write(&mut lines, connection, clock).await?;
+    let (count, secrets) = write(&mut lines, connection, ring, clock).await?;
     lines.publish(count)?;
-    output::print(&format!("{} of {} in {}\n", counted(count, "object"), connection.server, path.display()))?;
+    let mut said = format!("{} of {} in {}\n", counted(count, "object"), connection.server, path.display());
+    if secrets > 0 {
+        let secrets = counted_secrets(secrets);
+        let _ = match ring {
+            Some(ring) => writeln!(
+                said,
+                "{secrets} in it, encrypted with key {}: restoring needs its file.",
+                ring.newest()
+            ),
+            None => writeln!(
+                said,
+                "{secrets} in it in clear, such as keys of clusters and kubeconfigs: keep it as you keep those, or name a key \
+                 file with --encryption-key."
+            ),
+        };
+    }
+    output::print(&said)?;
     Ok(())
 }
 
@@ -147,28 +188,39 @@ fn hexadecimal(digest: Sha256) -> String {
     digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Writes everything but the last line. Returns the number of objects.
-async fn write(out: &mut Lines, connection: &Connection, clock: &Clock) -> anyhow::Result<usize> {
+/// Writes everything but the last line. Returns the number of objects, and of Secrets among them.
+async fn write(
+    out: &mut Lines,
+    connection: &Connection,
+    ring: Option<&Keyring>,
+    clock: &Clock,
+) -> anyhow::Result<(usize, usize)> {
     let refused = |error: capstan_engine::client::Error| {
         anyhow::anyhow!("{} cannot be backed up: {}", connection.server, explain(&error, &connection.server))
     };
     let mut snapshot = Snapshot::open(&connection.client).await.map_err(refused)?;
     let head = Head {
-        capstan_backup: FORMAT,
+        capstan_backup: if ring.is_some() { FORMAT_SEALED } else { FORMAT },
         resource_version: snapshot.revision.clone(),
         taken_at: rfc3339(clock.now()),
         server: connection.server.clone(),
+        sealed_with: ring.map(|ring| ring.newest().to_string()).into_iter().collect(),
     };
     out.put(&serde_json::to_string(&head)?)?;
-    let (mut count, mut token) = (0, None);
+    let (mut count, mut secrets, mut token) = (0, 0, None);
     loop {
         let objects = snapshot.next(&mut token).await.map_err(refused)?;
         if objects.is_empty() {
-            return Ok(count);
+            return Ok((count, secrets));
         }
         for object in objects {
-            out.put(&object.to_string())?;
+            let is_secret = sealed_lines::is_secret(&object);
+            match ring.filter(|_| is_secret) {
+                Some(ring) => out.put(&sealed_lines::seal(&object, ring)?.to_string())?,
+                None => out.put(&object.to_string())?,
+            }
             count += 1;
+            secrets += usize::from(is_secret);
         }
     }
 }
@@ -193,7 +245,8 @@ pub async fn restore(args: &RestoreArgs, clock: &Clock) -> anyhow::Result<()> {
                 .to_owned()
         ));
     }
-    let restored = restore_into(&place, &args.file, clock, &Rng::from_entropy()).await?;
+    let sealing = sealing(&args.encryption)?;
+    let restored = restore_into(&place, &args.file, &sealing, (clock, &Rng::from_entropy())).await?;
     output::print(&restored.summary)?;
     Ok(())
 }
@@ -207,21 +260,22 @@ pub struct Restored {
 }
 
 /// Fills an empty place from a file, all or nothing: a data directory gets its data file in one step,
-/// and an etcd is marked as half full until it is whole.
+/// and an etcd is marked as half full until it is whole. With keys the place is encrypted from the start.
 ///
 /// # Errors
-/// The file is not a whole backup; the place is not empty or cannot be written.
+/// The file is not a whole backup, or its keys are missing; the place is not empty or cannot be written.
 pub async fn restore_into(
     place: &StoreLocation,
     path: &Path,
-    clock: &Clock,
-    rng: &Rng,
+    sealing: &Sealing,
+    with: (&Clock, &Rng),
 ) -> anyhow::Result<Restored> {
-    let backup = Backup::open(path)?;
+    let backup = Backup::open(path, sealing)?;
+    let clock = with.0;
     let memory = MemoryStore::new();
     let (count, revision) = match place {
         StoreLocation::Memory => {
-            let filled = fill(Arc::new(memory.clone()), &backup, backup.revision, clock, rng).await?;
+            let filled = fill(Arc::new(memory.clone()), &backup, backup.revision, with).await?;
             // The history of the filling is not kept: no client has watched it.
             memory.compact(filled.1).await?;
             filled
@@ -231,13 +285,14 @@ pub async fn restore_into(
             // Clients may have seen versions up to both:
             // a lower one would look like another history.
             let floor = new.floor().max(backup.revision);
-            let filled = fill(Arc::new(memory.clone()), &backup, floor, clock, rng).await?;
-            new.finish(&memory, None)?;
+            let sealed = Sealed::new(Arc::new(memory.clone()), sealing.clone());
+            let filled = fill(Arc::new(sealed), &backup, floor, with).await?;
+            new.finish(&memory, sealing.newest())?;
             filled
         }
         #[cfg(feature = "etcd")]
         StoreLocation::Etcd(options) => {
-            fill_etcd(options, &backup, clock, rng).await.with_context(|| place.to_string())?
+            fill_etcd(options, &backup, sealing, with).await.with_context(|| place.to_string())?
         }
     };
     let mut summary = format!(
@@ -249,6 +304,9 @@ pub async fn restore_into(
     if !backup.has_checksum {
         summary.push_str("This backup has no checksum (an earlier version made it): altered values in it are not noticed.\n");
     }
+    if let Some(id) = sealing.newest().filter(|_| !matches!(place, StoreLocation::Memory)) {
+        let _ = writeln!(summary, "Its Secrets are encrypted with key {id}.");
+    }
     let in_memory = matches!(place, StoreLocation::Memory).then_some(memory);
     Ok(Restored { summary, in_memory })
 }
@@ -256,10 +314,9 @@ pub async fn restore_into(
 /// Number of objects, and the revision afterwards.
 async fn fill(
     store: Arc<dyn Store>,
-    backup: &Backup,
+    backup: &Backup<'_>,
     floor: Revision,
-    clock: &Clock,
-    rng: &Rng,
+    (clock, rng): (&Clock, &Rng),
 ) -> anyhow::Result<(usize, Revision)> {
     let mut restore = Restore::begin(store.clone(), clock.clone(), rng.clone(), floor).await?;
     for object in backup.objects()? {
@@ -273,10 +330,14 @@ async fn fill(
 #[cfg(feature = "etcd")]
 async fn fill_etcd(
     options: &EtcdOptions,
-    backup: &Backup,
-    clock: &Clock,
-    rng: &Rng,
+    backup: &Backup<'_>,
+    sealing: &Sealing,
+    with: (&Clock, &Rng),
 ) -> anyhow::Result<(usize, Revision)> {
+    // A line that does not open must be known before the first object is written.
+    for object in backup.objects()? {
+        object?;
+    }
     let restore = EtcdRestore::connect(options.clone(), &backup.checksum).await?;
     let store = Arc::new(restore.store().clone());
     let current = store.revision().await?;
@@ -289,15 +350,18 @@ async fn fill_etcd(
     );
     // After everything that may be refused: from here on the prefix counts as half full.
     restore.begin().await?;
-    let filled = fill(store, backup, backup.revision, clock, rng).await?;
+    let sealed = Sealed::new(store, sealing.clone());
+    let filled = fill(Arc::new(sealed), backup, backup.revision, with).await?;
     restore.finish().await?;
     Ok(filled)
 }
 
 /// A file that was found whole.
-struct Backup {
+struct Backup<'a> {
     path: PathBuf,
     file: File,
+    /// Opens its lines.
+    sealing: &'a Sealing,
     revision: Revision,
     count: usize,
     /// Of all lines but the last.
@@ -307,8 +371,8 @@ struct Backup {
     has_checksum: bool,
 }
 
-impl Backup {
-    fn open(path: &Path) -> anyhow::Result<Self> {
+impl<'a> Backup<'a> {
+    fn open(path: &Path, sealing: &'a Sealing) -> anyhow::Result<Self> {
         let not_whole = |why: &str| format!("{} is not a whole backup of capstan: {why}", path.display());
         let (file, _) =
             private_file::open_regular(path)?.with_context(|| format!("{} is not there", path.display()))?;
@@ -318,8 +382,8 @@ impl Backup {
         let head: Head =
             serde_json::from_slice(&first).ok().with_context(|| not_whole("its first line is unknown"))?;
         ensure!(
-            head.capstan_backup == FORMAT,
-            "{} was written by another version of capstan (format {}, this one reads {FORMAT})",
+            [FORMAT, FORMAT_SEALED].contains(&head.capstan_backup),
+            "{} was written by another version of capstan (format {}, this one reads {FORMAT_SEALED})",
             path.display(),
             head.capstan_backup
         );
@@ -346,20 +410,24 @@ impl Backup {
             tail.sha256.as_ref().is_none_or(|said| *said == checksum),
             not_whole("it was altered after it was made, as its checksum shows; use another copy")
         );
+        let needed: Result<Vec<KeyId>, _> = head.sealed_with.iter().map(|id| id.parse()).collect();
+        let needed = needed.ok().with_context(|| not_whole("its first line names a key that cannot be"))?;
+        sealing.check(&format!("the backup {}", path.display()), &needed)?;
         let revision = head.resource_version.parse().ok().filter(|revision| REVISIONS.contains(revision));
         let revision =
             revision.with_context(|| not_whole("its resource version is none that a store gives out"))?;
         let has_checksum = tail.sha256.is_some();
-        Ok(Self { path: path.to_owned(), file, revision, count, checksum, has_checksum })
+        Ok(Self { path: path.to_owned(), file, sealing, revision, count, checksum, has_checksum })
     }
 
-    fn objects(&self) -> anyhow::Result<impl Iterator<Item = anyhow::Result<Value>> + use<'_>> {
+    fn objects(&self) -> anyhow::Result<impl Iterator<Item = anyhow::Result<Value>> + use<'_, 'a>> {
         (&self.file).rewind().with_context(|| cannot("read", &self.path))?;
         let lines = BufReader::new(&self.file).lines().skip(1).take(self.count).enumerate();
         Ok(lines.map(|(index, line)| {
             let line = line.with_context(|| cannot("read", &self.path))?;
-            serde_json::from_str(&line)
-                .with_context(|| format!("{}: line {}", self.path.display(), index + 2))
+            let object = serde_json::from_str(&line).map_err(anyhow::Error::from);
+            let object = object.and_then(|object| sealed_lines::open(object, self.sealing.ring()));
+            object.with_context(|| format!("{}: line {}", self.path.display(), index + 2))
         }))
     }
 }

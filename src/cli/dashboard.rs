@@ -41,8 +41,8 @@ pub const SSH: &str = "ssh";
 pub enum Behind {
     /// Servers of a kubeconfig: others may be looked at.
     Kubeconfig,
-    /// A server in this process whose objects are kept, in that place.
-    Store(String),
+    /// A server in this process whose objects are kept, in that place. The notice is shown at the start: its title, and its text.
+    Store { place: String, notice: Option<(String, String)> },
     /// A server in this process that ends with it: nothing that is learnt is kept.
     Memory,
 }
@@ -97,7 +97,7 @@ pub async fn show(
     ssh_program: &str,
 ) -> anyhow::Result<Exit> {
     let (connect, screen) = (&cli.connect, &cli.screen);
-    let place = if let Behind::Store(place) = &behind { Some(place.clone()) } else { None };
+    let place = if let Behind::Store { place, .. } = &behind { Some(place.clone()) } else { None };
     let (options, keeps_history) = (super::options(connect)?, !screen.no_history);
     let (scope, rng, ssh_program) = (scope(connect), rng.clone(), ssh_program.to_owned());
     let servers = Servers { options, scope, clock, rng, place, keeps_history, ssh_program };
@@ -150,7 +150,7 @@ impl Servers {
                 options.logins = Some(shown(&self.options.terminal));
                 options.contexts = Some(Arc::new(self));
             }
-            Behind::Store(_) => {}
+            Behind::Store { notice, .. } => options.notice = notice,
             Behind::Memory => options.state_dir = None,
         }
         run_screen(options, vec![deltas], BTreeMap::from([(source, handle)])).await

@@ -9,6 +9,8 @@ pub mod crds;
 pub mod dashboard;
 #[cfg(feature = "worlds")]
 pub mod descriptors;
+pub mod encryption;
+pub mod encryption_args;
 pub mod engine;
 pub mod engine_args;
 pub mod exit_code;
@@ -23,12 +25,15 @@ pub mod listen;
 mod listen_args;
 mod log;
 pub mod memory;
+mod passphrase;
 pub mod paths;
 mod person;
 mod record;
 #[cfg(feature = "worlds")]
 pub mod rehearse;
 mod screen_args;
+pub mod sealed_lines;
+pub mod secrets;
 #[cfg(feature = "worlds")]
 pub mod server;
 pub mod sharing;
@@ -172,6 +177,9 @@ async fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Act(args) => return act_on(cli, args).await,
         Command::Backup(args) => backup(cli, args).await?,
         Command::Restore(args) => backup::restore(args, &Clock::system()).await?,
+        Command::EncryptionKey(command) => {
+            output::print(&encryption::run(command, &Clock::system()).await?)?;
+        }
         Command::Status(StatusCommand::Compute(args)) => return status_compute(cli, args),
         #[cfg(feature = "etcd")]
         Command::Etcd(args::EtcdCommand::Status(args)) => return etcd_status(cli, args).await,
@@ -242,6 +250,7 @@ fn terminal(command: Option<&Command>) -> Terminal {
             | Command::Act(_)
             | Command::Backup(_)
             | Command::Restore(_)
+            | Command::EncryptionKey(_)
             | Command::Status(_)
             | Command::Change(_)
             | Command::Host(_)

@@ -10,7 +10,7 @@ use super::args::{Cli, DemoArgs, StandaloneArgs};
 use super::engine::{holder, shared, stopped};
 use super::store::StoreLocation;
 use super::store_args::StoreArgs;
-use super::{audit, backup, dashboard, descriptors, listen, sharing, simulated_ssh, upkeep};
+use super::{audit, backup, dashboard, descriptors, encryption, listen, sharing, simulated_ssh, upkeep};
 use capstan_base::rng::Rng;
 use capstan_base::time::Clock;
 use capstan_commands::exit_code::WrongUsage;
@@ -19,7 +19,7 @@ use capstan_engine::client::{Connection, in_process};
 use capstan_engine::controllers::in_place::Settings;
 use capstan_engine::engine::lease::LeaseOptions;
 use capstan_engine::engine::sharing::Sharing;
-use capstan_store::{DiskStore, MemoryStore, Range, Store};
+use capstan_store::{DiskStore, MemoryStore, Range, Sealing, Store};
 use capstan_worlds::extension::{Behaviour, Serving};
 use capstan_worlds::samples::{IN_PLACE_CLUSTER, Living, Sample, aged};
 use capstan_worlds::standalone::options::RealHosts;
@@ -32,6 +32,8 @@ use capstan_worlds::standalone::{extension, load};
 const DEMO: &str = "demo";
 /// Where objects of the Cluster kind are, to see whether a store is new.
 const CLUSTERS_PREFIX: &str = "/registry/cluster.x-k8s.io/clusters/";
+/// And those of the Host kind.
+const HOSTS_PREFIX: &str = "/registry/infrastructure.cluster.x-k8s.io/hosts/";
 
 fn rng(seed: Option<u64>) -> Rng {
     seed.map_or_else(Rng::from_entropy, Rng::seeded)
@@ -132,7 +134,11 @@ pub async fn standalone(cli: &Cli, args: &StandaloneArgs) -> anyhow::Result<Exit
     if args.new_store {
         upkeep::make_new(&place, &clock)?;
     }
-    let store = opened(args, &place, &clock, &rng).await?;
+    let sealing = encryption::sealing(&args.encryption)?;
+    encryption::log_if_together(&args.encryption, &place);
+    let store = opened(args, &place, &sealing, (&clock, &rng)).await?;
+    let reminder = reminder_of_keys(store.as_ref(), &place, &sealing).await?;
+    reminder.iter().for_each(|reminder| tracing::warn!("{place} {reminder}"));
     let identity = listen::ServerIdentity::of(&place, &args.store, &clock)?;
     let is_static = matches!(args.sample, Some(Sample::Synthetic(_)));
     // Until the end: its folder goes with it.
@@ -175,7 +181,8 @@ pub async fn standalone(cli: &Cli, args: &StandaloneArgs) -> anyhow::Result<Exit
         stopped().await?
     } else {
         let connection = stack.connection("standalone", cli.connect.read_only);
-        dashboard::show(&connection, cli, clock, &rng, behind(&place), &args.hosts.ssh_program).await?
+        let behind = behind(&place, reminder);
+        dashboard::show(&connection, cli, clock, &rng, behind, &args.hosts.ssh_program).await?
     };
     stack.stop().await;
     if let Some(log) = audit {
@@ -189,27 +196,50 @@ pub async fn standalone(cli: &Cli, args: &StandaloneArgs) -> anyhow::Result<Exit
 async fn opened(
     args: &StandaloneArgs,
     place: &StoreLocation,
-    clock: &Clock,
-    rng: &Rng,
+    sealing: &Sealing,
+    (clock, rng): (&Clock, &Rng),
 ) -> anyhow::Result<Arc<dyn Store>> {
     Ok(match &args.restore {
-        None => place.open(clock).await?,
+        None => place.open(clock, sealing).await?,
         Some(file) => {
-            let restored = backup::restore_into(place, file, clock, rng).await?;
+            let restored = backup::restore_into(place, file, sealing, (clock, rng)).await?;
             tracing::info!("{}", restored.summary.trim_end());
             match restored.in_memory {
                 Some(store) => Arc::new(store),
-                None => place.open(clock).await?,
+                None => place.open(clock, sealing).await?,
             }
         }
     })
 }
 
+/// What to say of a store that has the keys of clusters on real machines and is not encrypted: a copy of it is all that it takes to
+/// own them, and without a copy they are lost with the disk.
+async fn reminder_of_keys(
+    store: &dyn Store,
+    place: &StoreLocation,
+    sealing: &Sealing,
+) -> anyhow::Result<Option<&'static str>> {
+    let range = Range { prefix: HOSTS_PREFIX, limit: 1, ..Range::default() };
+    let keeps = !matches!(place, StoreLocation::Memory) && sealing.ring().is_none();
+    if !keeps || store.range(range).await?.entries.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(
+        "has Hosts, so it holds the keys of real clusters, and it is not encrypted: make a key file (capstan encryption-key \
+         new FILE), start with --encryption-key FILE, and back it up (capstan backup FILE --encryption-key FILE)",
+    ))
+}
+
 /// A store in memory ends with the process, and so does what is learnt of it.
-fn behind(place: &StoreLocation) -> dashboard::Behind {
+fn behind(place: &StoreLocation, reminder: Option<&'static str>) -> dashboard::Behind {
     match place {
         StoreLocation::Memory => dashboard::Behind::Memory,
-        place => dashboard::Behind::Store(format!("{place:?}")),
+        place => dashboard::Behind::Store {
+            place: format!("{place:?}"),
+            // The log is not on the terminal of a dashboard.
+            notice: reminder
+                .map(|reminder| ("The store is not encrypted".to_owned(), format!("{place} {reminder}."))),
+        },
     }
 }
 

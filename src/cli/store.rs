@@ -3,17 +3,16 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::store_args::{StoreArgs, StoreName};
+use super::{paths, secrets};
 #[cfg(feature = "etcd")]
 use anyhow::Context as _;
 #[cfg(not(feature = "etcd"))]
 use anyhow::bail;
-
-use super::paths;
-use super::store_args::{StoreArgs, StoreName};
 use capstan_base::time::Clock;
 #[cfg(not(feature = "etcd"))]
 use capstan_commands::exit_code::WrongUsage;
-use capstan_store::{DiskStore, MemoryStore, Store};
+use capstan_store::{DiskStore, MemoryStore, Sealed, Sealing, Store};
 #[cfg(feature = "etcd")]
 use capstan_store::{EtcdOptions, EtcdStore, TlsFiles};
 
@@ -38,9 +37,50 @@ impl StoreLocation {
         }
     }
 
+    /// The store, whose Secrets are sealed with the first key by then. One in memory is not encrypted.
+    ///
     /// # Errors
-    /// A store that is held, damaged, half restored, not accessible or not reachable.
-    pub async fn open(&self, clock: &Clock) -> anyhow::Result<Arc<dyn Store>> {
+    /// A store that is held, damaged, half restored, encrypted with another key, not accessible or not reachable.
+    pub async fn open(&self, clock: &Clock, sealing: &Sealing) -> anyhow::Result<Arc<dyn Store>> {
+        let (store, census) = match self {
+            Self::Memory => return Ok(Arc::new(MemoryStore::new())),
+            Self::Disk(dir) => {
+                let (store, census) = DiskStore::open_sealed(dir, clock.now(), sealing)?;
+                // No other process writes there, so nothing sealed can come up.
+                if sealing.ring().is_none() {
+                    return Ok(Arc::new(store));
+                }
+                (Sealed::new(Arc::new(store), sealing.clone()), census)
+            }
+            #[cfg(feature = "etcd")]
+            Self::Etcd(_) => {
+                let store = self.connected(clock).await?;
+                Sealed::open(store, sealing.clone(), &self.to_string()).await?
+            }
+        };
+        if let Some(newest) = sealing.newest() {
+            secrets::log_opened(&census, newest, self);
+        }
+        Ok(Arc::new(store))
+    }
+
+    /// The store to be read only: as it is, with its Secrets opened.
+    ///
+    /// # Errors
+    /// As [`StoreLocation::open`].
+    pub async fn read(&self, clock: &Clock, sealing: &Sealing) -> anyhow::Result<Arc<dyn Store>> {
+        let store: Arc<dyn Store> = match self {
+            Self::Disk(dir) => Arc::new(DiskStore::read(dir, sealing)?),
+            _ => self.connected(clock).await?,
+        };
+        Ok(Arc::new(Sealed::checked(store, sealing.clone(), &self.to_string()).await?.0))
+    }
+
+    /// The store as it is, its values as they are kept.
+    ///
+    /// # Errors
+    /// As [`StoreLocation::open`].
+    pub(super) async fn connected(&self, clock: &Clock) -> anyhow::Result<Arc<dyn Store>> {
         Ok(match self {
             Self::Memory => Arc::new(MemoryStore::new()),
             Self::Disk(dir) => Arc::new(DiskStore::open(dir, clock.now())?),
@@ -103,7 +143,7 @@ fn etcd(args: &StoreArgs, endpoints: Vec<String>) -> anyhow::Result<StoreLocatio
         within: "/registry".to_owned(),
         tls,
         plain,
-        sealed: &[],
+        sealed: secrets::PREFIXES,
         rng,
     }))
 }

@@ -3,11 +3,12 @@
 
 use std::fmt::Write as _;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 
 use super::args::StandaloneArgs;
+use super::encryption::sealing;
+use super::secrets::{counted_secrets, is_whole};
 use super::store::StoreLocation;
-use capstan_apiserver::is_whole;
 use capstan_base::text::counted;
 use capstan_base::time::Clock;
 use capstan_commands::exit_code::WrongUsage;
@@ -34,23 +35,56 @@ pub fn run(args: &StandaloneArgs, clock: &Clock) -> anyhow::Result<String> {
             "only a store on disk is checked and repaired here; etcd has etcdctl for it".to_owned()
         ));
     };
-    let in_order = |found: &Checked| {
-        format!(
-            "{}: in order; {} at revision {}, changes since {}, {} bytes\n",
-            found.path.display(),
-            counted(found.objects, "object"),
-            found.revision,
-            found.compacted,
-            found.bytes
-        )
-    };
+    let sealing = sealing(&args.encryption)?;
     if args.check {
-        return Ok(in_order(&DiskStore::check(&dir, &Sealing::none())?));
+        let found = DiskStore::check(&dir, &sealing)?;
+        check_opened(&found, &sealing)?;
+        return Ok(in_order(&found, &sealing));
     }
-    Ok(match DiskStore::repair(&dir, clock.now(), is_whole, &Sealing::none())? {
-        Ok(found) => in_order(&found) + "There was nothing to repair.\n",
+    Ok(match DiskStore::repair(&dir, clock.now(), is_whole, &sealing)? {
+        Ok(found) => in_order(&found, &sealing) + "There was nothing to repair.\n",
         Err(repaired) => say_repaired(&repaired),
     })
+}
+
+/// Where the keys are there, a Secret counts as in order only if it opens.
+fn check_opened(found: &Checked, sealing: &Sealing) -> anyhow::Result<()> {
+    let path = found.path.display();
+    if sealing.ring().is_none() {
+        return Ok(());
+    }
+    sealing.check(&format!("the data file {path}"), found.sealed_with.as_slice())?;
+    if let Some((key, why)) = found.census.closed.first() {
+        let count = counted_secrets(found.census.closed.len());
+        bail!(
+            "{path}: {count} not readable, such as {key}: {why}. Restore a backup, or delete each by its name"
+        );
+    }
+    ensure!(
+        found.sealed_with.is_some() || found.census.clear == 0,
+        "{path} is not encrypted: {} in clear. Start capstan standalone with the key file once",
+        counted_secrets(found.census.clear)
+    );
+    Ok(())
+}
+
+fn in_order(found: &Checked, sealing: &Sealing) -> String {
+    let mut said = format!(
+        "{}: in order; {} at revision {}, changes since {}, {} bytes\n",
+        found.path.display(),
+        counted(found.objects, "object"),
+        found.revision,
+        found.compacted,
+        found.bytes
+    );
+    if let Some(id) = found.sealed_with {
+        let sealed = found.census.opened() + found.census.closed.len();
+        let opened =
+            if sealing.ring().is_some() { "each of them opens" } else { "without the key none was opened" };
+        let _ =
+            writeln!(said, "It is encrypted with key {id}: {} sealed, {opened}.", counted_secrets(sealed));
+    }
+    said
 }
 
 /// Counts first, then the keys of the objects that need attention.
