@@ -4,6 +4,7 @@
 mod others;
 mod paths;
 mod restore;
+mod sealed;
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
