@@ -3,9 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
+use std::process::{Command, Stdio};
 
+use capi_types::host::{Host, HostSpec};
 use capstan_base::rng::Rng;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
@@ -272,6 +275,28 @@ async fn backups_are_encrypted_with_the_store_and_restored_with_its_key() {
         ["restore", &folder.text("altered"), "--data-dir", &folder.text("new"), "--encryption-key", &keys];
     refused_with(&altered, &["backup/Secret/default/b does not open", "it was altered, or moved here"]);
     assert!(!folder.at("new/store.redb").exists());
+}
+
+#[tokio::test]
+async fn a_store_with_hosts_that_is_not_encrypted_is_named_at_start() {
+    let folder = Folder::new();
+    let server = Standalone::start(folder.0.path(), &["--no-engine"]);
+    let hosts: Api<Host> = Api::namespaced(server.client().await, "default");
+    let host = Host::new("h1", HostSpec { address: "192.0.2.1".to_owned(), ..HostSpec::default() });
+    hosts.create(&PostParams::default(), &host).await.expect("a Host");
+    server.kill();
+    let mut command = Command::new(BINARY);
+    command.args(["standalone", "--headless", "--no-engine", "--data-dir", &folder.text("data")]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it runs");
+    let mut first = String::new();
+    BufReader::new(child.stderr.take().expect("its log")).read_line(&mut first).expect("a line");
+    child.kill().expect("killed");
+    child.wait().expect("gone");
+    for words in
+        ["has Hosts, so it holds the keys of real clusters", "--encryption-key FILE", "capstan backup"]
+    {
+        assert!(first.contains(words), "{first}");
+    }
 }
 
 fn typing(args: &[&str]) -> Pty {
