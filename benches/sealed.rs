@@ -15,7 +15,7 @@ use bytes::Bytes;
 use capstan_base::rng::Rng;
 use capstan_base::time::Timestamp;
 use capstan_store::{
-    DiskStore, Keyring, MemoryStore, Range, Scope, Sealed, Sealing, Store, Txn, Write, write_all,
+    Coverage, DiskStore, Keyring, MemoryStore, Range, Sealed, Sealing, Store, Txn, Write, write_all,
 };
 
 /// What the program itself allocates with.
@@ -30,7 +30,7 @@ const WRITES: usize = 200;
 const VALUE_BYTES: usize = 5_600;
 
 const PREFIX: &str = "/registry/secrets/";
-const SCOPE: Scope = Scope { prefixes: &[PREFIX], is_value: |_| true };
+const SCOPE: Coverage = Coverage { prefixes: &[PREFIX], is_value: |_| true };
 
 fn key(n: usize) -> capstan_store::Key {
     format!("{PREFIX}default/s{n:06}").into()

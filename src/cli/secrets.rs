@@ -5,12 +5,12 @@ use std::fmt::Display;
 use bytes::Bytes;
 
 use capstan_base::text::counted;
-use capstan_store::{Census, KeyId, Scope, is_sealed};
+use capstan_store::{Census, Coverage, KeyId, is_sealed};
 
 /// Where Secrets are.
 pub const PREFIXES: &[&str] = &["/registry/secrets/"];
 /// What is sealed of a store.
-pub const SECRETS: Scope = Scope { prefixes: PREFIXES, is_value: capstan_apiserver::is_whole };
+pub const SECRETS: Coverage = Coverage { prefixes: PREFIXES, is_value: capstan_apiserver::is_whole };
 
 /// True when stored bytes are an object, in clear or sealed. What is sealed needs no key for that.
 pub fn is_whole(stored: &Bytes) -> bool {

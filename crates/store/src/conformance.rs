@@ -50,8 +50,8 @@ fn etcd(bounds: Bounds) -> BoxFuture<'static, Backend> {
 
 /// The same with every value sealed.
 async fn sealed(backend: Backend) -> Backend {
-    let scope = Scope { prefixes: &["/"], is_value: |_| false };
-    let sealing = Sealing::new(scope, Some(Keyring::generate().unwrap()));
+    let coverage = Coverage { prefixes: &["/"], is_value: |_| false };
+    let sealing = Sealing::new(coverage, Some(Keyring::generate().unwrap()));
     Backend { store: Arc::new(Sealed::new(backend.store, sealing)), _alive: backend._alive }
 }
 

@@ -34,8 +34,8 @@ pub use disk::{Checked, DiskStore, NewStore, Repaired};
 pub use etcd::{EtcdOptions, EtcdRestore, EtcdStore, Plain, RestoreError, TlsFiles};
 pub use memory::MemoryStore;
 pub use sealed::{
-    Census, CipherError, KeyError, KeyFile, KeyFileError, KeyId, Keyring, NotOpened, Passphrase, RenewError,
-    Scope, Sealed, Sealing, create_key_file, is_sealed, named, replace_key_file, survey,
+    Census, CipherError, Coverage, KeyError, KeyFile, KeyFileError, KeyId, Keyring, NotOpened, Passphrase,
+    RenewError, Sealed, Sealing, create_key_file, is_sealed, named, replace_key_file, survey,
 };
 
 /// Position in the one order of all changes. 0 is before the first.

@@ -16,7 +16,7 @@ pub use key::{KeyId, Keyring, named};
 pub use key_file::{KeyFile, KeyFileError, Passphrase, create_key_file, replace_key_file};
 pub use renewal::{RenewError, survey};
 pub(crate) use sealing::ValueState;
-pub use sealing::{Census, KeyError, Scope, Sealing};
+pub use sealing::{Census, Coverage, KeyError, Sealing};
 pub use store::Sealed;
 pub(crate) use value::key_of_value;
 pub use value::{NotOpened, is_sealed};

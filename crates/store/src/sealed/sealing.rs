@@ -13,16 +13,16 @@ use crate::{Blob, Key};
 
 /// Which values are sealed.
 #[derive(Clone, Copy)]
-pub struct Scope {
+pub struct Coverage {
     /// Those of keys that begin so.
     pub prefixes: &'static [&'static str],
     /// Asked of a value in clear: was it stored so before there was a key? What is neither that nor sealed is nobody's.
     pub is_value: fn(&Bytes) -> bool,
 }
 
-impl fmt::Debug for Scope {
+impl fmt::Debug for Coverage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Scope({})", self.prefixes.join(", "))
+        write!(f, "Coverage({})", self.prefixes.join(", "))
     }
 }
 
@@ -92,18 +92,18 @@ impl Census {
 /// What seals and opens the values of a store. Without keys nothing is sealed, and what is sealed stays closed.
 #[derive(Clone, Debug)]
 pub struct Sealing {
-    scope: Scope,
+    coverage: Coverage,
     ring: Option<Arc<Keyring>>,
 }
 
 impl Sealing {
-    pub fn new(scope: Scope, ring: Option<Keyring>) -> Self {
-        Self { scope, ring: ring.map(Arc::new) }
+    pub fn new(coverage: Coverage, ring: Option<Keyring>) -> Self {
+        Self { coverage, ring: ring.map(Arc::new) }
     }
 
     /// Seals nothing.
     pub fn none() -> Self {
-        Self::new(Scope { prefixes: &[], is_value: |_| true }, None)
+        Self::new(Coverage { prefixes: &[], is_value: |_| true }, None)
     }
 
     pub fn ring(&self) -> Option<&Keyring> {
@@ -116,17 +116,17 @@ impl Sealing {
     }
 
     pub(crate) fn covers(&self, key: &str) -> bool {
-        self.scope.prefixes.iter().any(|prefix| key.starts_with(prefix))
+        self.coverage.prefixes.iter().any(|prefix| key.starts_with(prefix))
     }
 
     /// The prefixes whose values are sealed.
     pub(crate) fn prefixes(&self) -> &'static [&'static str] {
-        self.scope.prefixes
+        self.coverage.prefixes
     }
 
     /// Whether some key under a prefix may be covered.
     pub(super) fn touches(&self, prefix: &str) -> bool {
-        self.scope.prefixes.iter().any(|own| own.starts_with(prefix) || prefix.starts_with(own))
+        self.coverage.prefixes.iter().any(|own| own.starts_with(prefix) || prefix.starts_with(own))
     }
 
     /// The value as it is kept.
@@ -142,7 +142,7 @@ impl Sealing {
         let Ok(bytes) = value.unpack() else { return ValueState::Closed(NotOpened::Altered) };
         if !is_sealed(&bytes) {
             // Without keys nothing is expected to be sealed, so nothing is judged.
-            let is_value = self.ring.is_none() || (self.scope.is_value)(&bytes);
+            let is_value = self.ring.is_none() || (self.coverage.is_value)(&bytes);
             return if is_value { ValueState::Clear(bytes) } else { ValueState::Closed(NotOpened::Foreign) };
         }
         let opened = match &self.ring {

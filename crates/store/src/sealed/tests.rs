@@ -12,7 +12,8 @@ use crate::data_dir::private_tempdir;
 use crate::{DiskStore, Error, MemoryStore, OpenError, Outcome, Range, Revision, Store, Txn, Write};
 use capstan_base::time::Timestamp;
 
-const SCOPE: Scope = Scope { prefixes: &["/registry/secrets/"], is_value: |value| value.starts_with(b"{") };
+const SCOPE: Coverage =
+    Coverage { prefixes: &["/registry/secrets/"], is_value: |value| value.starts_with(b"{") };
 
 fn key(name: &str) -> crate::Key {
     format!("/registry/secrets/default/{name}").into()
