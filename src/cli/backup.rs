@@ -362,6 +362,8 @@ struct Backup<'a> {
     file: File,
     /// Opens its lines.
     sealing: &'a Sealing,
+    /// Its Secrets are sealed, each of them.
+    is_encrypted: bool,
     revision: Revision,
     count: usize,
     /// Of all lines but the last.
@@ -417,7 +419,17 @@ impl<'a> Backup<'a> {
         let revision =
             revision.with_context(|| not_whole("its resource version is none that a store gives out"))?;
         let has_checksum = tail.sha256.is_some();
-        Ok(Self { path: path.to_owned(), file, sealing, revision, count, checksum, has_checksum })
+        let is_encrypted = !needed.is_empty();
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            sealing,
+            is_encrypted,
+            revision,
+            count,
+            checksum,
+            has_checksum,
+        })
     }
 
     fn objects(&self) -> anyhow::Result<impl Iterator<Item = anyhow::Result<Value>> + use<'_, 'a>> {
@@ -426,7 +438,8 @@ impl<'a> Backup<'a> {
         Ok(lines.map(|(index, line)| {
             let line = line.with_context(|| cannot("read", &self.path))?;
             let object = serde_json::from_str(&line).map_err(anyhow::Error::from);
-            let object = object.and_then(|object| sealed_lines::open(object, self.sealing.ring()));
+            let object =
+                object.and_then(|object| sealed_lines::open(object, self.sealing.ring(), self.is_encrypted));
             object.with_context(|| format!("{}: line {}", self.path.display(), index + 2))
         }))
     }

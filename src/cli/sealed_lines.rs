@@ -1,7 +1,7 @@
 //! How a Secret stands in a backup that was made with a key: kind, namespace and name can be read, everything else is sealed and
 //! bound to them. Owns that line; must not know the file.
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
@@ -36,16 +36,22 @@ pub fn seal(object: &Value, ring: &Keyring) -> anyhow::Result<Value> {
     }))
 }
 
-/// The object of a line, sealed or not.
+/// The object of a line. `is_encrypted` says that the backup was made with a key, so that a Secret in clear is not from it.
 ///
 /// # Errors
 /// It does not open.
-pub fn open(line: Value, ring: Option<&Keyring>) -> anyhow::Result<Value> {
+pub fn open(line: Value, ring: Option<&Keyring>, is_encrypted: bool) -> anyhow::Result<Value> {
     if !is_secret(&line) {
         return Ok(line);
     }
-    let Some(sealed) = line.get(SEALED).and_then(Value::as_str) else { return Ok(line) };
     let place = place(&line);
+    let Some(sealed) = line.get(SEALED).and_then(Value::as_str) else {
+        ensure!(
+            !is_encrypted,
+            "{place} is in clear in an encrypted backup: it was altered after it was made"
+        );
+        return Ok(line);
+    };
     let ring = ring.with_context(|| format!("{place} is sealed, and no key file was named"))?;
     let sealed = BASE64.decode(sealed).with_context(|| format!("{place} was altered"))?;
     let text = ring.open(&place, &sealed).with_context(|| format!("{place} does not open"))?;
@@ -70,8 +76,9 @@ mod tests {
             (&json!("Secret"), &json!({"namespace": "a", "name": "b"}))
         );
         assert!(!sealed.to_string().contains("cGxhbnRlZA=="));
-        assert_eq!(open(sealed.clone(), Some(&ring)).unwrap(), secret("a", "b"));
-        assert_eq!(open(secret("a", "b"), None).unwrap(), secret("a", "b"));
+        assert_eq!(open(sealed.clone(), Some(&ring), true).unwrap(), secret("a", "b"));
+        assert_eq!(open(secret("a", "b"), None, false).unwrap(), secret("a", "b"));
+        assert!(open(secret("a", "b"), Some(&ring), true).is_err(), "put there by somebody");
         let mut moved = sealed.clone();
         moved["metadata"]["namespace"] = "c".into();
         let mut altered = sealed.clone();
@@ -80,7 +87,7 @@ mod tests {
         for (line, ring) in
             [(moved, Some(&ring)), (altered, Some(&ring)), (sealed.clone(), None), (sealed, Some(&other))]
         {
-            assert!(open(line, ring).is_err());
+            assert!(open(line, ring, true).is_err());
         }
     }
 }
