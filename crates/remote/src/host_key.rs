@@ -9,6 +9,9 @@ use sha2::{Digest as _, Sha256};
 /// As many as `ssh-keyscan` could ever print for one host.
 const KEYS_MAX: usize = 16;
 
+/// The name of every host in a file of pinned keys.
+pub const PINNED_NAME: &str = "capstan-pinned";
+
 /// One key that a host offers.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]

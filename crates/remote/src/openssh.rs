@@ -9,6 +9,7 @@ use capstan_base::command_line::CommandLine;
 use capstan_base::text::counted;
 
 use super::destination::Destination;
+pub use super::host_key::PINNED_NAME;
 use super::host_key::{self, HostKey, PublicKey};
 use super::program::run_to_end;
 use super::sockets::ControlSockets;
@@ -20,8 +21,19 @@ const OUTPUT_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// A host that does not say its keys by then is not waited for.
 const KEYS_WITHIN: Duration = Duration::from_secs(10);
 
-/// The name of every host in a file of pinned keys.
-pub const PINNED_NAME: &str = "capstan-pinned";
+/// As long as ssh itself waits for a connection, and some more for the next hop.
+const WAY_WITHIN: Duration = Duration::from_secs(20);
+
+/// For every hop. Never a question, never a host that is not known: both need a person. Without a question of its own, a connection
+/// that was cut would be waited for without end. What the user's agent and screen can do is none of the host's business.
+const OPTIONS: [&str; 6] = [
+    "BatchMode=yes",
+    "StrictHostKeyChecking=yes",
+    "ConnectTimeout=15",
+    "ServerAliveInterval=15",
+    "ForwardAgent=no",
+    "ForwardX11=no",
+];
 
 /// How ssh is called for every host.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,22 +109,14 @@ impl OpenSsh {
     }
 
     fn arguments(&self, to: &Destination, line: &CommandLine) -> Vec<String> {
-        // Never a question, never a host that is not known: both need a person. Without a question of its own, a connection
-        // that was cut would be waited for without end. What the user's agent and screen can do is none of the host's business.
-        let options = [
-            "BatchMode=yes",
-            "StrictHostKeyChecking=yes",
-            "ConnectTimeout=15",
-            "ServerAliveInterval=15",
-            "ForwardAgent=no",
-            "ForwardX11=no",
-        ];
-        let mut words: Vec<String> =
-            options.iter().flat_map(|option| ["-o".to_owned(), (*option).to_owned()]).collect();
+        let mut words = options_of(&OPTIONS);
         words.extend(self.pinned());
-        let sockets = self.sockets.iter().flat_map(ControlSockets::options);
+        let sockets = self.sockets.iter().flat_map(|sockets| sockets.options(&self.way(to)));
         words.extend(sockets.flat_map(|option| ["-o".to_owned(), option]));
-        words.extend(self.place(to));
+        if let Some(proxy) = self.proxy(&self.jump) {
+            words.extend(["-o".to_owned(), format!("ProxyCommand={}", proxy.as_str())]);
+        }
+        words.extend(place(to, self.user.as_ref()));
         let line = self.sudo.around(line);
         // The dashes keep a host that begins with one from being read as an option.
         words.extend(["--".to_owned(), to.host.clone(), line.as_str().to_owned()]);
@@ -133,20 +137,29 @@ impl OpenSsh {
         options.into_iter().flat_map(|option| ["-o".to_owned(), option]).collect()
     }
 
-    /// User, port and jump hosts.
-    fn place(&self, to: &Destination) -> Vec<String> {
-        let mut words = Vec::new();
-        let mut option = |name: &str, value: String| words.extend([name.to_owned(), value]);
-        if let Some(user) = to.user.as_ref().or(self.user.as_ref()) {
-            option("-l", user.clone());
+    /// The command that gets a connection through these jump hosts: its input and output are the connection. `-J` would do the same
+    /// without the options, which ssh does not hand on: a jump host could ask a question, or be taken for known.
+    fn proxy(&self, jump: &[Destination]) -> Option<CommandLine> {
+        let (last, before) = jump.split_last()?;
+        let mut words = vec![self.program.replace('%', "%%")];
+        words.extend(options_of(&OPTIONS));
+        if let Some(proxy) = self.proxy(before) {
+            // What is expanded for this hop is not for the one before it.
+            words.extend(["-o".to_owned(), format!("ProxyCommand={}", proxy.as_str().replace('%', "%%"))]);
         }
-        if let Some(port) = to.port {
-            option("-p", port.to_string());
+        words.extend(place(last, None));
+        words.extend(["-W", "[%h]:%p", "--"].map(str::to_owned));
+        words.push(last.host.replace('%', "%%"));
+        words.iter().map(|word| CommandLine::of("{}", [word.as_str()])).reduce(|line, word| line.with(&word))
+    }
+
+    /// What a connection that is kept open is for, where jump hosts lead to it; empty otherwise.
+    fn way(&self, to: &Destination) -> String {
+        if self.jump.is_empty() {
+            return String::new();
         }
-        if !self.jump.is_empty() {
-            option("-J", self.jump.iter().map(ToString::to_string).collect::<Vec<_>>().join(","));
-        }
-        words
+        let hops: Vec<String> = self.jump.iter().chain([to]).map(ToString::to_string).collect();
+        format!("{} {}", self.user.as_deref().unwrap_or_default(), hops.join(","))
     }
 
     /// Runs one line of a POSIX shell on a host.
@@ -169,12 +182,31 @@ impl OpenSsh {
         if !ended.is_open && status.code() != Some(OF_SSH) {
             return Err(CallError::Sudo(refusal_of(&text(&ended.stderr))));
         }
-        Ok(ShellOutput {
+        let mut output = ShellOutput {
             code: status.code(),
             status: status.to_string(),
             stdout: text(&ended.stdout),
             stderr: text(&ended.stderr),
-        })
+        };
+        if output.trouble().is_some()
+            && let Some(complaint) = self.complaint_of_way(&call).await
+        {
+            output.stderr = complaint;
+        }
+        Ok(output)
+    }
+
+    /// What is wrong on the way through jump hosts: ssh throws their complaints away where it keeps a connection open, so that a key
+    /// that changed would look like a machine that is away.
+    async fn complaint_of_way(&self, call: &Call<'_>) -> Option<String> {
+        if self.jump.is_empty() || self.sockets.is_none() {
+            return None;
+        }
+        let ssh = Self { sockets: None, sudo: Sudo::No, ..self.clone() };
+        let line = CommandLine::of("true", []);
+        let asked = Call { line: &line, input: b"", limit: Some(WAY_WITHIN), ..call.clone() };
+        let answer = Box::pin(ssh.call(asked)).await.ok()?;
+        answer.trouble().is_some().then_some(answer.stderr)
     }
 
     /// The same, in full: type and base64, for those that a person compared to be pinned.
@@ -189,8 +221,11 @@ impl OpenSsh {
 
     /// What `ssh-keyscan` prints of a host; nothing where it cannot be asked.
     async fn scanned(&self, to: &Destination) -> String {
+        if !self.jump.is_empty() {
+            return String::new();
+        }
         let resolved = self.resolved(to).await;
-        if resolved.is_behind_another || !self.jump.is_empty() {
+        if resolved.is_behind_another {
             return String::new();
         }
         let host = resolved.hostname.unwrap_or_else(|| to.host.clone());
@@ -205,10 +240,27 @@ impl OpenSsh {
 
     async fn resolved(&self, to: &Destination) -> Resolved {
         let mut command = Command::new(&self.program);
-        command.arg("-G").args(self.place(to)).args(["--", &to.host]);
+        command.arg("-G").args(place(to, self.user.as_ref())).args(["--", &to.host]);
         let ended = run_to_end(command, b"", None, Some(KEYS_WITHIN), OUTPUT_BYTES_MAX).await;
         ended.map(|ended| resolved_of(&String::from_utf8_lossy(&ended.stdout))).unwrap_or_default()
     }
+}
+
+fn options_of(options: &[&str]) -> Vec<String> {
+    options.iter().flat_map(|option| ["-o".to_owned(), (*option).to_owned()]).collect()
+}
+
+/// User and port.
+fn place(to: &Destination, otherwise: Option<&String>) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut option = |name: &str, value: String| words.extend([name.to_owned(), value]);
+    if let Some(user) = to.user.as_ref().or(otherwise) {
+        option("-l", user.clone());
+    }
+    if let Some(port) = to.port {
+        option("-p", port.to_string());
+    }
+    words
 }
 
 /// A path as ssh takes several of them: a blank would begin another one.
@@ -246,12 +298,43 @@ mod tests {
         let words = ssh.arguments(&to, &CommandLine::of("test -e {}", ["a b"]));
         assert_eq!(words[..4], ["-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes"]);
         let line = CommandLine::of("sudo -n sh -c {}", ["test -e 'a b'"]);
-        let place =
-            ["-l", "root", "-p", "2222", "-J", "admin@bastion:22,inner", "--", "fd00::1", line.as_str()];
-        assert_eq!(words[12..], place);
+        assert_eq!(words[14..], ["-l", "root", "-p", "2222", "--", "fd00::1", line.as_str()]);
         let plain = OpenSsh { user: Some("admin".to_owned()), ..self::ssh() };
         let words = plain.arguments(&Destination::host("h1").expect("a host"), &CommandLine::of("true", []));
         assert_eq!(words[12..], ["-l", "admin", "--", "h1", "true"]);
+    }
+
+    /// Ssh expands `%` once for each hop, and a shell takes the quotes of one away.
+    #[test]
+    fn every_jump_host_is_called_with_the_options() {
+        let jump = ["admin@fe80::1%eth0", "inner:2222"].map(|text| text.parse().expect("a destination"));
+        let ssh = OpenSsh { jump: jump.to_vec(), ..ssh() };
+        let options: String = OPTIONS.iter().map(|option| format!("-o {option} ")).collect();
+        let unquoted = |text: &str| text.replace(['\'', '\\'], "");
+        let alone = ssh.proxy(&ssh.jump[..1]).expect("a command");
+        assert_eq!(unquoted(alone.as_str()), format!("ssh {options}-l admin -W [%h]:%p -- fe80::1%%eth0"));
+        let both = ssh.proxy(&ssh.jump).expect("a command");
+        let inner = format!("ProxyCommand=ssh {options}-l admin -W [%%h]:%%p -- fe80::1%%%%eth0");
+        assert_eq!(unquoted(both.as_str()), format!("ssh {options}-o {inner} -p 2222 -W [%h]:%p -- inner"));
+        assert_eq!(ssh.proxy(&[]), None);
+    }
+
+    #[test]
+    fn a_connection_that_is_kept_is_of_one_way() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let sockets = ControlSockets::at(&folder.path().join("s")).expect("made");
+        let to = Destination::host("10.0.0.1").expect("a host");
+        let path = |jump: &[&str]| {
+            let jump = jump.iter().map(|text| text.parse().expect("a destination")).collect();
+            let ssh = OpenSsh { jump, sockets: Some(sockets.clone()), ..ssh() };
+            let words = ssh.arguments(&to, &CommandLine::of("true", []));
+            words.into_iter().find(|word| word.starts_with("ControlPath=")).expect("a path")
+        };
+        let paths = [path(&[]), path(&["a"]), path(&["b"]), path(&["a", "b"]), path(&["b", "a"])];
+        assert!(paths[0].ends_with("/%C"), "{paths:?}");
+        let different: std::collections::BTreeSet<&String> = paths.iter().collect();
+        assert_eq!(different.len(), paths.len(), "{paths:?}");
+        assert_eq!(path(&["a"]), paths[1]);
     }
 
     #[test]

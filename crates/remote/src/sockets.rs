@@ -7,6 +7,8 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
+use sha2::{Digest as _, Sha256};
+
 /// A path of a socket has at most 104 bytes (macOS; Linux 108): ssh adds a name of 40 digits, and 17 while it makes one.
 const FOLDER_BYTES_MAX: usize = 104 - 1 - 1 - 40 - 17;
 /// A connection that nobody uses ends by itself.
@@ -59,11 +61,14 @@ impl ControlSockets {
         if is_own { Ok(Self { folder: folder.to_owned() }) } else { Err(SocketsError::Shared { path }) }
     }
 
-    /// As options of ssh.
-    pub(super) fn options(&self) -> [String; 3] {
+    /// As options of ssh. Its own name of a connection leaves jump hosts out (before OpenSSH 9.6): an address that two of them lead to
+    /// would be one machine. So a way through them has a name of its own, as long as ssh's.
+    pub(super) fn options(&self, way: &str) -> [String; 3] {
+        let digest = || Sha256::digest(way).iter().take(20).map(|byte| format!("{byte:02x}")).collect();
+        let name: String = if way.is_empty() { "%C".to_owned() } else { digest() };
         [
             "ControlMaster=auto".to_owned(),
-            format!("ControlPath={}/%C", self.folder.display()),
+            format!("ControlPath={}/{name}", self.folder.display()),
             format!("ControlPersist={KEPT_S}"),
         ]
     }
@@ -82,7 +87,7 @@ mod tests {
         let folder = root.path().join("s");
         let sockets = ControlSockets::at(&folder).expect("made");
         assert_eq!(fs::metadata(&folder).expect("there").permissions().mode() & 0o777, 0o700);
-        assert_eq!(sockets.options()[1], format!("ControlPath={}/%C", folder.display()));
+        assert_eq!(sockets.options("")[1], format!("ControlPath={}/%C", folder.display()));
         fs::set_permissions(&folder, Permissions::from_mode(0o755)).expect("a mode");
         let error = ControlSockets::at(&folder).expect_err("shared").to_string();
         assert!(error.contains("is not a folder of this user alone"), "{error}");
