@@ -2,12 +2,16 @@
 //! of something that is not a regular file of ours: no device, pipe, link or folder, and nobody else's
 //! file. Owns these checks and the words for them; must not know what is in a file.
 
+use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File, FileType, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Read as _, Write};
+use std::ops::Deref;
 use std::os::unix::fs::{
     DirBuilderExt as _, FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
 };
 use std::path::{Path, PathBuf};
+
+use parking_lot::Mutex;
 
 /// Permission bits of everybody but the owner.
 const OTHERS: u32 = 0o077;
@@ -195,11 +199,51 @@ pub fn sync_folder_of(path: &Path) -> io::Result<()> {
     }
 }
 
+/// Names that are being written to.
+static IN_USE: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+/// A name beside a path that no other thread writes to: of two that write one file at once, one would publish what the other has
+/// only begun.
+#[derive(Debug)]
+struct FreshName(PathBuf);
+
+impl FreshName {
+    fn beside(path: &Path) -> Self {
+        let process = std::process::id();
+        let named = |end: String| {
+            let mut name = path.file_name().unwrap_or_default().to_os_string();
+            name.push(end);
+            path.with_file_name(name)
+        };
+        let mut in_use = IN_USE.lock();
+        let (mut fresh, mut number) = (named(format!(".{process}.new")), 1);
+        while !in_use.insert(fresh.clone()) {
+            number += 1;
+            fresh = named(format!(".{process}.{number}.new"));
+        }
+        Self(fresh)
+    }
+}
+
+impl Deref for FreshName {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for FreshName {
+    fn drop(&mut self) {
+        IN_USE.lock().remove(&self.0);
+    }
+}
+
 /// A file under a name of its own, which takes its place when it is whole; removed when dropped before.
 #[derive(Debug)]
 pub struct NewFile {
     path: PathBuf,
-    fresh: PathBuf,
+    fresh: FreshName,
     file: File,
     published: bool,
 }
@@ -209,18 +253,16 @@ impl NewFile {
     /// [`FileError`].
     pub fn create(path: &Path) -> Result<Self, FileError> {
         check_target(path)?;
-        let mut name = path.file_name().unwrap_or_default().to_os_string();
-        name.push(format!(".{}.new", std::process::id()));
-        let fresh = path.with_file_name(name);
+        let fresh = FreshName::beside(path);
         // One that a process with the same number left behind: in containers the number is always 1.
         check_target(&fresh)?;
-        match fs::remove_file(&fresh) {
+        match fs::remove_file(&*fresh) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
                 return Err(io_error("replace", &fresh)(error));
             }
             _ => {}
         }
-        let file = careful().write(true).create_new(true).open(&fresh).map_err(io_error("create", path))?;
+        let file = careful().write(true).create_new(true).open(&*fresh).map_err(io_error("create", path))?;
         Ok(Self { path: path.to_owned(), fresh, file, published: false })
     }
 
@@ -233,7 +275,7 @@ impl NewFile {
         self.file.sync_all().map_err(io_error("write", path))?;
         // Something else may be at the path since `create`, and the rename would replace it.
         check_target(path)?;
-        fs::rename(&self.fresh, path).map_err(io_error("replace", path))?;
+        fs::rename(&*self.fresh, path).map_err(io_error("replace", path))?;
         // The fresh name is gone from here on, so there is nothing to remove even if the sync
         // fails.
         self.published = true;
@@ -255,7 +297,7 @@ impl Drop for NewFile {
     fn drop(&mut self) {
         if !self.published {
             // Nothing depends on it.
-            let _ = fs::remove_file(&self.fresh);
+            let _ = fs::remove_file(&*self.fresh);
         }
     }
 }
@@ -353,6 +395,25 @@ mod tests {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
         let said = read_secret(&path).unwrap_err().to_string();
         assert!(said.contains("(mode 0644)") && said.contains("chmod 0600 "), "{said}");
+    }
+
+    #[test]
+    fn a_file_that_several_threads_write_at_once_is_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        std::thread::scope(|scope| {
+            for text in ["a", "b", "c", "d"].map(|letter| letter.repeat(100_000)) {
+                let path = &path;
+                scope.spawn(move || {
+                    for _ in 0..25 {
+                        write(path, &text).unwrap();
+                    }
+                });
+            }
+        });
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.len() == 100_000 && text.chars().all(|c| text.starts_with(c)));
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
     #[test]
