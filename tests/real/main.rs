@@ -41,6 +41,7 @@ mod files;
 mod golang;
 mod handovers;
 mod history;
+mod host_network;
 mod host_trust;
 mod hosts;
 mod hung;

@@ -54,6 +54,10 @@ impl Running {
         assert!(sent.is_ok_and(|status| status.success()), "{signal}");
     }
 
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Ends at once what it has started itself, such as the sessions of a server, which outlive it.
     pub fn kill_children(&self) {
         // There may be none.
