@@ -14,7 +14,7 @@ use kube::core::NamespaceResourceScope;
 use serde_json::{Value, json};
 
 use super::machine::Client as SshClient;
-use crate::standalone::Standalone;
+use crate::standalone::{BINARY, Standalone};
 
 /// What this machine, which stands for the machine of a Host, lacks of a node.
 const IGNORED: [&str; 18] = [
@@ -44,16 +44,21 @@ const WAITED_MAX: Duration = Duration::from_secs(150);
 pub struct Rack {
     pub server: Standalone,
     pub client: Client,
-    _folder: tempfile::TempDir,
+    _folders: [tempfile::TempDir; 2],
 }
 
 impl Rack {
     pub async fn start(ssh: &SshClient) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let server =
-            Standalone::start(folder.path(), &["--ssh-program", &ssh.program(), "--installation", "test"]);
+        // Where a server that is killed leaves its control sockets; a longer name leaves them no room.
+        let short = tempfile::Builder::new().prefix("c").rand_bytes(5).tempdir_in("/tmp").expect("a folder");
+        let mut command = std::process::Command::new(BINARY);
+        command.env("TMPDIR", short.path());
+        let program = ssh.program();
+        let extra = ["--ssh-program", &program, "--installation", "test"];
+        let server = Standalone::start_by(command, "127.0.0.1:0", folder.path(), &extra);
         let client = server.client().await;
-        Self { server, client, _folder: folder }
+        Self { server, client, _folders: [folder, short] }
     }
 
     pub async fn create<K>(&self, name: &str, labels: Value, body: Value)
