@@ -82,6 +82,7 @@ async fn every_hop_is_verified_and_a_changed_one_stops_the_way() {
     }
 
     // The jump host of both is another machine now. What was open over it has ended.
+    let begun = way.jumps[1].log().len();
     way.jumps[1].replace_key().await;
     let before = way.visits();
     for name in ["one", "two"] {
@@ -90,7 +91,7 @@ async fn every_hop_is_verified_and_a_changed_one_stops_the_way() {
         assert!(verified.starts_with("False ChangedHostKey"), "{verified}");
     }
     assert_eq!(way.visits(), before, "{}", way.target.log());
-    assert!(!way.jumps[1].log().contains("Accepted publickey"), "no user is named to a stranger");
+    assert!(!way.jumps[1].log()[begun..].contains("Accepted publickey"), "no user is named to a stranger");
 
     // A person compared the key and made it known.
     client.knows(&way.known());
