@@ -3,11 +3,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use capi_types as api;
 use capi_types::crds;
 use capstan_apiserver::internals::{Schema, crd};
+use capstan_apiserver::{ApiServer, Options, Tokens};
+use capstan_base::rng::Rng;
+use capstan_base::time::Clock;
+use capstan_engine::client::in_process;
+use capstan_store::MemoryStore;
 use capstan_worlds::samples::{self, Sample};
+use k8s_machinery::admission::AdmitAll;
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::Resource;
+use kube::api::{Api, ListParams};
 use serde_json::{Value, json};
 
 /// Schema paths that differ from upstream's on purpose, with the reason.
@@ -278,6 +289,34 @@ fn our_server_takes_our_definitions() {
         let causes = crd::check(&crd, None);
         assert!(causes.is_empty(), "{kind}: {causes:?}");
     }
+}
+
+/// By name, of a new server that serves these definitions.
+async fn uids(definitions: &[CustomResourceDefinition]) -> BTreeMap<String, Option<String>> {
+    let tokens = Tokens { admin: "a".to_owned(), read_only: "r".to_owned() };
+    let (definitions, admission) = (definitions.to_vec(), Arc::new(AdmitAll));
+    let options = Options { clock: Clock::system(), rng: Rng::seeded(7), definitions, tokens, admission };
+    let server = ApiServer::open(Arc::new(MemoryStore::new()), options).await.unwrap();
+    let client = in_process(server, "test", "default", false).client;
+    let (namespaces, definitions) =
+        (Api::<Namespace>::all(client.clone()), Api::<CustomResourceDefinition>::all(client));
+    let all = ListParams::default();
+    let (namespaces, definitions) =
+        (namespaces.list(&all).await.unwrap(), definitions.list(&all).await.unwrap());
+    let namespaces = namespaces.items.iter().map(|it| it.meta().clone());
+    let all = namespaces.chain(definitions.items.iter().map(|it| it.meta().clone()));
+    all.map(|meta| (meta.name.unwrap_or_default(), meta.uid)).collect()
+}
+
+/// What the same seed makes does not depend on how many kinds there are.
+#[tokio::test]
+async fn another_definition_changes_no_uid() {
+    let all = crds::all();
+    let (more, fewer) = (uids(&all).await, uids(&all[1..]).await);
+    assert_eq!(more.len(), fewer.len() + 1);
+    assert!(fewer.iter().all(|(name, uid)| uid.is_some() && more.get(name) == Some(uid)));
+    let distinct: BTreeSet<_> = more.values().collect();
+    assert_eq!(distinct.len(), more.len());
 }
 
 /// What a kube-apiserver demands of a schema beyond OpenAPI.
