@@ -187,7 +187,7 @@ fn the_run_on_a_host_is_read_for_the_host_and_for_its_machine() {
     update(&mut model, Msg::Fleet(vec![machine, host]));
     text(&mut model);
     let place = LogPlace::HostRun(ObjectKey::new("prod", "h7"));
-    for keys in ["/ \"rack-1\" enter G", "esc o / \"h7\" enter G"] {
+    for keys in ["/ \"rack-1\" enter G", "esc o G"] {
         press(&mut model, keys).expect("keys");
         let (subject, _) = reading(&press(&mut model, "\":host-log\" enter").expect("keys"));
         let subject = subject.unwrap_or_else(|| panic!("{keys}: {}", text(&mut model)));
