@@ -6,7 +6,8 @@ if [ "$(cat "$run/ready" 2>/dev/null)" = "$7" ]; then finish already; fi
 if [ -d "$run/before" ]; then finish differs; fi
 part=$base/runs/.$6
 rm -rf "$part" && mkdir "$part" || failed "cannot make $part"
-reason=$(tar -xf - -C "$part" 2>&1) || { rm -rf "$part"; failed "the files cannot be unpacked: $reason"; }
+# A connection that is gone may stay open here for hours, and the lock with it.
+reason=$(timeout -k 10 120 tar -xf - -C "$part" 2>&1) || { rm -rf "$part"; failed "the files cannot be unpacked: $reason"; }
 cd "$part" || failed "cannot enter $part"
 [ "$(sha256sum <manifest | cut -c 1-64)" = "$7" ] || failed "the list of the files is not the one that was sent"
 sha256sum -c manifest >/dev/null 2>&1 || failed "a file is not the one that was sent"
