@@ -70,7 +70,9 @@ async fn only_the_key_that_was_compared_is_trusted() {
     assert!(checked["hosts"][0]["facts"].is_object(), "{checked}");
     let seen = until(&server, "not trusted any more", is_untrusted).await;
     assert!(
-        seen["why"].as_str().is_some_and(|why| why.contains("HAS CHANGED") || why.contains("has changed") || why.contains("verification")),
+        seen["why"].as_str().is_some_and(|why| why.contains("HAS CHANGED")
+            || why.contains("has changed")
+            || why.contains("verification")),
         "{seen}"
     );
 }
