@@ -144,14 +144,20 @@ fn host_key_verified(observed: &ObservedHost<'_>) -> Condition {
 }
 
 fn untrusted(silence: &Silence, host: &Host) -> String {
+    let (reason, name) = (&silence.reason, host.metadata.name.as_deref().unwrap_or_default());
+    if silence.offered.is_empty() {
+        // A jump host is never pinned, and behind one no key can be asked for.
+        return format!(
+            "{reason}; no key was offered when asked. The key of a jump host is trusted once the known_hosts file of the operator's ssh \
+             has it; that of the machine: capstan host trust {name}"
+        );
+    }
     let keys: Vec<String> =
         silence.offered.iter().map(|key| format!("{} {}", key.kind, key.fingerprint)).collect();
-    let offers = if keys.is_empty() { "no key was offered when asked".to_owned() } else { keys.join(", ") };
-    let name = host.metadata.name.as_deref().unwrap_or_default();
     format!(
-        "{}; the machine offers: {offers}. Compare one with what the machine's own console says, then: capstan host trust {name} \
+        "{reason}; the machine offers: {}. Compare one with what the machine's own console says, then: capstan host trust {name} \
          --fingerprint SHA256:…",
-        silence.reason
+        keys.join(", ")
     )
 }
 

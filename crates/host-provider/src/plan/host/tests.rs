@@ -127,6 +127,14 @@ fn a_key_that_is_not_trusted_is_said_with_what_to_do() {
         "ssh's words; the machine offers: ssh-ed25519 SHA256:abc. Compare one with what the machine's own console says, then: \
          capstan host trust h1 --fingerprint SHA256:…"
     );
+    let nothing = Silence {
+        trouble: Some(SshTrouble::UnknownHostKey),
+        ..Silence::because("No ED25519 host key is known for bastion")
+    };
+    let look = Look { answer: Err(nothing), silent_since: Some(at(0)) };
+    let (conditions, state) = judged(&host(), Some(&look), &[]);
+    let message = &find(&conditions, type_::HOST_KEY_VERIFIED).expect("a condition").message;
+    assert!(message.contains("known_hosts file of the operator's ssh") && state == "Untrusted", "{message}");
 }
 
 #[test]
