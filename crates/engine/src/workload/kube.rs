@@ -108,7 +108,7 @@ impl KubeWorkloads {
         let (inner, clusters) = (Arc::clone(&self.0), clusters.clone());
         dev_clusters.on_change(move |change: &Change<'_, DevCluster>| {
             let real = change.new.filter(|dev| dev.spec.backend.in_memory.is_none());
-            let Some(key) = real.map(|dev| ObjectKey::of(dev)) else { return };
+            let Some(key) = real.map(ObjectKey::of) else { return };
             let names_it =
                 |cluster: &Cluster| is_provisioned(cluster) && dev_cluster_of(cluster).as_ref() == Some(&key);
             let of_it = clusters.select(&key.namespace, names_it);

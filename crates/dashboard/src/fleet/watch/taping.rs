@@ -188,7 +188,7 @@ impl TapeListener {
             let host_machine = &value["spec"]["infrastructureRef"]["kind"];
             let host =
                 (*host_machine == HOST_MACHINE).then(|| (INFRASTRUCTURE_GROUP.to_owned(), HOST.to_owned()));
-            for named in ControlPlaneKinds::named_by([&value]).into_names().into_iter().chain(host) {
+            for named in ControlPlaneKinds::named_by([&value]).into_names().chain(host) {
                 let _ = self.tape.wanted.send(named).await;
             }
         }
