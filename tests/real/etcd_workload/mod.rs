@@ -125,7 +125,7 @@ impl Site {
         let reference = |group: &str, kind: &str| json!({"apiGroup": format!("{group}cluster.x-k8s.io"), "kind": kind, "name": "harbor"});
         let cluster = json!({"metadata": {"name": "harbor"}, "spec": {
             "controlPlaneRef": reference("controlplane.", "KubeadmControlPlane"),
-            "infrastructureRef": reference("infrastructure.", "DevCluster"),
+            "infrastructureRef": reference("infrastructure.", "DockerCluster"),
         }});
         let client = || self.management.client.clone();
         let clusters: Api<Cluster> = Api::namespaced(client(), "default");
