@@ -140,6 +140,10 @@ async fn forward(
     let Some(mut stream) = stream else {
         let words = format!("error forwarding port {asked} to pod: connection refused");
         let _ = socket.send(Message::binary([&[1], words.as_bytes()].concat())).await;
+        // What the client has sent is read to its end: a socket that is closed over unread bytes is reset, and the
+        // report is lost with it.
+        let _ = socket.close(None).await;
+        while let Some(Ok(_)) = socket.next().await {}
         return;
     };
     let mut buffer = vec![0; 16 * 1024];

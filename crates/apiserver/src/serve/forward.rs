@@ -3,6 +3,8 @@
 //!
 //! Source: kubernetes `pkg/kubelet/cri/streaming/portforward/websocket.go`, v1.35 (channels of `v4.channel.k8s.io`).
 
+use std::time::Duration;
+
 use futures::{Sink, SinkExt as _, Stream, StreamExt as _};
 use http::{HeaderValue, Request, Response, header};
 use hyper::body::Incoming;
@@ -22,6 +24,8 @@ const ERROR: u8 = 1;
 const BUFFER_BYTES: usize = 16 * 1024;
 /// A message of a client. Clients send what they read at once, which is some ten kilobytes.
 const MESSAGE_BYTES_MAX: usize = 256 * 1024;
+/// For the client's answer to the end.
+const CLOSE_WAIT: Duration = Duration::from_secs(5);
 
 /// What a request needs to be turned over, should its answer say so.
 pub struct Upgrade {
@@ -95,18 +99,31 @@ async fn pass(
         Err(why) => {
             // The head is sent, so only the error channel is left for the reason.
             socket.send(message(ERROR, why.as_bytes())).await?;
-            return socket.close(None).await;
+            socket.close(None).await?;
+            read_to_end(&mut socket).await;
+            return Ok(());
         }
     };
-    let (mut to_client, from_client) = socket.split();
+    let (mut to_client, mut from_client) = socket.split();
     let (from_pod, to_pod) = tokio::io::split(stream);
     // Each direction goes on while the other waits to write: a client that sends all before it reads would
     // otherwise wait for us, and we for it.
     let is_left_open = tokio::select! {
         ended = outward(from_pod, &mut to_client) => ended.map(|()| true)?,
-        ended = inward(from_client, to_pod) => ended?,
+        ended = inward(&mut from_client, to_pod) => ended?,
     };
-    if is_left_open { to_client.close().await } else { Ok(()) }
+    if is_left_open {
+        to_client.close().await?;
+        read_to_end(&mut from_client).await;
+    }
+    Ok(())
+}
+
+/// Drops what the client still sends. A socket that is closed over unread bytes is reset, and what was sent to the
+/// client last, such as the reason, would be lost with it.
+async fn read_to_end(from: &mut (impl Stream<Item = Result<Message, Error>> + Unpin)) {
+    let end = async { while let Some(Ok(_)) = from.next().await {} };
+    let _ = tokio::time::timeout(CLOSE_WAIT, end).await;
 }
 
 /// From the pod to the client, until the pod has no more.
@@ -125,7 +142,7 @@ async fn outward(
 
 /// From the client to the pod, until one of them ends. Does the client still wait for an end?
 async fn inward(
-    mut from: impl Stream<Item = Result<Message, Error>> + Unpin,
+    from: &mut (impl Stream<Item = Result<Message, Error>> + Unpin),
     mut to: impl AsyncWrite + Unpin,
 ) -> Result<bool, Error> {
     loop {
@@ -145,9 +162,12 @@ async fn inward(
 
 #[cfg(test)]
 mod tests {
+    use tokio::net::{TcpListener, TcpStream};
     use tokio_tungstenite::tungstenite::Utf8Bytes;
 
     use super::*;
+
+    const PARTS_BEFORE_READING: usize = 100;
 
     async fn pair() -> (WebSocketStream<tokio::io::DuplexStream>, WebSocketStream<tokio::io::DuplexStream>) {
         let (ours, theirs) = tokio::io::duplex(BUFFER_BYTES);
@@ -209,7 +229,7 @@ mod tests {
                 received += if bytes.len() == 3 { 0 } else { bytes.len() - 1 };
             }
         };
-        let limit = std::time::Duration::from_secs(60);
+        let limit = Duration::from_secs(60);
         tokio::time::timeout(limit, both).await.expect("no standstill");
         assert_eq!(taken.await.expect("no panic").expect("read"), all);
     }
@@ -231,6 +251,7 @@ mod tests {
         assert_eq!(bytes(&mut client).await, b"\0pong");
         drop(far);
         assert!(matches!(client.next().await, Some(Ok(Message::Close(_)))));
+        assert!(client.next().await.is_none());
         task.await.expect("no panic").expect("it ended well");
     }
 
@@ -243,6 +264,32 @@ mod tests {
             assert_eq!(bytes(&mut client).await, expected);
         }
         assert!(matches!(client.next().await, Some(Ok(Message::Close(_)))));
+        assert!(client.next().await.is_none());
+        task.await.expect("no panic").expect("it ended well");
+    }
+
+    /// A socket that is closed over unread bytes is reset: the reason would be lost.
+    #[tokio::test]
+    async fn the_reason_reaches_a_client_that_sends_first() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let task = tokio::spawn(async move {
+            let (stream, _) = listener.accept().await.expect("a client");
+            let socket = WebSocketStream::from_raw_socket(stream, Role::Server, Some(bounds())).await;
+            let refused = ForwardedPort { port: 1, connection: Err("connection refused".to_owned()) };
+            pass(socket, refused).await
+        });
+        let stream = TcpStream::connect(address).await.expect("a connection");
+        let mut client = WebSocketStream::from_raw_socket(stream, Role::Client, None).await;
+        for _ in 0..PARTS_BEFORE_READING {
+            client.send(message(DATA, &[7; 64])).await.expect("sent");
+        }
+        let mut received = Vec::new();
+        while let Some(Ok(Message::Binary(bytes))) = client.next().await {
+            received.push(bytes);
+        }
+        assert_eq!(received.last().expect("a reason"), &b"\x01connection refused"[..]);
+        assert!(client.next().await.is_none());
         task.await.expect("no panic").expect("it ended well");
     }
 }

@@ -72,6 +72,20 @@ pub struct Forwarded {
     forwarder: Portforwarder,
 }
 
+impl Forwarded {
+    /// What the kubelet has reported, such as a port that nothing listens on. The stream itself would just end, which a
+    /// reader takes for an empty answer.
+    fn reported(&mut self, context: &mut Context<'_>) -> io::Result<()> {
+        let Some(error) = &mut self.error else { return Ok(()) };
+        let Poll::Ready(reported) = error.poll_unpin(context) else { return Ok(()) };
+        // A future that has ended must not be polled again.
+        self.error = None;
+        let Some(words) = reported else { return Ok(()) };
+        let words = format!("port-forward to pod {NAMESPACE}/{}: {}", self.pod, words.trim());
+        Err(io::Error::other(ForwardError { words, is_refused: false }))
+    }
+}
+
 impl Drop for Forwarded {
     fn drop(&mut self) {
         self.forwarder.abort();
@@ -84,20 +98,14 @@ impl AsyncRead for Forwarded {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        // The kubelet reports a port that nobody listens on here; the stream
-        // itself would just end, which a reader takes for an empty answer.
-        if let Some(error) = &mut self.error
-            && let Poll::Ready(reported) = error.poll_unpin(context)
-        {
-            // A future that has ended must not be polled again.
-            self.error = None;
-            if let Some(words) = reported {
-                let text = format!("port-forward to pod {NAMESPACE}/{}: {}", self.pod, words.trim());
-                let error = ForwardError { words: text, is_refused: false };
-                return Poll::Ready(Err(io::Error::other(error)));
-            }
-        }
+        self.reported(context)?;
+        let filled = buffer.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
+        let has_ended = buffer.filled().len() == filled;
+        if has_ended {
+            // The report and the end may have come after the first look, from another thread.
+            self.reported(context)?;
+        }
         Poll::Ready(Ok(()))
     }
 }
