@@ -38,7 +38,7 @@ pub fn of_file(path: &Path) -> anyhow::Result<Passphrase> {
 /// Asks once.
 ///
 /// # Errors
-/// There is no terminal, or nothing was typed.
+/// The process has no terminal, or the typed passphrase is empty.
 pub fn ask(question: &str) -> anyhow::Result<Passphrase> {
     let typed = Question::open()?.put(question)?;
     Passphrase::of(typed).context("no passphrase was typed; nothing was done")

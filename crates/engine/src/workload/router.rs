@@ -243,7 +243,7 @@ mod tests {
         dev
     }
 
-    /// Nobody connects to a simulated cluster, whatever of it is gone.
+    /// A simulated cluster has no API server of its own to connect to, also when the Cluster or its DevCluster is gone.
     #[test]
     fn a_cluster_whose_dev_cluster_is_gone_is_simulated() {
         let (in_memory, docker) =
