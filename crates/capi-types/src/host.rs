@@ -17,9 +17,22 @@ use super::reference::{DNS_SUBDOMAIN, KIND};
 /// The version of these kinds; it fulfils the contract v1beta2.
 pub const VERSION: &str = "v1beta1";
 
+/// The kind of machines that are reached over ssh.
+pub const HOST: &str = "Host";
+
+/// Is it a machine that is reached over ssh?
+pub fn is_host(group: &str, kind: &str) -> bool {
+    group == INFRASTRUCTURE_GROUP && kind == HOST
+}
+
+/// Is it an object that has such a machine?
+pub fn is_host_machine(group: &str, kind: &str) -> bool {
+    group == INFRASTRUCTURE_GROUP && kind == "HostMachine"
+}
+
 /// Is it a Host or a HostPool? They belong to no Cluster. Another provider's group may have kinds of these names.
 pub fn is_of_no_cluster(group: &str, kind: &str) -> bool {
-    group == INFRASTRUCTURE_GROUP && matches!(kind, "Host" | "HostPool")
+    group == INFRASTRUCTURE_GROUP && matches!(kind, HOST | "HostPool")
 }
 
 /// What ssh takes as a name or an address: nothing that could be an option or a command. Admission is stricter.

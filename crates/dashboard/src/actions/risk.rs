@@ -4,7 +4,7 @@
 use super::Action;
 use super::related::Related;
 use crate::operations::Confirmation;
-use capi_types::host::is_of_no_cluster;
+use capi_types::host::is_host;
 
 /// How much an action can break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,9 +44,7 @@ pub fn risk(action: &Action, related: &Related) -> Risk {
         // What is on a machine goes.
         Action::Annotate(change) if change.is_about_hosts() => Risk::High,
         // With a wrong host key or address the cluster's secrets would go to another machine.
-        Action::Edit(_) if is_of_no_cluster(related.group(), related.kind()) && related.kind() == "Host" => {
-            Risk::High
-        }
+        Action::Edit(_) if is_host(related.group(), related.kind()) => Risk::High,
         Action::Label(change) | Action::Annotate(change) if !change.is_read_by_controllers() => Risk::Low,
         Action::Delete
         | Action::Remediate

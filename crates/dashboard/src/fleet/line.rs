@@ -14,6 +14,7 @@ use super::{Fleet, moment};
 use crate::fleet::Verdict;
 use capi_rules::status::support::{Project, SupportEnd};
 use capi_types::condition::Status;
+use capi_types::host::condition::REACHABLE;
 use capi_types::names::label;
 use capstan_base::time::Timestamp;
 
@@ -365,7 +366,7 @@ fn blank<'a>(item: Item, verdict: Verdict) -> Line<'a> {
 
 fn status_of(row: &Row) -> Option<&Condition> {
     match row.kind {
-        Kind::Other if row.host_use().is_some() => row.condition("Reachable"),
+        Kind::Other if row.host_use().is_some() => row.condition(REACHABLE),
         Kind::Machine | Kind::Other => row.condition("Ready"),
         _ => row.condition("Available").or_else(|| row.condition("Ready")),
     }

@@ -70,9 +70,9 @@ pub use rollout::{
     UpTimes, short_name,
 };
 pub use row::{
-    ClusterFacts, Condition, ConditionText, Counters, DeletionFacts, Facts, GroupKind, HEALTH_CHECK, HOST,
-    Host, Kind, Labels, MachineFacts, Misshapen, Owner, Reference, ReplicaFacts, Row, RowId, Severity,
-    SourceId, Uid, VersionCount, moment,
+    ClusterFacts, Condition, ConditionText, Counters, DeletionFacts, Facts, GroupKind, HEALTH_CHECK, Host,
+    Kind, Labels, MachineFacts, Misshapen, Owner, Reference, ReplicaFacts, Row, RowId, Severity, SourceId,
+    Uid, VersionCount, moment,
 };
 pub use texts::Texts;
 pub use timeline::{Flip, Happened, Kept, PastEntry, TimelineEntry};

@@ -10,8 +10,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use capi_rules::status::outside_owners::{ScalingBounds, Tool};
 use capi_types::condition::Status;
+use capi_types::host::is_host_machine;
 use capi_types::key::{Gvk, ObjectKey, ObjectRef};
-use capi_types::names::INFRASTRUCTURE_GROUP;
 use capstan_base::time::Timestamp;
 
 /// Controllers look at a new object within so long, seconds.
@@ -109,11 +109,6 @@ impl Reference {
     pub fn is_host_machine(&self) -> bool {
         is_host_machine(&self.kind.group, &self.kind.kind)
     }
-}
-
-/// Is it the kind of the objects that have Hosts?
-pub fn is_host_machine(group: &str, kind: &str) -> bool {
-    kind == HOST_MACHINE && group == INFRASTRUCTURE_GROUP
 }
 
 /// The controller among an object's owners, or else its first owner.
@@ -385,11 +380,6 @@ pub struct HealthCheckFacts {
 
 /// Selectors are text, which equals itself.
 impl Eq for HealthCheckFacts {}
-
-/// The kind of machines that are reached over ssh.
-pub const HOST: &str = "Host";
-/// The kind of the objects that have Hosts.
-pub const HOST_MACHINE: &str = "HostMachine";
 
 /// What only a Host has: a machine that is reached over ssh.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

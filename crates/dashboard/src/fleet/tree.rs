@@ -194,7 +194,10 @@ impl Fleet {
         if row.host_use().is_some() {
             return Some(id);
         }
-        self.hosts_by_consumer(self.cluster_of(id)?).get(row.host_machine()?).copied()
+        let (hosts, name) = (self.members(self.cluster_of(id)?, Kind::Other), row.host_machine()?);
+        let has_it =
+            |id: &RowId| self.row(*id).and_then(|row| row.host_use()).is_some_and(|it| &*it.consumer == name);
+        hosts.iter().copied().find(has_it)
     }
 
     /// What names `item` in later trees.
@@ -398,9 +401,12 @@ impl Builder<'_> {
         }
     }
 
-    /// `None` for what is not a Machine.
+    /// `None` for what is not a Machine, and for one whose Host has something wrong that would stand behind the line.
     fn alike(&self, id: RowId) -> Option<Alike> {
         let row = self.fleet.row(id).filter(|row| row.kind == Kind::Machine)?;
+        if self.host_of(row).is_some_and(|host| self.fleet.own_verdict(host) != Verdict::Ok) {
+            return None;
+        }
         let verdict = self.fleet.own_verdict(id);
         let evidence = if verdict == Verdict::Ok { 0 } else { self.evidence(id, row) };
         let old = row.condition("UpToDate").is_some_and(|c| c.status == Status::False);
@@ -445,11 +451,16 @@ impl Builder<'_> {
     /// The Host of a Machine, beside what else belongs to it, or alone where something is wrong with it. It adds nothing to
     /// what is above: its HostMachine says what matters there.
     fn host(&mut self, row: &Row, parent: usize) {
-        let Some(id) = row.host_machine().and_then(|name| self.hosts.get(name)).copied() else { return };
+        let Some(id) = self.host_of(row) else { return };
         let verdict = self.fleet.own_verdict(id);
         if verdict != Verdict::Ok || self.shows_references_of(row) {
             self.open(Item::Row(id), Some(parent), verdict);
         }
+    }
+
+    fn host_of(&self, machine: &Row) -> Option<RowId> {
+        // Most clusters have none.
+        if self.hosts.is_empty() { None } else { self.hosts.get(machine.host_machine()?).copied() }
     }
 
     fn shows_references_of(&self, row: &Row) -> bool {

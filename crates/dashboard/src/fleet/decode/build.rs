@@ -10,11 +10,11 @@ use super::lax::{Lax, Text, Texts};
 use super::slim::{Condition, Counts, Ref, Requirement, Slim, VersionCount};
 use crate::fleet::conditions::{ConditionMarks, Places, is_older_version};
 use crate::fleet::intern::{Interner, Tables};
-use crate::fleet::row::{self, Facts, HEALTH_CHECK, HOST, Kind, Row, SourceId, Uid};
+use crate::fleet::row::{self, Facts, HEALTH_CHECK, Kind, Row, SourceId, Uid};
 use capi_rules::status::outside_owners::{ScalingBounds, Tool, replicas_managed_by};
 use capi_types::condition::Status;
 use capi_types::key::Gvk;
-use capi_types::names::{CORE_GROUP, INFRASTRUCTURE_GROUP, VERSION, annotation, label};
+use capi_types::names::{CORE_GROUP, VERSION, annotation, label};
 use capstan_base::text::{MESSAGE_CHARS_MAX, sanitize_block, sanitize_line};
 use capstan_base::time::parse_rfc3339;
 
@@ -93,7 +93,7 @@ fn is_health_check(gvk: &Gvk) -> bool {
 }
 
 fn is_host(gvk: &Gvk) -> bool {
-    gvk.group == INFRASTRUCTURE_GROUP && gvk.kind == HOST
+    capi_types::host::is_host(&gvk.group, &gvk.kind)
 }
 
 fn uid_of(decoder: &Decoder, object: &Slim) -> Uid {
@@ -148,7 +148,7 @@ impl Builder<'_> {
             labels: self.labels(),
             version: self.version(),
             // What other kinds call a phase is the state of a Host.
-            phase: self.line(if status.phase.is_empty() { &status.state } else { &status.phase }),
+            phase: self.line(if is_host(&self.decoder.gvk) { &status.state } else { &status.phase }),
             conditions,
             facts: self.facts(),
         }

@@ -37,7 +37,8 @@ impl ControlPlaneKinds {
     }
 }
 
-fn named(reference: &Value) -> Option<(String, String)> {
+/// Group and kind of a reference, by `apiGroup` or by `apiVersion`.
+pub fn named(reference: &Value) -> Option<(String, String)> {
     let kind = reference["kind"].as_str().filter(|kind| !kind.is_empty())?;
     let group = reference["apiGroup"].as_str().filter(|group| !group.is_empty());
     let group = group.or_else(|| reference["apiVersion"].as_str().map(group_of)).unwrap_or_default();

@@ -13,5 +13,5 @@ mod lax;
 mod slim;
 
 pub use build::Decoder;
-pub use control_planes::ControlPlaneKinds;
+pub use control_planes::{ControlPlaneKinds, named};
 pub use slim::Slim;

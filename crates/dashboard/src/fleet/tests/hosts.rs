@@ -70,3 +70,17 @@ fn a_host_that_is_given_back_leaves_the_tree() {
     fleet.apply(vec![Delta::Upsert(row_of(&free.0))]);
     assert_eq!(shown(&fleet, &TreeOptions::default()), None);
 }
+
+#[test]
+fn a_host_that_is_not_well_does_not_stand_behind_the_line_of_machines_that_are_alike() {
+    let worst_first = TreeOptions { order: SiblingOrder::Worst, ..TreeOptions::default() };
+    let unwell = fleet_on_hosts(host("a-cp-1").condition("Reachable", "False", "Unreachable", ""));
+    for (fleet, is_alone) in [(fleet_on_hosts(host("a-cp-1")), false), (unwell, true)] {
+        let tree = fleet.tree(fleet.clusters()[0], &worst_first);
+        let name = |at: usize| fleet.line(tree.nodes[at].item).map(|line| line.name.to_owned());
+        let at =
+            (0..tree.nodes.len()).find(|at| name(*at).as_deref() == Some("a-cp-1")).expect("the Machine");
+        let above = tree.nodes[tree.nodes[at].parent as usize].item;
+        assert_eq!(matches!(above, Item::Row(_)), is_alone, "{above:?}");
+    }
+}

@@ -114,7 +114,9 @@ impl Feed {
         for delta in batch {
             let Delta::Upsert(row) = delta else { continue };
             let Some(kind) = named_by(row) else { continue };
-            if self.asked.insert(kind.clone()) {
+            // Most rows name a kind that was asked for.
+            if !self.asked.contains(kind) {
+                self.asked.insert(kind.clone());
                 self.wanted.send(kind.clone()).await.ok()?;
             }
         }
@@ -172,5 +174,38 @@ impl Listener<Slim> for Feed {
             return AfterStep::Stop;
         }
         after
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn row(kind: &str, spec: &serde_json::Value) -> Arc<Row> {
+        let object = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": kind,
+            "metadata": {"name": "a", "namespace": "default"}, "spec": spec});
+        crate::fleet::tests::row_of(&object)
+    }
+
+    #[test]
+    fn kinds_are_wanted_that_clusters_and_machines_on_hosts_name() {
+        let reference = |group: &str, kind: &str| json!({"apiGroup": group, "kind": kind, "name": "a"});
+        let infrastructure = "infrastructure.cluster.x-k8s.io";
+        for (kind, field, of, wanted) in [
+            (
+                "Cluster",
+                "controlPlaneRef",
+                reference("other.io", "OtherControlPlane"),
+                Some("OtherControlPlane"),
+            ),
+            ("Cluster", "infrastructureRef", reference(infrastructure, "HostCluster"), None),
+            ("Machine", "infrastructureRef", reference(infrastructure, "HostMachine"), Some("HostMachine")),
+            ("Machine", "infrastructureRef", reference("other.io", "HostMachine"), None),
+            ("Machine", "infrastructureRef", reference(infrastructure, "DevMachine"), None),
+        ] {
+            let row = row(kind, &json!({ field: of }));
+            assert_eq!(named_by(&row).map(|named| named.kind.as_ref()), wanted, "{kind} {of}");
+        }
     }
 }

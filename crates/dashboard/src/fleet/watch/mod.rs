@@ -39,8 +39,8 @@ pub use taping::{Taping, tape};
 pub use writers::FieldManager;
 
 use super::decode::Decoder;
-use super::row::{HOST, is_host_machine};
 use super::{Delta, FeedKey, FeedState, GroupKind, HEALTH_CHECK, Interner, SourceId, Target};
+use capi_types::host::{HOST, is_host_machine};
 use capi_types::key::{Gvk, ObjectRef};
 use capi_types::names::{CONTROL_PLANE_GROUP, CORE_GROUP, INFRASTRUCTURE_GROUP, VERSION};
 use capstan_base::rng::Rng;

@@ -20,9 +20,9 @@ use super::{
     ASK_AGAIN, BATCHES_MAX, Context, JUDGED_KINDS, NAMED_KINDS_MAX, Scope, WANTED_MAX, may_be_control_plane,
     providers,
 };
-use crate::fleet::decode::ControlPlaneKinds;
-use crate::fleet::row::{HOST, HOST_MACHINE};
+use crate::fleet::decode::{ControlPlaneKinds, named};
 use crate::fleet::{Delta, FeedKey, FeedState, SourceId};
+use capi_types::host::{HOST, is_host, is_host_machine};
 use capi_types::key::{Gvk, group_of};
 use capi_types::names::{CONTROL_PLANE_GROUP, INFRASTRUCTURE_GROUP};
 use capstan_base::rng::Rng;
@@ -81,9 +81,8 @@ async fn supervise(context: Arc<Context>, source: String, lines: mpsc::Sender<Ve
     }
     start("", "Event", false);
     while let Some((group, kind)) = wants.recv().await {
-        let is_host = group == INFRASTRUCTURE_GROUP && kind == HOST;
         if may_be_control_plane(&group) {
-            start(&group, &kind, !is_host);
+            start(&group, &kind, !is_host(&group, &kind));
         }
     }
 }
@@ -144,7 +143,14 @@ impl KindTape {
             Some(namespace) if gvk.namespaced => Api::namespaced_with(client, namespace, &resource),
             _ => Api::all_with(client, &resource),
         };
-        listing::run(&context, api, None, backoff, TapeListener { tape: self, gvk }).await;
+        listing::run(
+            &context,
+            api,
+            None,
+            backoff,
+            TapeListener { tape: self, gvk, has_asked_for_hosts: false },
+        )
+        .await;
     }
 
     /// Says how the feed is. Answers whether anybody listens.
@@ -168,6 +174,13 @@ impl KindTape {
 struct TapeListener {
     tape: KindTape,
     gvk: Gvk,
+    has_asked_for_hosts: bool,
+}
+
+/// Of a Machine: its infrastructure is a HostMachine.
+fn has_host_machine(object: &Value) -> bool {
+    let named = named(&object["spec"]["infrastructureRef"]);
+    object["kind"] == "Machine" && named.is_some_and(|(group, kind)| is_host_machine(&group, &kind))
 }
 
 impl TapeListener {
@@ -183,13 +196,15 @@ impl TapeListener {
 
     async fn puts(&mut self, objects: Vec<DynamicObject>) -> Vec<TapeLine> {
         let mut lines = Vec::new();
-        for (line, value) in objects.into_iter().filter_map(|object| self.put(object)) {
+        for object in objects {
+            let Some((line, value)) = self.put(object) else { continue };
             lines.push(line);
-            let host_machine = &value["spec"]["infrastructureRef"]["kind"];
-            let host =
-                (*host_machine == HOST_MACHINE).then(|| (INFRASTRUCTURE_GROUP.to_owned(), HOST.to_owned()));
-            for named in ControlPlaneKinds::named_by([&value]).into_names().chain(host) {
+            for named in ControlPlaneKinds::named_by([&value]).into_names() {
                 let _ = self.tape.wanted.send(named).await;
+            }
+            if !self.has_asked_for_hosts && has_host_machine(&value) {
+                self.has_asked_for_hosts = true;
+                let _ = self.tape.wanted.send((INFRASTRUCTURE_GROUP.to_owned(), HOST.to_owned())).await;
             }
         }
         lines

@@ -2,14 +2,13 @@
 
 use super::Outcome;
 use super::cluster::cluster_meant;
-use crate::fleet::HOST;
 use crate::operations::LogPlace;
 use crate::tui::model::Model;
 use crate::tui::screen::Screen;
 use crate::tui::screen::logs::LogsScreen;
 use crate::tui::subject::LogSubject;
+use capi_types::host::is_host;
 use capi_types::key::ObjectKey;
-use capi_types::names::INFRASTRUCTURE_GROUP;
 
 /// Where static pods and add-ons are, when no namespace is named.
 const NAMESPACE: &str = "kube-system";
@@ -37,8 +36,7 @@ fn show(model: &mut Model, subject: LogSubject) -> Outcome {
 
 fn selected_host(model: &Model) -> Option<LogSubject> {
     if let Screen::Objects(objects) = model.screen() {
-        let target =
-            objects.target().filter(|target| target.group == INFRASTRUCTURE_GROUP && target.kind == HOST)?;
+        let target = objects.target().filter(|target| is_host(&target.group, &target.kind))?;
         let place = LogPlace::HostRun(ObjectKey::new(target.namespace, target.name));
         return Some(LogSubject { source: target.source, place });
     }
