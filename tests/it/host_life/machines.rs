@@ -354,17 +354,21 @@ impl Machines for Park {
         &self,
         at: &SshReach,
         id: &RunId,
-        _: u64,
+        log_from: u64,
         redactor: &Redactor,
     ) -> Result<Watched, Silence> {
         self.at(at, |machine| {
             go_on(machine);
+            let from = usize::try_from(log_from).ok().filter(|from| *from <= machine.log.len()).unwrap_or(0);
+            let log_bytes = machine.log.len() as u64;
             let run = machine.runs.get(id.as_str());
             Watched {
                 journal: run.map(|run| journal(run, machine.fails_at)),
                 is_unit_active: run.is_some_and(|run| run.is_active),
                 boot_id: format!("boot-{}", machine.boot),
-                log: redactor.redact(&machine.log),
+                log: redactor.redact(&machine.log[from..]),
+                log_next: log_bytes,
+                log_bytes,
                 ..Watched::default()
             }
         })

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use capi_types::condition::{Conditioned, is_true};
+use capi_types::condition::{Conditioned, find, is_true};
 use capi_types::host::annotation::{ABANDON, RESET};
 use capi_types::host::condition::REACHABLE;
 use capi_types::host::{HOST_MACHINE_FINALIZER, Host, HostRunStatus};
@@ -61,7 +61,7 @@ impl HostMachines {
         host: &Host,
         report: &mut MachineReport,
     ) -> Result<Cleaned, Waiting> {
-        let reach = self.reach(host)?;
+        let reach = self.reach(host).map_err(|waiting| advised(waiting, host))?;
         let namespace = own.metadata.namespace.as_deref().unwrap_or_default();
         let cluster = format!("{namespace}/{}", cluster_label(own).unwrap_or("none"));
         let owner = self
@@ -193,8 +193,21 @@ fn silent(silence: &Silence, host: &Host) -> Waiting {
         false => format!("the machine has to be reset and does not answer: {}", silence.reason),
     };
     if silence.trouble == Some(SshTrouble::Unreachable) {
-        let name = host.metadata.name.as_deref().unwrap_or_default();
-        waiting.message += &format!(". If it is gone for good: capstan host release {name} --abandon");
+        waiting.message += &let_go_of(host);
     }
     waiting
+}
+
+/// What is known of the machine may be lost with the status of its Host, and then it may be gone as well.
+fn advised(mut waiting: Waiting, host: &Host) -> Waiting {
+    if find(host.conditions(), REACHABLE).is_some_and(|it| it.status == "False" && it.reason == "Unreachable")
+    {
+        waiting.message += &let_go_of(host);
+    }
+    waiting
+}
+
+fn let_go_of(host: &Host) -> String {
+    let name = host.metadata.name.as_deref().unwrap_or_default();
+    format!(". If it is gone for good: capstan host release {name} --abandon")
 }
