@@ -26,6 +26,9 @@ use capstan_engine::client::{
     ConnectError, ConnectOptions, Connection, ContextSetting, PluginNews, PluginTerminal, Rank,
 };
 
+use capstan_host_provider::access::Machines;
+use capstan_host_provider::ssh::SshMachines;
+
 use super::args::{Cli, ColorArg, ConnectArgs, DashboardArgs, LinksArg, ScreenArgs};
 use super::{paths, person};
 use capstan_commands::documents::documents;
@@ -33,8 +36,10 @@ use capstan_commands::exit_code::WrongUsage;
 use capstan_commands::host::run_log::HostRunLogs;
 use capstan_commands::output::remark;
 
-/// The program that reaches Hosts, where no other is named.
-pub const SSH: &str = "ssh";
+/// Machines as the operator's own ssh reaches them; none is changed.
+pub fn own_machines(clock: &Clock) -> Arc<dyn Machines> {
+    Arc::new(SshMachines::new("ssh", clock.clone(), true))
+}
 
 /// What is behind a dashboard.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,6 +65,7 @@ pub async fn show_kubeconfig(connect: &ConnectArgs, screen: &ScreenArgs) -> anyh
     let (clock, rng) = (Clock::system(), Rng::from_entropy());
     let options = super::options(connect)?;
     let prepared = prepare(&options).await;
+    let machines = own_machines(&clock);
     let servers = Servers {
         options,
         scope: scope(connect),
@@ -67,7 +73,7 @@ pub async fn show_kubeconfig(connect: &ConnectArgs, screen: &ScreenArgs) -> anyh
         rng,
         place: None,
         keeps_history: !screen.no_history,
-        ssh_program: SSH.to_owned(),
+        machines,
     };
     match prepared {
         Ok(connection) => servers.show(&connection, screen, Behind::Kubeconfig).await,
@@ -94,13 +100,13 @@ pub async fn show(
     clock: Clock,
     rng: &Rng,
     behind: Behind,
-    ssh_program: &str,
+    machines: Arc<dyn Machines>,
 ) -> anyhow::Result<Exit> {
     let (connect, screen) = (&cli.connect, &cli.screen);
     let place = if let Behind::Store { place, .. } = &behind { Some(place.clone()) } else { None };
     let (options, keeps_history) = (super::options(connect)?, !screen.no_history);
-    let (scope, rng, ssh_program) = (scope(connect), rng.clone(), ssh_program.to_owned());
-    let servers = Servers { options, scope, clock, rng, place, keeps_history, ssh_program };
+    let (scope, rng) = (scope(connect), rng.clone());
+    let servers = Servers { options, scope, clock, rng, place, keeps_history, machines };
     servers.show(connection, screen, behind).await
 }
 
@@ -131,8 +137,8 @@ struct Servers {
     place: Option<String>,
     /// What happened is kept for the next run.
     keeps_history: bool,
-    /// The program that is called as ssh is, to read the logs of Hosts.
-    ssh_program: String,
+    /// For the logs of Hosts.
+    machines: Arc<dyn Machines>,
 }
 
 impl Servers {
@@ -204,10 +210,8 @@ impl Servers {
     }
 
     fn logs(&self, connection: &Connection) -> ServerLogs {
-        let (connection, clock) = (connection.clone(), self.clock.clone());
-        let ssh_program = self.ssh_program.clone();
-        let hosts = HostRunLogs { connection: connection.clone(), ssh_program, clock };
-        ServerLogs { connection, hosts: Some(Arc::new(hosts)) }
+        let hosts = HostRunLogs { connection: connection.clone(), machines: self.machines.clone() };
+        ServerLogs { connection: connection.clone(), hosts: Some(Arc::new(hosts)) }
     }
 }
 

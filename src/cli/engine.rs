@@ -105,9 +105,8 @@ pub async fn run(cli: &Cli, args: &EngineArgs) -> anyhow::Result<Exit> {
         in_place.extensions = Some(runtime.clone());
         controllers::extension_config::register(&mut engine, runtime);
     }
-    let hosts = args.hosts.reached(&Clock::system(), false)?;
-    let machines = hosts.machines.clone();
-    capstan_host_provider::register(&mut engine, machines, Arc::clone(&workload), &hosts.settings);
+    let (machines, settings) = args.hosts.reached(&Clock::system(), false);
+    capstan_host_provider::register(&mut engine, machines, Arc::clone(&workload), &settings);
     controllers::register(&mut engine, workload, controllers::Settings { synced_keys, in_place, graces });
     let stop = CancellationToken::new();
     let telling = AbortOnDropHandle::new(tokio::spawn(held_up::print_changes(engine.handle(), notes)));

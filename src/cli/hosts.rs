@@ -1,16 +1,14 @@
 //! Machines that exist, for the engine of this process: how they are reached, and by which name this capstan owns them. Owns these
-//! options and the folder of the process; what is done with machines says `capstan_host_provider`.
+//! options; what is done with machines says `capstan_host_provider`.
 
 use std::sync::Arc;
 
-use anyhow::Context as _;
 use clap::Args;
 use sha2::{Digest as _, Sha256};
-use tempfile::TempDir;
 
 use capstan_base::time::Clock;
-use capstan_commands::host::ssh_folder;
 use capstan_host_provider::HostSettings;
+use capstan_host_provider::access::Machines;
 use capstan_host_provider::ssh::SshMachines;
 
 const NAME_BYTES_MAX: usize = 63;
@@ -33,27 +31,12 @@ fn installation(text: &str) -> Result<String, &'static str> {
     if is_word { Ok(text.to_owned()) } else { Err("expected letters, digits, `.`, `-` and `_`, at most 63") }
 }
 
-/// Ssh, and what belongs to it as long as the process lives.
-pub(super) struct Reached {
-    pub machines: Arc<SshMachines>,
-    pub settings: HostSettings,
-    /// Control sockets and pinned keys.
-    _folder: TempDir,
-}
-
 impl HostsArgs {
-    /// # Errors
-    /// There is no folder for sockets and keys.
-    pub(super) fn reached(&self, clock: &Clock, read_only: bool) -> anyhow::Result<Reached> {
-        let folder = ssh_folder()?;
-        let machines =
-            SshMachines::new(&self.ssh_program, folder.path().to_owned(), clock.clone(), read_only);
-        let machines = machines.context("cannot make a folder for ssh's control sockets: check TMPDIR")?;
-        let settings = HostSettings {
-            installation: self.installation.clone().unwrap_or_else(own_installation),
-            read_only,
-        };
-        Ok(Reached { machines: Arc::new(machines), settings, _folder: folder })
+    /// Ssh, and what people chose.
+    pub(super) fn reached(&self, clock: &Clock, read_only: bool) -> (Arc<dyn Machines>, HostSettings) {
+        let machines = Arc::new(SshMachines::new(&self.ssh_program, clock.clone(), read_only));
+        let installation = self.installation.clone().unwrap_or_else(own_installation);
+        (machines, HostSettings { installation, read_only })
     }
 }
 

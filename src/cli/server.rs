@@ -74,7 +74,8 @@ pub async fn demo(cli: &Cli, args: &DemoArgs) -> anyhow::Result<Exit> {
         anyhow::Ok((stack, (later, extended, hosts, served)))
     }));
     let connection = in_process(server, DEMO, "default", cli.connect.read_only);
-    let shown = dashboard::show(&connection, cli, clock, &rng, dashboard::Behind::Memory, dashboard::SSH);
+    let machines = dashboard::own_machines(&clock);
+    let shown = dashboard::show(&connection, cli, clock, &rng, dashboard::Behind::Memory, machines);
     tokio::pin!(shown);
     let (stack, later) = tokio::select! {
         // The user may quit before the past is over.
@@ -141,8 +142,7 @@ pub async fn standalone(cli: &Cli, args: &StandaloneArgs) -> anyhow::Result<Exit
     reminder.iter().for_each(|reminder| tracing::warn!("{place} {reminder}"));
     let identity = listen::ServerIdentity::of(&place, &args.store, &clock)?;
     let is_static = matches!(args.sample, Some(Sample::Synthetic(_)));
-    // Until the end: its folder goes with it.
-    let hosts = args.hosts.reached(&clock, cli.connect.read_only)?;
+    let (machines, settings) = args.hosts.reached(&clock, cli.connect.read_only);
     let (lease, sharing) = among_servers(args, &place)?;
     let options = StackOptions {
         clock: clock.clone(),
@@ -156,7 +156,7 @@ pub async fn standalone(cli: &Cli, args: &StandaloneArgs) -> anyhow::Result<Exit
         lease,
         sharing,
         in_place: args.gates.in_place(),
-        hosts: Some(RealHosts { machines: hosts.machines.clone(), settings: hosts.settings.clone() }),
+        hosts: Some(RealHosts { machines: machines.clone(), settings }),
     };
     let is_new = has_no_clusters(store.as_ref()).await?;
     let stack = Stack::start(store, options).await?;
@@ -182,7 +182,7 @@ pub async fn standalone(cli: &Cli, args: &StandaloneArgs) -> anyhow::Result<Exit
     } else {
         let connection = stack.connection("standalone", cli.connect.read_only);
         let behind = behind(&place, reminder);
-        dashboard::show(&connection, cli, clock, &rng, behind, &args.hosts.ssh_program).await?
+        dashboard::show(&connection, cli, clock, &rng, behind, machines).await?
     };
     stack.stop().await;
     if let Some(log) = audit {

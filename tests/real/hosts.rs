@@ -56,7 +56,7 @@ fn is_root() -> bool {
 }
 
 impl Sshd {
-    /// `None` where there is no sshd.
+    /// `None`: sshd is not installed.
     pub async fn start() -> Option<Self> {
         if !Path::new(SSHD).exists() {
             println!("skipped: {SSHD} is not installed");

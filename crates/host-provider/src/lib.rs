@@ -30,7 +30,7 @@ pub const NAMES: [&str; 4] = [host::NAME, machine::NAME, cluster::NAME, pool::NA
 const MANAGER: &str = "capstan-hosts";
 
 /// While a run is watched.
-const WATCH_EVERY: Duration = Duration::from_secs(3);
+pub const WATCH_EVERY: Duration = Duration::from_secs(3);
 /// A machine that did not answer is asked again, and something that nothing announces is looked for.
 const TRY_EVERY: Duration = Duration::from_secs(15);
 /// The next step needs no wait.

@@ -1,13 +1,15 @@
 //! The machines behind Hosts, over the operator's own ssh. Owns the files with pinned host keys, and that nothing is changed in
 //! `--read-only`; what is sent and how answers are read says `capstan_hosts`.
 
-use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use sha2::{Digest as _, Sha256};
+use tempfile::TempDir;
 
 use capstan_base::command_line::CommandLine;
 use capstan_base::private_file;
@@ -35,40 +37,48 @@ const FACTS_LIMIT: Duration = Duration::from_secs(30);
 pub struct SshMachines {
     /// Program and control sockets; the rest comes from each Host.
     ssh: OpenSsh,
-    /// Of this process alone.
-    folder: PathBuf,
+    /// Control sockets and pinned keys, of this process alone. It is made when the first machine is called, as most processes call none.
+    folder: OnceLock<TempDir>,
     clock: Clock,
     is_read_only: bool,
 }
 
 impl SshMachines {
-    /// `folder` is made for its owner alone where it is not there; files with host keys stand in it.
-    ///
-    /// # Errors
-    /// The folder cannot be made.
-    pub fn new(program: &str, folder: PathBuf, clock: Clock, is_read_only: bool) -> io::Result<Self> {
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
-        let ssh = OpenSsh::named(program);
-        Ok(Self { ssh, folder, clock, is_read_only })
+    /// Nothing is called, and nothing made, before a machine is asked.
+    pub fn new(program: &str, clock: Clock, is_read_only: bool) -> Self {
+        Self { ssh: OpenSsh::named(program), folder: OnceLock::new(), clock, is_read_only }
+    }
+
+    fn folder(&self) -> Result<&Path, Silence> {
+        if let Some(folder) = self.folder.get() {
+            return Ok(folder.path());
+        }
+        let own = Permissions::from_mode(0o700);
+        let made = tempfile::Builder::new().prefix("capstan-ssh-").permissions(own).tempdir();
+        let made = made.map_err(|error| {
+            Silence::because(format!("cannot make a folder for ssh's control sockets: {error}; check TMPDIR"))
+        })?;
+        // Where another thread was faster, its folder counts and this one goes.
+        Ok(self.folder.get_or_init(|| made).path())
     }
 
     /// Ssh as it is called for one Host.
     fn ssh(&self, at: &SshReach) -> Result<OpenSsh, Silence> {
         let host_keys = match at.host_keys.as_slice() {
             [] => None,
-            keys => Some(self.pinned(keys).map_err(|error| Silence::because(error.to_string()))?),
+            keys => Some(self.pinned(keys)?),
         };
         let sudo = if at.sudo { Sudo::Passwordless } else { Sudo::No };
         // A connection that was made with other keys is not theirs. Where no folder is fit, each line makes one.
-        let sockets = ControlSockets::at(&self.folder.join(digest(&at.host_keys))).ok();
+        let sockets = ControlSockets::at(&self.folder()?.join(digest(&at.host_keys))).ok();
         Ok(OpenSsh { jump: at.jump.clone(), sudo, host_keys, sockets, ..self.ssh.clone() })
     }
 
     /// A known-hosts file with these keys and no others, named by what is in it, so that it is written once.
-    fn pinned(&self, keys: &[String]) -> Result<PathBuf, private_file::FileError> {
+    fn pinned(&self, keys: &[String]) -> Result<PathBuf, Silence> {
         let text: String = keys.iter().map(|key| format!("{PINNED_NAME} {}\n", sanitize_line(key))).collect();
-        let path = self.folder.join(format!("{}.keys", digest(keys)));
-        write_once(&path, &text)?;
+        let path = self.folder()?.join(format!("{}.keys", digest(keys)));
+        write_once(&path, &text).map_err(|error| Silence::because(error.to_string()))?;
         Ok(path)
     }
 
@@ -212,17 +222,16 @@ mod tests {
     }
 
     /// No program is there to be called.
-    fn machines(folder: &Path, is_read_only: bool) -> SshMachines {
-        SshMachines::new("/nowhere/ssh", folder.to_owned(), Clock::system(), is_read_only).expect("a folder")
+    fn machines(is_read_only: bool) -> SshMachines {
+        SshMachines::new("/nowhere/ssh", Clock::system(), is_read_only)
     }
 
     #[tokio::test]
     async fn read_only_looks_and_changes_nothing() {
-        let folder = tempfile::tempdir().expect("a folder");
         let owner = HostOwner::new("here", "host", "machine", "ns/c", 1).expect("an owner");
         let start = Start { attempt: 1, from_step: 1 };
         let run = RunId::bootstrap("machine").expect("an id");
-        let machines = machines(folder.path(), true);
+        let machines = machines(true);
         let at = reach(&[]);
         for claim in [Claim::Make, Claim::TakeFrom(owner.clone()), Claim::Release] {
             let silence = machines.claim(&at, &claim, &owner).await.expect_err("refused");
@@ -251,8 +260,7 @@ mod tests {
 
     #[test]
     fn pinned_keys_have_a_file_and_connections_of_their_own() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let machines = machines(folder.path(), false);
+        let machines = machines(false);
         let open = machines.ssh(&reach(&[])).expect("ssh");
         let one = machines.ssh(&reach(&["ssh-ed25519 AAAA", "ssh-rsa BBBB"])).expect("ssh");
         let other = machines.ssh(&reach(&["ssh-ed25519 CCCC"])).expect("ssh");

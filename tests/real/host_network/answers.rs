@@ -1,4 +1,4 @@
-//! Machines that answer with what is no answer: garbage, sequences for terminals, no end, or nothing at all. Each look ends within its
+//! Machines whose answers cannot be used: garbage, escape sequences, a stream without an end, or silence. Each look ends within its
 //! time, keeps little, and is said in a sentence without control bytes.
 
 use std::time::{Duration, Instant};

@@ -79,7 +79,7 @@ async fn an_upload_that_was_cut_is_made_again() {
     let line = Line::to(machine.port()).await;
     let client = Client::of(&machine, "");
     client.called(SOON);
-    let (asked, at) = (machines(&client, "s"), reach(&machine, line.port));
+    let (asked, at) = (machines(&client), reach(&machine, line.port));
     let (plan, owner) = (plan(MUCH), owner());
     let claimed = asked.claim(&at, &Claim::Make, &owner).await.expect("a claim");
     assert!(matches!(claimed, OwnerAnswer::Ours { is_new: true, .. }), "{claimed:?}");
@@ -110,7 +110,7 @@ async fn a_session_that_was_left_behind_ends_where_sshd_asks_for_signs_of_life()
     let line = Line::to(machine.port()).await;
     let client = Client::of(&machine, "");
     client.called(SOON);
-    let (asked, at) = (machines(&client, "s"), reach(&machine, line.port));
+    let (asked, at) = (machines(&client), reach(&machine, line.port));
     let (plan, owner) = (plan(MUCH), owner());
     asked.claim(&at, &Claim::Make, &owner).await.expect("a claim");
     line.cut_after(MUCH as u64 / 2);
@@ -173,7 +173,7 @@ async fn an_upload_over_a_cable_that_is_pulled_out_ends_and_is_made_again() {
     let Some(cable) = Cable::new() else { return };
     let Some(machine) = cable.machine().await else { return };
     let client = cable.client(&machine);
-    let (asked, at) = (machines(&client, "s"), reach(&machine, machine.port()));
+    let (asked, at) = (machines(&client), reach(&machine, machine.port()));
     let (plan, owner) = (plan(MUCH), owner());
     asked.claim(&at, &Claim::Make, &owner).await.expect("a claim");
     gated(&machine, "tar");
@@ -210,7 +210,7 @@ async fn a_full_disk_is_said_and_what_fits_later_is_uploaded() {
     let mounts = "mount -t tmpfs -o size=1m none \"$MACHINE/files/var/lib/capstan\"";
     let Some(machine) = Machine::start(Wishes::mounted(mounts)).await else { return };
     let client = Client::of(&machine, "");
-    let (asked, at) = (machines(&client, "s"), reach(&machine, machine.port()));
+    let (asked, at) = (machines(&client), reach(&machine, machine.port()));
     let (plan, owner) = (plan(MUCH), owner());
     let claimed = asked.claim(&at, &Claim::Make, &owner).await.expect("a claim");
     assert!(matches!(claimed, OwnerAnswer::Ours { .. }), "{claimed:?}");

@@ -105,7 +105,7 @@ async fn every_hop_is_verified_and_a_changed_one_stops_the_way() {
 async fn a_jump_host_that_changed_is_named_at_the_first_look() {
     let Some(mut way) = Way::start().await else { return };
     let client = way.client("LogLevel INFO");
-    let asked = machines(&client, "s");
+    let asked = machines(&client);
     let jump = way
         .jumps
         .iter()

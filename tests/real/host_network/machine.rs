@@ -103,7 +103,7 @@ fn free_ports(address: &str, count: usize) -> Vec<u16> {
 }
 
 impl Machine {
-    /// `None` where there is no sshd.
+    /// `None`: sshd is not installed.
     pub async fn start(wishes: Wishes) -> Option<Self> {
         if !Path::new(SSHD).exists() {
             println!("skipped: {SSHD} is not installed");
@@ -309,6 +309,11 @@ impl Client {
     pub fn called(&self, lines: &str) {
         let folder = self.folder.path().display();
         written(&self.at("ssh"), &format!("#!/bin/sh\nfolder='{folder}'\n{lines}\n"), 0o700);
+    }
+
+    /// Each line makes a connection, as where no folder is fit for a control socket.
+    pub fn shares_no_connections(&self) {
+        self.called("exec ssh -F \"$folder/config\" -o ControlMaster=no -o ControlPath=none \"$@\"");
     }
 
     pub fn at(&self, name: &str) -> PathBuf {

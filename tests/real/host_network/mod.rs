@@ -55,7 +55,7 @@ fn reach(machine: &Machine, port: u16) -> SshReach {
     SshReach { to, jump: Vec::new(), host_keys: vec![machine.host_key()], sudo: false }
 }
 
-/// Machines as the engine asks them; connections stay open in a folder of this name.
-fn machines(client: &Client, folder: &str) -> SshMachines {
-    SshMachines::new(&client.program(), client.at(folder), Clock::system(), false).expect("a folder")
+/// Machines as the engine asks them.
+fn machines(client: &Client) -> SshMachines {
+    SshMachines::new(&client.program(), Clock::system(), false)
 }

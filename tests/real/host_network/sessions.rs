@@ -1,6 +1,6 @@
 //! Machines whose sshd takes one session of a connection, or few connections at once.
 
-use capstan_host_provider::access::{Claim, Machines as _, Silence};
+use capstan_host_provider::access::{Claim, Machines as _};
 use capstan_hosts::owner::OwnerAnswer;
 use capstan_hosts::run::{Changed, Start};
 use capstan_remote::trouble::SshTrouble;
@@ -10,13 +10,9 @@ use super::machine::{Client, Machine, Wishes};
 use super::rack::{Rack, has_facts};
 use super::{machines, owner, plan, reach};
 
-/// Of a folder with this name no path of a socket is short enough, so that each line makes a connection.
-const TOO_LONG: &str = "a-folder-whose-name-leaves-no-room-for-a-socket";
-
 /// A run, from the facts to its end.
-async fn lives_through_a_run(machine: &Machine, folder: &str) {
-    let client = Client::of(machine, "");
-    let (asked, at) = (machines(&client, folder), reach(machine, machine.port()));
+async fn lives_through_a_run(machine: &Machine, client: &Client) {
+    let (asked, at) = (machines(client), reach(machine, machine.port()));
     let (plan, owner) = (plan(200_000), owner());
     let redactor = plan.redactor();
     assert!(asked.facts(&at).await.expect("facts").kernel.is_some());
@@ -41,9 +37,13 @@ async fn lives_through_a_run(machine: &Machine, folder: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_session_at_a_time_is_enough() {
-    for folder in ["s", TOO_LONG] {
+    for shares_connections in [true, false] {
         let Some(machine) = Machine::start(Wishes::with("MaxSessions 1")).await else { return };
-        lives_through_a_run(&machine.with_stand_ins(), folder).await;
+        let client = Client::of(&machine, "");
+        if !shares_connections {
+            client.shares_no_connections();
+        }
+        lives_through_a_run(&machine.with_stand_ins(), &client).await;
     }
 }
 
@@ -54,14 +54,20 @@ async fn a_machine_that_takes_few_connections_is_asked_again() {
         return;
     };
     let client = Client::of(&machine, "");
-    let asked = machines(&client, TOO_LONG);
+    client.shares_no_connections();
+    let asked = machines(&client);
     let all = machine.ports.iter().map(|port| {
         let (asked, at) = (&asked, reach(&machine, *port));
         async move { asked.facts(&at).await }
     });
-    for refused in futures::future::join_all(all).await.into_iter().filter_map(Result::err) {
-        let Silence { trouble, .. } = &refused;
-        assert_eq!((*trouble, refused.is_passing()), (Some(SshTrouble::Unreachable), true), "{refused}");
+    for answer in futures::future::join_all(all).await {
+        match answer {
+            Ok(facts) => assert!(facts.kernel.is_some()),
+            Err(refused) => {
+                let expected = (Some(SshTrouble::Unreachable), true);
+                assert_eq!((refused.trouble, refused.is_passing()), expected, "{refused}");
+            }
+        }
     }
     let rack = Rack::start(&client).await;
     for (at, port) in machine.ports.iter().enumerate() {

@@ -10,12 +10,8 @@ pub mod run_log;
 pub mod runs;
 
 use std::collections::BTreeMap;
-use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 
-use anyhow::Context as _;
-use tempfile::TempDir;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
@@ -116,16 +112,6 @@ async fn ask_all(args: &HostCheckArgs, clock: &Clock) -> Vec<(Destination, Resul
     // A task that panicked is a mistake of this program, which its own message says.
     let answers: BTreeMap<usize, _> = asked.join_all().await.into_iter().collect();
     answers.into_values().collect()
-}
-
-/// Where ssh's control sockets and pinned keys are, as long as one process needs them; its user's alone.
-///
-/// # Errors
-/// It cannot be made.
-pub fn ssh_folder() -> anyhow::Result<TempDir> {
-    let own = Permissions::from_mode(0o700);
-    let folder = tempfile::Builder::new().prefix("capstan-ssh-").permissions(own).tempdir();
-    folder.context("cannot make a folder for ssh's control sockets: check TMPDIR")
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ pub enum LogPlace {
         cluster: ObjectKey,
         pod: ObjectKey,
     },
-    /// Of what runs on this Host, or ran last.
+    /// Of the bootstrap run of the HostMachine that has this Host.
     HostRun(ObjectKey),
 }
 

@@ -164,7 +164,7 @@ const SCREENS: &[Command] = &[
         ),
         &["log"],
     ),
-    command("host-log", Scope::Go, logs::of_host, "What the run on the selected Host or Machine says."),
+    command("host-log", Scope::Go, logs::of_host, "What the bootstrap run of the Host or Machine says."),
     takes(
         command(
             "leader-migration",
