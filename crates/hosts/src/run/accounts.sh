@@ -42,7 +42,7 @@ authorize_keys() {
   if [ ! -d "$home/.ssh" ]; then
     printf '%s\n' "$home/.ssh" >>"$before/folders" && mkdir -m 0700 "$home/.ssh" && chown -h "$2:$group" "$home/.ssh" || return 1
   fi
-  remember "$home/.ssh/authorized_keys" || return 1
+  remember "$home/.ssh/authorized_keys" "$(cd "$home/" && pwd -P)/.ssh" || leave 1 "cannot read $home/.ssh/authorized_keys, or it became a link"
   part=$(mktemp "$before/keys.XXXXXX") || return 1
   { cat "$before/$number.copy" 2>/dev/null; cat "$run/files/$1"; } | awk 'NF && !seen[$0]++' >"$part"
   replace "$part" "$home/.ssh/authorized_keys" 0600 "$2:$group"

@@ -82,12 +82,19 @@ remove_node_files() {
   rm -f "$root/var/lib/kubelet/config.yaml" "$root/var/lib/kubelet/kubeadm-flags.env" "$root/var/lib/kubelet/instance-config.yaml"
 }
 give_back() { # RECORD: the path that stands in it becomes what it was
-  path=$(cat "$1.path") && part=$(part_of "$path") || return 1
+  path=$(cat "$1.path") || return 1
+  folder=${path%/*}/
+  # There was nothing, and there is nothing.
+  if [ ! -e "$1.copy" ] && [ ! -e "$folder" ] && [ ! -h "${folder%/}" ]; then return 0; fi
+  (enter_noted "$1" "$path" && put_back "$1" "./${path##*/}")
+}
+put_back() { # RECORD NAME: in the folder where this is
+  part=$(part_of "$2")
   if [ ! -e "$1.copy" ]; then
-    rm -f "$path" "$part"
+    rm -f "$2" "$part"
     return
   fi
-  rm -f "$part" && cp -p "$1.copy" "$part" && flush "$part" && mv -f "$part" "$path" && return 0
+  rm -f "$part" && cp -p "$1.copy" "$part" && flush "$part" && mv -f "$part" "$2" && return 0
   rm -f "$part"
   return 1
 }

@@ -24,6 +24,10 @@ shadow) echo \"$2:\\$6\\$old\\$hash:1:0:::::\" ;;
 esac
 ";
 
+/// What the proof says while a reset has left something.
+const NOT_GIVEN_BACK: &str =
+    "/var/lib/capstan/runs/uid-1/before holds what a run replaced: a reset has not given all of it back";
+
 fn planned(data: &str) -> RunPlan {
     let data = bootstrap::read(&format!("#cloud-config\n{data}"), &instance()).expect("bootstrap data");
     let options = RunOptions { provider_id: Some("capstan-host://h/m".to_owned()) };
@@ -93,8 +97,7 @@ fn accounts_are_made_and_given_back() {
         // A password that cannot be given back is kept, and the machine is not clean.
         machine.note("chpasswd.fails", "");
         driver.reset(&plan, 1);
-        let kept = "/var/lib/capstan/runs/uid-1/before holds what a run replaced: a reset has not given all of it back";
-        assert!(proof(&machine).contains(&kept.to_owned()), "{:?}", proof(&machine));
+        assert!(proof(&machine).contains(&NOT_GIVEN_BACK.to_owned()), "{:?}", proof(&machine));
         fs::remove_file(machine.path("../chpasswd.fails")).expect("a note");
         driver.reset(&plan, 2);
         assert_eq!(proof(&machine), Vec::<String>::new());
@@ -148,6 +151,78 @@ fn what_a_user_can_swap_is_not_written_through() {
         claimed(&machine).drive(&plan);
         assert_eq!(machine.tree()["etc/shadow"], "644 secret");
         assert_eq!(machine.tree()[&format!("users/{user}/.ssh/authorized_keys")], "600 ssh-ed25519 BBBB\n");
+    }
+}
+
+/// Root would delete keys of its own, or replace them: what the user did after the run is not followed when it is taken back.
+#[test]
+fn a_reset_follows_no_link_that_was_made_after_the_run() {
+    let user = current_user();
+    let user = user.split(':').next().expect("a user");
+    let plan = planned(&format!("users:\n- {{name: {user}, ssh_authorized_keys: [ssh-ed25519 BBBB]}}\n"));
+    let below = |tree: &BTreeMap<String, String>, folders: &[&str]| -> BTreeMap<String, String> {
+        let is_below = |path: &String| folders.iter().any(|folder| path.starts_with(folder));
+        tree.iter().filter(|(path, _)| is_below(path)).map(|(p, t)| (p.clone(), t.clone())).collect()
+    };
+    for (had_keys, link) in [true, false].into_iter().flat_map(|h| [(h, ".ssh"), (h, ".ssh/authorized_keys")])
+    {
+        for machine in machines() {
+            let place = format!("users/{user}/{link}");
+            folder(&machine, &format!("users/{user}/.ssh"));
+            folder(&machine, "root/.ssh");
+            machine.write("root/.ssh/authorized_keys", "of root");
+            if had_keys {
+                machine.write(&format!("users/{user}/.ssh/authorized_keys"), "ssh-ed25519 AAAA\n");
+            }
+            let before = machine.tree();
+            let driver = claimed(&machine);
+            driver.drive(&plan);
+            fs::rename(machine.path(&place), machine.path("aside")).expect("moved");
+            machine.link(&place, "root/.ssh");
+            driver.reset(&plan, 1);
+            assert_eq!(below(&machine.tree(), &["root"]), below(&before, &["root"]), "{link}");
+            assert_eq!(proof(&machine), [NOT_GIVEN_BACK], "{link}");
+            // As soon as the link is gone, the next reset gives it back.
+            fs::remove_file(machine.path(&place)).expect("a link");
+            fs::rename(machine.path("aside"), machine.path(&place)).expect("moved");
+            driver.reset(&plan, 2);
+            assert_eq!(proof(&machine), Vec::<String>::new());
+            let given_back = ["root", "users"];
+            assert_eq!(below(&machine.tree(), &given_back), below(&before, &given_back), "{link}");
+        }
+    }
+}
+
+/// A user who puts a link in the place of a folder between two programs of the run.
+#[test]
+fn a_run_follows_no_link_that_is_made_meanwhile() {
+    let user = current_user();
+    let user = user.split(':').next().expect("a user");
+    let plan = planned(&format!("users:\n- {{name: {user}, ssh_authorized_keys: [ssh-ed25519 BBBB]}}\n"));
+    let swap = "/bin/mkdir \"$@\" || exit 1
+for place in \"$@\"; do :; done
+case $place in */.ssh) /bin/rmdir \"$place\" && ln -s \"$CAPSTAN_ROOT/root/.ssh\" \"$place\" ;; esac
+";
+    for machine in machines() {
+        folder(&machine, &format!("users/{user}"));
+        folder(&machine, "root/.ssh");
+        machine.write("root/.ssh/authorized_keys", "of root");
+        let before = machine.tree();
+        let driver = claimed(&machine);
+        driver.change(&upload(&plan, &driver.owner));
+        machine.program("mkdir", swap);
+        driver.change(&start(&plan.id, &driver.owner, Start { attempt: 1, from_step: 1 }));
+        machine.wait_for_job();
+        let watched = driver.watched(&plan);
+        assert!(watched.journal.is_some_and(|journal| journal.failed().is_some()), "{}", watched.log);
+        assert!(watched.log.contains("or it became a link"), "{}", watched.log);
+        let kept = fs::read_dir(machine.path("var/lib/capstan/runs/uid-1/before")).expect("a folder");
+        let mut texts =
+            kept.map(|entry| fs::read_to_string(entry.expect("an entry").path()).expect("a text"));
+        assert!(texts.all(|text| text != "of root"), "a copy of what root has");
+        machine.program("mkdir", "exec /bin/mkdir \"$@\"\n");
+        driver.reset(&plan, 1);
+        assert_eq!(machine.tree()["root/.ssh/authorized_keys"], before["root/.ssh/authorized_keys"]);
     }
 }
 
