@@ -102,6 +102,16 @@ remove_user() { # NAME
   if ! id "$1" >/dev/null 2>&1; then return 0; fi
   userdel -r "$1" 2>/dev/null || userdel "$1"
 }
+# FILE NAME: the file has `NAME:HASH`. A text that is shorter than any hash, such as `!`, is not secret, and newer versions of chpasswd
+# refuse it (shadow, lib/chkhash.c). A hash never stands in the list of processes.
+give_password_back() {
+  if ! id "$2" >/dev/null 2>&1; then return 0; fi
+  hash=$(cut -d : -f 2 "$1")
+  case $hash in
+  *'$'* | ?????????????*) chpasswd -e <"$1" ;;
+  *) usermod -p "$hash" "$2" ;;
+  esac
+}
 # BEFORE: swap that was off before the run.
 switch_swap_off() {
   if [ ! -e "$1/swaps" ]; then return 0; fi
@@ -131,7 +141,7 @@ restore_files() {
     remove_user "$name" || keep "user $name"
   done
   for file in $(ls -1 "$undone" 2>/dev/null | grep '\.hash$'); do
-    if id "${file%.hash}" >/dev/null 2>&1; then chpasswd -e <"$undone/$file" || keep "the password of ${file%.hash}"; fi
+    give_password_back "$undone/$file" "${file%.hash}" || keep "the password of ${file%.hash}"
   done
   systemctl daemon-reload
   # Under another name first: half of what is remembered would have the next reset remove what was given back.

@@ -12,9 +12,9 @@ use crate::shell_machine::Machine;
 use crate::{bootstrap, clean, owner};
 
 /// Whatever a run or a reset calls to change a machine, but for files.
-const CHANGING: [&str; 14] = [
+const CHANGING: [&str; 15] = [
     "chown", "chpasswd", "groupadd", "ip", "ipvsadm", "mount", "nft", "passwd", "swapoff", "swapon",
-    "umount", "useradd", "userdel", "visudo",
+    "umount", "useradd", "userdel", "usermod", "visudo",
 ];
 /// `getent` of a machine whose users have their homes below its root, and whose one password is this.
 const GETENT: &str = "case $1 in
@@ -106,6 +106,37 @@ fn accounts_are_made_and_given_back() {
         let mut after = machine.tree();
         after.retain(|path, _| before.contains_key(path));
         assert_eq!(after, before);
+    }
+}
+
+/// What users who come in by keys alone have instead of a hash: new versions of chpasswd refuse most of it.
+#[test]
+fn what_is_not_a_hash_is_given_back_without_chpasswd() {
+    let user = current_user();
+    let user = user.split(':').next().expect("a user");
+    let plan = planned(&format!("users:\n- {{name: {user}}}\n"));
+    for (hash, is_hash) in [
+        ("", false),
+        ("!", false),
+        ("!!", false),
+        ("*", false),
+        ("!$y$j9T$salt$hash", true),
+        ("abJnggxhB/yWI", true),
+    ] {
+        for machine in machines() {
+            machine.program("getent", &GETENT.replace("\\$6\\$old\\$hash", &hash.replace('$', "\\$")));
+            machine.note("chpasswd.fails", "");
+            let driver = claimed(&machine);
+            driver.drive(&plan);
+            driver.reset(&plan, 1);
+            let by_usermod = calls(&machine, &format!("usermod -p {hash} {user}"));
+            assert_eq!(
+                (by_usermod, calls(&machine, "chpasswd -e")),
+                (usize::from(!is_hash), usize::from(is_hash))
+            );
+            let left = if is_hash { vec![NOT_GIVEN_BACK.to_owned()] } else { Vec::new() };
+            assert_eq!(proof(&machine), left, "{hash}");
+        }
     }
 }
 
