@@ -26,6 +26,8 @@ say_owner() { sed -n 's/^\([a-z]*\)=/owner_\1=/p' "$base/owner" | cut -c 1-300 |
 is_owned() { [ -n "$1" ] && [ "$(sed '/^since=/d' "$base/owner" 2>/dev/null)" = "$1" ]; }
 # The folders of mounts that this pattern of sed matches, as /proc/mounts names them.
 mounted_below() { sed -n "s|^[^ ]* \\($1/[^ ]*\\) .*|\\1|p" "$root/proc/mounts" 2>/dev/null; }
+# A path of /proc/mounts as it is: `\040` in it stands for a blank.
+unescaped() { printf '%b' "$(printf '%s' "$1" | sed 's/\\\([0-7][0-7][0-7]\)/\\0\1/g')"; }
 # Those of lines of /etc/fstab that a run wrote.
 mounted_by_capstan() {
   awk 'FILENAME == ARGV[1] { if (/comment=capstan/) own[$2]; next } $2 in own { print $2 }' "$root/etc/fstab" "$root/proc/mounts" 2>/dev/null

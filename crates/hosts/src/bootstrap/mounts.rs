@@ -44,9 +44,18 @@ pub(super) fn read(path: &str, value: &Value) -> Result<MountToMake, DataRefusal
     }
     let field = |at: usize| rest.get(at).map_or(DEFAULTS[at], String::as_str);
     let options = format!("{},{MARK}", field(1));
-    let device = escaped(&device_of(device));
-    let line = format!("{device}\t{}\t{}\t{options}\t{}\t{}", escaped(folder), field(0), field(2), field(3));
-    Ok(MountToMake { line, folder: folder.starts_with('/').then(|| folder.clone()) })
+    let (device, folder) = (escaped(&device_of(device)), normal(folder));
+    let line = format!("{device}\t{}\t{}\t{options}\t{}\t{}", escaped(&folder), field(0), field(2), field(3));
+    Ok(MountToMake { line, folder: folder.starts_with('/').then_some(folder) })
+}
+
+/// As the kernel names a folder in `/proc/mounts`: `//data/` is `/data`. By this name a reset finds what is mounted there.
+fn normal(folder: &str) -> String {
+    if !folder.starts_with('/') {
+        return folder.to_owned();
+    }
+    let names: Vec<&str> = folder.split('/').filter(|name| !name.is_empty() && *name != ".").collect();
+    format!("/{}", names.join("/"))
 }
 
 /// `sdb` is `/dev/sdb`.

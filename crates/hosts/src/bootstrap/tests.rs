@@ -111,6 +111,22 @@ fn mounts_become_lines_of_fstab() {
 }
 
 #[test]
+fn folders_of_mounts_are_named_as_the_kernel_names_them() {
+    for (folder, expected) in [
+        ("/data", "/data"),
+        ("/data/", "/data"),
+        ("//data//deep/./er/", "/data/deep/er"),
+        ("/with a blank/", "/with a blank"),
+        ("/", "/"),
+    ] {
+        let data = of(&format!("mounts: [[sdb, '{folder}']]")).expect("data");
+        assert_eq!(data.mounts[0].folder.as_deref(), Some(expected), "{folder}");
+        let line = format!("/dev/sdb\t{}\tauto", expected.replace(' ', "\\040"));
+        assert!(data.mounts[0].line.starts_with(&line), "{}", data.mounts[0].line);
+    }
+}
+
+#[test]
 fn nothing_of_the_data_is_shown() {
     let secret = "c2VjcmV0-plan";
     let data =

@@ -9,7 +9,10 @@ reset_kubeadm() { # [SOCKET]
   if [ -n "$1" ]; then set -- --cri-socket "$1"; else set --; fi
   timeout -k 30 600 kubeadm reset -f "$@"
 }
-unmount() { limited 60 umount "$1" || limited 60 umount -l "$1"; }
+unmount() { # FOLDER, as /proc/mounts names it
+  set -- "$(unescaped "$1")"
+  limited 60 umount "$1" || limited 60 umount -l "$1"
+}
 stop_kubelet() {
   systemctl stop kubelet 2>/dev/null
   for folder in $(mounted_below /var/lib/kubelet | sort -r); do unmount "$folder"; done
@@ -129,9 +132,17 @@ restore_files() {
     note "cannot give back $1"
     kept=yes
   }
-  for folder in $(mounted_by_capstan | sort -r); do unmount "$folder" || keep "$folder"; done
+  # By its lines in /etc/fstab the next reset knows what is mounted still.
+  mounts=
+  for folder in $(mounted_by_capstan | sort -r); do
+    if ! unmount "$folder"; then
+      keep "$folder"
+      mounts=$(resolved "$root/etc/fstab")
+    fi
+  done
   switch_swap_off "$undone" || keep "the swap"
   for file in $(ls -1 "$undone" 2>/dev/null | sed -n 's/\.path$//p' | sort -r); do
+    if [ "$(cat "$undone/$file.path")" = "$mounts" ]; then continue; fi
     give_back "$undone/$file" || keep "$path"
   done
   # Only those that are empty go.

@@ -297,6 +297,32 @@ fn mounts_swap_time_and_provider_id_are_given_back() {
 }
 
 #[test]
+fn what_cannot_be_unmounted_is_not_forgotten() {
+    let plan =
+        planned("write_files: [{path: /etc/a, content: x}]\nmounts: [[sdz1, '/data//with a blank/']]\n");
+    for machine in machines() {
+        machine.write("etc/fstab", "/dev/sda1 / ext4\n");
+        let before = files(&machine);
+        let driver = claimed(&machine);
+        driver.drive(&plan);
+        let lines = machine.tree()["etc/fstab"].clone();
+        machine.write("proc/mounts", "/dev/sdz1 /data/with\\040a\\040blank ext4 rw 0 0\n");
+        machine.note("umount.fails", "");
+        driver.reset(&plan, 1);
+        let tree = machine.tree();
+        assert_eq!((&tree["etc/fstab"], tree.contains_key("etc/a")), (&lines, false), "{tree:?}");
+        assert_eq!(proof(&machine), [NOT_GIVEN_BACK, "/data/with\\040a\\040blank is mounted"]);
+        for words in ["umount /data/with a blank", "umount -l /data/with a blank"] {
+            assert_eq!(calls(&machine, words), 1, "{words}: {}", machine.noted("calls"));
+        }
+        fs::remove_file(machine.path("../umount.fails")).expect("a note");
+        driver.reset(&plan, 2);
+        assert_eq!(calls(&machine, "umount /data/with a blank"), 2, "{}", machine.noted("calls"));
+        assert_eq!(files(&machine), before);
+    }
+}
+
+#[test]
 fn a_clock_is_set_by_timesyncd_where_no_chrony_is() {
     let plan = planned("ntp: {servers: [time.example], pools: [pool.example]}\n");
     for machine in machines() {
