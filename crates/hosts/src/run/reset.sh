@@ -63,9 +63,9 @@ clean_network() { # RUN
       grep -qxF "${file##*/}" "$undone/before/cni" || rm -f "$file"
     done
   fi
-  # Without this link no kube-proxy made services of IPVS, and those that are there are somebody else's.
-  has_services=no
-  if [ -e "$root/sys/class/net/kube-ipvs0" ]; then has_services=yes; fi
+  # Without this link no kube-proxy made services of IPVS, and those that are there are somebody else's. Before the links go, so that a
+  # reset that was cut off here does it again.
+  if [ -e "$root/sys/class/net/kube-ipvs0" ] && command -v ipvsadm >/dev/null 2>&1; then ipvsadm --clear || true; fi
   for link in $links; do
     [ -e "$root/sys/class/net/$link" ] || continue
     ip link delete "$link" || note "cannot delete $link"
@@ -74,7 +74,6 @@ clean_network() { # RUN
     ip addr flush dev tunl0 && ip link set tunl0 down || note "cannot take tunl0 down"
   fi
   clean_rules
-  if [ "$has_services" = yes ] && command -v ipvsadm >/dev/null 2>&1; then ipvsadm --clear || true; fi
 }
 # What kubeadm made and does not take away itself when it died half way.
 remove_node_files() {
