@@ -32,6 +32,10 @@ unescaped() { printf '%b' "$(printf '%s' "$1" | sed 's/\\\([0-7][0-7][0-7]\)/\\0
 mounted_by_capstan() {
   awk 'FILENAME == ARGV[1] { if (/comment=capstan/) own[$2]; next } $2 in own { print $2 }' "$root/etc/fstab" "$root/proc/mounts" 2>/dev/null
 }
+# Calico gives tunl0 an address, and other tunnels have some too.
+tunnel_addresses() {
+  if [ -e "$root/sys/class/net/tunl0" ]; then ip -o addr show dev tunl0 2>/dev/null | awk '$3 ~ /^inet/ { print $4 }'; fi
+}
 # A job holds the lock for as long as it runs.
 lock() {
   mkdir -p "$base/runs" || failed "cannot make $base"

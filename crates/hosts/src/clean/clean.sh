@@ -37,7 +37,10 @@ fi
 for link in $links; do
   if [ -e "$root/sys/class/net/$link" ]; then left link "$link"; fi
 done
-if [ -e "$root/sys/class/net/tunl0" ] && ip -o addr show dev tunl0 2>/dev/null | grep -q inet; then left link tunl0; fi
+# Addresses that were there before a run are not the node's.
+for address in $(tunnel_addresses); do
+  cat "$base"/runs/*/tunl0 2>/dev/null | grep -qxF "$address" || { left link tunl0; break; }
+done
 rules=0
 for family in iptables ip6tables; do
   command -v "$family-save" >/dev/null 2>&1 || continue

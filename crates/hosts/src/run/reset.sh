@@ -70,10 +70,16 @@ clean_network() { # RUN
     [ -e "$root/sys/class/net/$link" ] || continue
     ip link delete "$link" || note "cannot delete $link"
   done
-  if [ -e "$root/sys/class/net/tunl0" ]; then
-    ip addr flush dev tunl0 && ip link set tunl0 down || note "cannot take tunl0 down"
-  fi
+  clean_tunnel "$undone/tunl0"
   clean_rules
+}
+# NOTED: the addresses of tunl0 that were there before the run. A run that noted none added none.
+clean_tunnel() {
+  if [ ! -e "$root/sys/class/net/tunl0" ] || [ ! -e "$1" ]; then return 0; fi
+  for address in $(tunnel_addresses); do
+    grep -qxF "$address" "$1" || ip addr del "$address" dev tunl0 || note "cannot delete the address $address of tunl0"
+  done
+  if [ -z "$(tunnel_addresses)" ]; then ip link set tunl0 down || note "cannot take tunl0 down"; fi
 }
 # What kubeadm made and does not take away itself when it died half way.
 remove_node_files() {

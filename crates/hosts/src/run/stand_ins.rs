@@ -381,7 +381,7 @@ fn a_reset_takes_links_rules_and_pods_of_kubernetes_and_no_others() {
                 ("ip link delete cni0", 1),
                 ("ip link delete eth0", 0),
                 ("ip link delete tunl0", 0),
-                ("ip addr flush dev tunl0", 1),
+                ("ip link set tunl0 down", 1),
                 ("ip link delete kube-ipvs0", links),
                 ("ipvsadm --clear", links),
                 ("iptables-restore --noflush", 1),
@@ -400,6 +400,36 @@ fn a_reset_takes_links_rules_and_pods_of_kubernetes_and_no_others() {
             let tree = machine.tree();
             assert!(tree.contains_key("etc/cni/net.d/10-office.conflist"), "{tree:?}");
             assert!(!tree.contains_key("etc/cni/net.d/20-flannel.conflist"), "{tree:?}");
+        }
+    }
+}
+
+/// An `ip` whose tunl0 has the addresses in a note, which it adds and deletes.
+const IP: &str = "/bin/echo \"ip $*\" >>\"$MACHINE/calls\"
+case \"$*\" in
+'-o addr show dev tunl0') /bin/sed 's/.*/7: tunl0    inet & scope global tunl0/' \"$MACHINE/addresses\" ;;
+'addr del '*) /bin/sed -i \"\\\\|^$3\\$|d\" \"$MACHINE/addresses\" ;;
+esac
+";
+
+#[test]
+fn addresses_of_other_tunnels_stay() {
+    let (others, calico) = ("192.0.2.1/24\n", "10.244.0.1/32\n");
+    let plan = planned("runcmd: [kubeadm init]\n");
+    for (before, is_taken_down) in [(others, 0), ("", 1)] {
+        for machine in machines() {
+            machine.program("ip", IP);
+            folder(&machine, "sys/class/net/tunl0");
+            machine.note("addresses", before);
+            let driver = claimed(&machine);
+            driver.drive(&plan);
+            machine.note("addresses", &format!("{before}{calico}"));
+            assert!(proof(&machine).contains(&"network interface tunl0 is there".to_owned()), "{before}");
+            driver.reset(&plan, 1);
+            assert_eq!(machine.noted("addresses"), before);
+            assert_eq!(calls(&machine, "ip addr del 10.244.0.1/32 dev tunl0"), 1);
+            assert_eq!(calls(&machine, "ip link set tunl0 down"), is_taken_down, "{before}");
+            assert_eq!(proof(&machine), Vec::<String>::new());
         }
     }
 }

@@ -42,8 +42,8 @@ set_provider_id() {
     number=$first_number.2 put_file kubelet.conf /etc/systemd/system/kubelet.service.d/90-capstan.conf 0644 root:root || return 1
   systemctl daemon-reload
 }
-# What other programs had made there before, so that a reset leaves it alone.
+# What other programs had made there before, so that a reset leaves it alone. The proof after it needs the addresses still.
 note_network() {
   if [ -e "$before/cni" ]; then return 0; fi
-  mark "$before/cni" "$(ls -1 "$root/etc/cni/net.d" 2>/dev/null)"
+  mark "$run/tunl0" "$(tunnel_addresses)" && mark "$before/cni" "$(ls -1 "$root/etc/cni/net.d" 2>/dev/null)"
 }
