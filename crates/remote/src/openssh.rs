@@ -188,7 +188,7 @@ impl OpenSsh {
             stdout: text(&ended.stdout),
             stderr: text(&ended.stderr),
         };
-        if output.trouble().is_some()
+        if matches!(output.trouble(), Some((SshTrouble::Unreachable, _)))
             && let Some(complaint) = self.complaint_of_way(&call).await
         {
             output.stderr = complaint;
@@ -197,7 +197,8 @@ impl OpenSsh {
     }
 
     /// What is wrong on the way through jump hosts: ssh throws their complaints away where it keeps a connection open, so that a key
-    /// that changed would look like a machine that is away.
+    /// that changed would look like a machine that is away ("Connection closed by UNKNOWN"). Anything else that ssh says it says itself,
+    /// and is not asked for again.
     async fn complaint_of_way(&self, call: &Call<'_>) -> Option<String> {
         if self.jump.is_empty() || self.sockets.is_none() {
             return None;
@@ -391,6 +392,41 @@ mod tests {
         let call = Call { to: &to, line: &line, input: b"", environment: &[], limit: None };
         let error = missing.call(call).await.expect_err("no program").to_string();
         assert!(error.starts_with("cannot run /nowhere/ssh: ") && error.ends_with("; check --ssh-program"));
+    }
+
+    /// What is said where the complaints of jump hosts are thrown away (`ControlMaster`), and how often ssh is called for it.
+    #[tokio::test]
+    async fn the_way_is_asked_once_more_only_where_ssh_says_too_little() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let program = folder.path().join("ssh");
+        let script = "#!/bin/sh\necho called >>\"$FOLDER/calls\"\ncase \"$*\" in *ControlMaster*) cat \"$FOLDER/says\" >&2 ;; *) echo 'No ED25519 host key is known for bastion' >&2 ;; esac\nexit 255\n";
+        std::fs::write(&program, script).expect("written");
+        std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+            .expect("a mode");
+        let sockets = ControlSockets::at(&folder.path().join("s")).expect("made");
+        let jump = vec![Destination::host("bastion").expect("a host")];
+        let named = OpenSsh::named(&program.display().to_string());
+        let ssh = OpenSsh { jump, sockets: Some(sockets), ..named };
+        let to = Destination::host("h1").expect("a host");
+        let line = CommandLine::of("true", []);
+        let place = folder.path().display().to_string();
+        let environment = [("FOLDER", place.as_str())];
+        for (says, trouble, times) in [
+            ("", SshTrouble::UnknownHostKey, 2),
+            ("of no known sentence\n", SshTrouble::UnknownHostKey, 2),
+            ("Connection closed by UNKNOWN port 65535\n", SshTrouble::UnknownHostKey, 2),
+            ("root@h1: Permission denied (publickey).\n", SshTrouble::Denied, 1),
+            ("Host key verification failed.\n", SshTrouble::UnknownHostKey, 1),
+            ("command-line: line 0: Bad configuration option: x\n", SshTrouble::Configuration, 1),
+        ] {
+            std::fs::write(folder.path().join("says"), says).expect("written");
+            std::fs::write(folder.path().join("calls"), "").expect("written");
+            let call = Call { to: &to, line: &line, input: b"", environment: &environment, limit: None };
+            let answer = ssh.call(call).await.expect("an answer");
+            assert_eq!(answer.trouble().map(|(trouble, _)| trouble), Some(trouble), "{says}");
+            let calls = std::fs::read_to_string(folder.path().join("calls")).expect("calls");
+            assert_eq!(calls.lines().count(), times, "{says}");
+        }
     }
 
     /// A shell that stands in for ssh, on a host where sudo wants a password.

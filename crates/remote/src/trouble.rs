@@ -29,8 +29,9 @@ pub enum SshTrouble {
     Configuration,
 }
 
-/// Of the sentences the first that is found decides, and of its lines the last, as a banner comes before what ssh has to say: a changed key is warned of before "verification failed" is said, and of a way through several
-/// machines one sentence says which has changed.
+/// Of the sentences the first that is found decides: a changed key is warned of before "verification failed" is said, and of a way
+/// through several machines one sentence says which has changed. Of the lines with it the last decides, as a banner comes before what
+/// ssh has to say.
 const SENTENCES: [(&str, SshTrouble); 17] = [
     ("has changed and you have requested strict checking", SshTrouble::ChangedHostKey),
     ("REMOTE HOST IDENTIFICATION HAS CHANGED", SshTrouble::ChangedHostKey),
