@@ -53,6 +53,11 @@ pub enum KeyFileError {
     Protected { path: String },
     #[error("the passphrase of the key file {path} needs {kib} KiB of memory, and there is not so much")]
     Memory { path: String, kib: u32 },
+    #[error(
+        "the key file {path} would hold {keys} keys, and at most {KEYS_MAX} are read; drop older ones first with: \
+         capstan encryption-key prune {path} --data-dir DIR. Nothing was changed"
+    )]
+    TooMany { path: String, keys: usize },
     #[error("the key file {path} cannot be made: {source}")]
     Cipher { path: String, source: CipherError },
 }
@@ -274,6 +279,10 @@ pub fn replace_key_file(
     ring: &Keyring,
     passphrase: Option<&Passphrase>,
 ) -> Result<(), KeyFileError> {
+    let keys = ring.ids().len();
+    if keys > KEYS_MAX {
+        return Err(KeyFileError::TooMany { path: path.display().to_string(), keys });
+    }
     let cannot = |source| KeyFileError::Cipher { path: path.display().to_string(), source };
     let text = match passphrase {
         None => text_of(path, ring, None)?,
@@ -454,5 +463,25 @@ mod tests {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
         let refused = KeyFile::read(&path).err().unwrap().to_string();
         assert!(refused.contains("others can read") && refused.contains("chmod 0600 "), "{refused}");
+    }
+
+    /// What is written is read again, up to the last key that fits.
+    #[test]
+    fn more_keys_than_are_read_are_not_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, mut ring) = (folder.path().join("keys"), Keyring::generate().unwrap());
+        while ring.ids().len() < KEYS_MAX {
+            ring.rotate().unwrap();
+        }
+        create_key_file(&path, &ring, None).unwrap();
+        assert!(same(&KeyFile::read(&path).unwrap().open(None).unwrap(), &ring));
+        let before = fs::read(&path).unwrap();
+        ring.rotate().unwrap();
+        let refused = replace_key_file(&path, &ring, None).unwrap_err().to_string();
+        assert!(
+            refused.contains("would hold 101 keys") && refused.contains("encryption-key prune"),
+            "{refused}"
+        );
+        assert_eq!(fs::read(&path).unwrap(), before);
     }
 }
