@@ -115,10 +115,11 @@ impl DiskStore {
             return Err(OpenError::BeyondRepair { path: path.display().to_string(), reason: damage });
         }
         let revision = found.revision.saturating_add(LEAP);
+        // Where the file does not name the key any more, a value may.
+        let sealed_with = found.sealed_with.or_else(|| renewal::key_of_newest(found.objects.iter()));
+        let objects = found.objects;
         // The history is empty, so watches are refused and clients list again: what they know may be
         // lost.
-        let sealed_with = renewal::key_of_newest(found.objects.iter());
-        let objects = found.objects;
         let content = Loaded { objects, revision, compacted: revision, changes: Vec::new(), sealed_with };
         let original = keep(&path, now)?;
         if let Err(failed) = DataFile::create(&RealFolder::of(&path), &content) {

@@ -35,7 +35,7 @@ const FORMAT_OLDEST: u64 = 1;
 /// Of an encrypted store, so that a capstan from before does not take sealed values for damaged ones, and writes none in clear.
 const FORMAT_SEALED: u64 = 3;
 /// The name of the key, as a number, in `meta`.
-const SEALED_WITH: &str = "sealed_with";
+pub(super) const SEALED_WITH: &str = "sealed_with";
 /// Reads come from the image, so redb only needs room for the pages of a commit.
 const CACHE_BYTES: usize = 16 << 20;
 

@@ -6,8 +6,8 @@ use super::pages::{Extent, PAGE_BYTES, Pages, Pointer};
 use super::pairs::Proof;
 use super::span::Span;
 use super::tree::{Seen, Tree, Walker};
-use crate::Revision;
-use crate::disk::file::{LOG_NAME, META_NAME, OBJECTS_NAME};
+use crate::disk::file::{LOG_NAME, META_NAME, OBJECTS_NAME, SEALED_WITH};
+use crate::{KeyId, Revision};
 use xxhash_rust::xxh3::xxh3_128;
 
 /// Keys and values of any length.
@@ -34,6 +34,8 @@ pub(super) struct Directory {
     pub(super) revision: Option<Revision>,
     /// Changes above this one are in the log.
     pub(super) compacted: Option<Revision>,
+    /// The key with which the values are sealed.
+    pub(super) sealed_with: Option<KeyId>,
 }
 
 /// What the file's header holds of one commit.
@@ -116,9 +118,10 @@ impl Directory {
         if let Some(meta) = meta {
             walker.walk(meta, &Span::default(), NO_PROOF, &mut |seen| {
                 let Seen::Pair(name, value) = seen else { return };
-                match name {
-                    b"revision" => directory.revision = number(value, 0),
-                    b"compacted" => directory.compacted = number(value, 0),
+                match std::str::from_utf8(name) {
+                    Ok("revision") => directory.revision = number(value, 0),
+                    Ok("compacted") => directory.compacted = number(value, 0),
+                    Ok(SEALED_WITH) => directory.sealed_with = number(value, 0).and_then(KeyId::of_number),
                     _ => {}
                 }
             });

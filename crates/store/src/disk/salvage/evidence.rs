@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::span::{Span, holds};
 use crate::disk::record::{Record, decode_record, decode_row};
 use crate::ordered::Ordered;
-use crate::{Entry, Key, Revision};
+use crate::{Entry, Key, KeyId, Revision};
 
 /// One commit, as far as it can be read.
 #[derive(Debug)]
@@ -84,6 +84,8 @@ pub(in crate::disk) struct Salvage {
     pub(in crate::disk) is_newest_commit_lost: bool,
     /// Greatest that was seen.
     pub(in crate::disk) revision: Revision,
+    /// The key with which the file says that it is sealed.
+    pub(in crate::disk) sealed_with: Option<KeyId>,
 }
 
 impl Evidence {

@@ -24,6 +24,7 @@ mod span;
 mod tests;
 mod tree;
 
+use crate::KeyId;
 use directory::{Directory, slots};
 pub(super) use evidence::Salvage;
 use evidence::{Commit, Evidence};
@@ -47,6 +48,7 @@ pub(super) fn salvage(path: &Path, is_whole: fn(&Bytes) -> bool) -> io::Result<S
         head.commits.extend(commits_on_pages(&mut walker));
         head.commits.sort_by_key(newest_first);
     }
+    let sealed_with = sealed_with(&mut walker, &head.commits);
     if head.is_newest_lost || head.commits.is_empty() {
         // An unread commit has lost every key, so older commits and stray pages are looked through.
         survey.evidence.commits.push(Commit::unread());
@@ -65,11 +67,19 @@ pub(super) fn salvage(path: &Path, is_whole: fn(&Bytes) -> bool) -> io::Result<S
         }
         survey.scan(&pages);
     }
-    Ok(survey.evidence.judge())
+    Ok(Salvage { sealed_with, ..survey.evidence.judge() })
 }
 
 fn newest_first(directory: &Directory) -> Reverse<Option<u64>> {
     Reverse(directory.revision)
+}
+
+/// The key with which the file says that it is sealed. All commits of a file say the same: another key makes another file.
+fn sealed_with(walker: &mut Walker<'_>, commits: &[Directory]) -> Option<KeyId> {
+    let named = |commits: &[Directory]| commits.iter().find_map(|commit| commit.sealed_with);
+    // Where a revision was read, the key stood beside it.
+    let is_told = commits.iter().any(|commit| commit.revision.is_some());
+    if is_told { named(commits) } else { named(&commits_on_pages(walker)) }
 }
 
 /// The commits that the head names.
