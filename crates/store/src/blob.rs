@@ -75,6 +75,18 @@ impl Blob {
         }
     }
 
+    /// Whether the value begins with these bytes. Nothing is unpacked for it, unless the value repeats itself at its very beginning.
+    pub(super) fn begins_with(&self, start: &[u8]) -> bool {
+        match self.0.split_first() {
+            Some((&RAW, body)) => body.starts_with(start),
+            Some((&LZ4, body)) => match first_literals(body) {
+                Some(text) if text.len() >= start.len() => text.starts_with(start),
+                _ => self.unpack().is_ok_and(|value| value.starts_with(start)),
+            },
+            _ => false,
+        }
+    }
+
     /// The packed form, for a backend to write.
     pub(super) fn packed(&self) -> &[u8] {
         &self.0
@@ -84,6 +96,26 @@ impl Blob {
     pub(super) fn from_packed(bytes: &[u8]) -> Self {
         Self(bytes.into())
     }
+}
+
+/// The bytes with which a packed value begins, as they are.
+///
+/// Source: the description of the lz4 block format: a token, whose upper half is how many bytes come as they are; from 15 on
+/// more bytes are added to that, up to the first one that is not 255.
+fn first_literals(body: &[u8]) -> Option<&[u8]> {
+    let (_size, block) = body.split_first_chunk::<4>()?;
+    let (token, mut rest) = block.split_first()?;
+    let mut count = usize::from(token >> 4);
+    if count == 15 {
+        loop {
+            let (more, behind) = rest.split_first()?;
+            (count, rest) = (count + usize::from(*more), behind);
+            if *more < 255 {
+                break;
+            }
+        }
+    }
+    rest.get(..count)
 }
 
 impl std::fmt::Debug for Blob {
@@ -107,9 +139,32 @@ mod tests {
     }
 
     #[test]
+    fn a_beginning_is_known_whether_a_value_is_packed_or_not() {
+        let noise = capstan_base::rng::Rng::seeded(7).suffix(2_000);
+        for length in [0, 1, 14, 15, 16, 269, 270, 271, 1_000] {
+            for tail in ["", &"x".repeat(1_500)] {
+                let value = format!("{}{tail}", &noise[..length]);
+                let blob = Blob::pack(value.as_bytes());
+                assert_eq!(blob.bytes(), value.len());
+                for end in 0..=value.len() {
+                    assert!(
+                        blob.begins_with(&value.as_bytes()[..end]),
+                        "{end} of {length} and {}",
+                        tail.len()
+                    );
+                }
+                assert!(!blob.begins_with(b"!") && !blob.begins_with(format!("{value}!").as_bytes()));
+            }
+        }
+    }
+
+    #[test]
     fn damage_is_an_error_not_a_panic() {
         assert!(matches!(Blob::from_packed(&[]).unpack(), Err(Error::Damaged(_))));
         assert!(matches!(Blob::from_packed(&[LZ4, 9, 0, 0, 0, 1]).unpack(), Err(Error::Damaged(_))));
         assert!(matches!(Blob::from_packed(&[7, 1]).unpack(), Err(Error::Damaged(_))));
+        for bytes in [&[][..], &[LZ4], &[LZ4, 9, 0, 0, 0, 0xf0, 255], &[7, 1]] {
+            assert!(!Blob::from_packed(bytes).begins_with(b"x"));
+        }
     }
 }

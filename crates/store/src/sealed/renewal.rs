@@ -28,7 +28,11 @@ pub async fn survey(store: &dyn Store, sealing: &Sealing) -> Result<Census, Erro
     let mut census = Census::default();
     visit(store, sealing, async |entries: Vec<Entry>| {
         for entry in entries {
-            census.count(&entry.key, &sealing.state(&entry.key, &entry.value));
+            if sealing.leaves(&entry.key, &entry.value) {
+                census.clear += 1;
+            } else {
+                census.count(&entry.key, &sealing.state(&entry.key, &entry.value));
+            }
         }
         Ok(())
     })

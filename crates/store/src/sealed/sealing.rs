@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::cipher::CipherError;
 use super::key::{KeyId, Keyring, named};
-use super::value::{NotOpened, is_sealed, key_of};
+use super::value::{NotOpened, is_sealed, is_sealed_blob, key_of};
 use crate::{Blob, Key};
 
 /// Which values are sealed.
@@ -135,6 +135,11 @@ impl Sealing {
             Some(ring) if self.covers(key) => ring.seal(key, &value),
             _ => Ok(value),
         }
+    }
+
+    /// Whether the value is shown as it is kept, so that nothing has to be opened.
+    pub(super) fn leaves(&self, key: &str, value: &Blob) -> bool {
+        !self.covers(key) || self.ring.is_none() && !is_sealed_blob(value)
     }
 
     /// What the value of a covered key is.

@@ -68,6 +68,9 @@ impl Sealed {
     }
 
     fn seal(&self, txn: Txn) -> Result<Txn, Error> {
+        if self.sealing.ring().is_none() {
+            return Ok(txn);
+        }
         let seal = |write| match write {
             Write::Put(key, value) => {
                 let value = self.sealing.seal(&key, value);
@@ -81,7 +84,8 @@ impl Sealed {
     /// The entries that open, and the keys of the others.
     async fn opened(&self, entries: Vec<Entry>) -> Result<(Vec<Entry>, Vec<Key>), Error> {
         let bytes: usize = entries.iter().map(|entry| entry.value.bytes()).sum();
-        if bytes <= OPENED_AT_ONCE_BYTES_MAX {
+        // Without keys nothing is opened.
+        if bytes <= OPENED_AT_ONCE_BYTES_MAX || self.sealing.ring().is_none() {
             return Ok(open_all(&self.sealing, entries));
         }
         let sealing = self.sealing.clone();
@@ -115,11 +119,9 @@ impl Sealed {
 
     /// An entry that is asked for by name: one that does not open has no value.
     fn by_name(&self, entry: Entry) -> Entry {
-        if !self.sealing.covers(&entry.key) {
-            return entry;
-        }
-        let value = opened(&self.sealing, &entry).map_or_else(|| Blob::raw(b""), |open| open.value);
-        Entry { value, ..entry }
+        let (key, created, modified) = (entry.key.clone(), entry.created, entry.modified);
+        let closed = || Entry { key, created, modified, value: Blob::raw(b"") };
+        opened(&self.sealing, entry).unwrap_or_else(closed)
     }
 }
 
@@ -130,14 +132,13 @@ fn say_closed(key: &str) {
 }
 
 /// `None`: it does not open.
-fn opened(sealing: &Sealing, entry: &Entry) -> Option<Entry> {
-    if !sealing.covers(&entry.key) {
-        return Some(entry.clone());
+fn opened(sealing: &Sealing, entry: Entry) -> Option<Entry> {
+    if sealing.leaves(&entry.key, &entry.value) {
+        return Some(entry);
     }
     match sealing.state(&entry.key, &entry.value) {
-        ValueState::Clear(_) if sealing.ring().is_none() => Some(entry.clone()),
         ValueState::Newest(value) | ValueState::Older(value) | ValueState::Clear(value) => {
-            Some(Entry { value: Blob::raw(&value), ..entry.clone() })
+            Some(Entry { value: Blob::raw(&value), ..entry })
         }
         ValueState::Closed(_) => None,
     }
@@ -146,9 +147,10 @@ fn opened(sealing: &Sealing, entry: &Entry) -> Option<Entry> {
 fn open_all(sealing: &Sealing, entries: Vec<Entry>) -> (Vec<Entry>, Vec<Key>) {
     let (mut open, mut closed) = (Vec::with_capacity(entries.len()), Vec::new());
     for entry in entries {
-        match opened(sealing, &entry) {
+        let key = entry.key.clone();
+        match opened(sealing, entry) {
             Some(entry) => open.push(entry),
-            None => closed.push(entry.key),
+            None => closed.push(key),
         }
     }
     (open, closed)
@@ -156,10 +158,11 @@ fn open_all(sealing: &Sealing, entries: Vec<Entry>) -> (Vec<Entry>, Vec<Key>) {
 
 /// A change as a reader sees it: one that does not open counts as not there. `None`: nothing changed for a reader.
 fn change(sealing: &Sealing, change: &Arc<Change>) -> Option<Arc<Change>> {
-    if !sealing.covers(&change.key) {
+    let mut held = change.current.iter().chain(&change.previous);
+    if held.all(|entry| sealing.leaves(&entry.key, &entry.value)) {
         return Some(change.clone());
     }
-    let open = |entry: &Option<Entry>| entry.as_ref().and_then(|entry| opened(sealing, entry));
+    let open = |entry: &Option<Entry>| entry.clone().and_then(|entry| opened(sealing, entry));
     let (current, previous) = (open(&change.current), open(&change.previous));
     if change.current.is_some() && current.is_none() {
         say_closed(&change.key);
@@ -203,16 +206,17 @@ impl Store for Sealed {
 
     async fn txn(&self, txn: Txn) -> Result<Outcome, Error> {
         let txn = self.seal(txn)?;
-        let keys: Vec<Key> = (txn.writes.iter())
-            .map(|write| match write {
-                Write::Put(key, _) | Write::Delete(key) => key.clone(),
-            })
-            .collect();
+        let keys = (txn.writes.iter()).map(|write| match write {
+            Write::Put(key, _) | Write::Delete(key) => key,
+        });
+        let keys: Vec<Key> = keys.filter(|key| self.sealing.covers(key)).cloned().collect();
         Ok(match self.inner.txn(txn).await? {
             Outcome::Committed(revision) => {
-                let mut closed = self.closed.lock();
-                for key in &keys {
-                    closed.remove(key);
+                if !keys.is_empty() {
+                    let mut closed = self.closed.lock();
+                    for key in &keys {
+                        closed.remove(key);
+                    }
                 }
                 Outcome::Committed(revision)
             }
@@ -240,7 +244,8 @@ impl Store for Sealed {
 
     fn weight(&self, key: &str) -> usize {
         let bytes = self.inner.weight(key);
-        if self.sealing.covers(key) { bytes.saturating_sub(SEALED_OVERHEAD) } else { bytes }
+        let is_sealed = self.sealing.ring().is_some() && self.sealing.covers(key);
+        if is_sealed { bytes.saturating_sub(SEALED_OVERHEAD) } else { bytes }
     }
 
     fn unreadable(&self, prefix: &str) -> Vec<Key> {
@@ -254,6 +259,9 @@ impl Store for Sealed {
 
     fn limit(&self) -> TxnLimit {
         let TxnLimit { writes, bytes } = self.inner.limit();
+        if self.sealing.ring().is_none() {
+            return TxnLimit { writes, bytes };
+        }
         TxnLimit { writes, bytes: bytes.saturating_sub(writes * SEALED_OVERHEAD) }
     }
 }

@@ -181,6 +181,31 @@ async fn without_the_right_key_nothing_is_opened_and_the_sentence_names_it() {
     assert_eq!(listed(&keyless).await, [(key("b").to_string(), planted("b"))]);
 }
 
+/// A server without a key pays nothing for the keys of others.
+#[tokio::test]
+async fn without_a_key_values_weigh_what_they_are_and_transactions_are_as_large_as_below() {
+    let inner = Arc::new(MemoryStore::new());
+    let other = Sealed::new(inner.clone(), sealing(&ring()));
+    let keyless = Sealed::new(inner.clone(), Sealing::new(SCOPE, None));
+    let mut watch = keyless.watch("/registry/secrets/", inner.revision().await.unwrap()).await.unwrap();
+    let large = format!("{{\"a\":\"{}\"}}", "x".repeat(5_000));
+    put(&keyless, &key("a"), &large).await;
+    put(&keyless, &key("b"), "capstan:sealed:").await;
+    put(&other, &key("c"), &large).await;
+    assert_eq!(keyless.weight(&key("a")), large.len());
+    assert_eq!((keyless.limit().writes, keyless.limit().bytes), (inner.limit().writes, inner.limit().bytes));
+    let packed = inner.get(&key("a")).await.unwrap().unwrap();
+    assert_eq!(keyless.get(&key("a")).await.unwrap().unwrap(), packed, "as it is kept");
+    assert_eq!(listed(&keyless).await, [(key("a").to_string(), large)]);
+    assert_eq!(keyless.unreadable("/registry/"), ["b", "c"].map(key));
+    let seen = watch.next().await.unwrap();
+    assert_eq!(seen.iter().map(|change| &change.key).collect::<Vec<_>>(), [&key("a")]);
+    let census = survey(&*inner, &Sealing::new(SCOPE, None)).await.unwrap();
+    assert_eq!((census.clear, census.opened(), census.closed.len()), (1, 0, 2));
+    keyless.txn(Txn { expect: Vec::new(), writes: vec![Write::Delete(key("b"))] }).await.unwrap();
+    assert_eq!(keyless.unreadable("/registry/"), [key("c")]);
+}
+
 fn open(dir: &Path, sealing: &Sealing) -> Result<(Sealed, Census), OpenError> {
     let (store, census) = DiskStore::open_sealed(dir, Timestamp::default(), sealing)?;
     Ok((Sealed::new(Arc::new(store), sealing.clone()), census))

@@ -8,6 +8,7 @@ use bytes::Bytes;
 
 use super::cipher::{CIPHER_OVERHEAD, CipherError, decipher, encipher};
 use super::key::{ID_BYTES, KeyId, Keyring};
+use crate::Blob;
 
 /// No object begins so: JSON does not, and what the API server keeps has a brace in the place of the `s`.
 const MAGIC: &[u8] = b"capstan:sealed:";
@@ -36,6 +37,11 @@ pub enum NotOpened {
 /// True of whatever a version of capstan sealed, whether it opens or not.
 pub fn is_sealed(value: &[u8]) -> bool {
     value.starts_with(MAGIC)
+}
+
+/// The same of a value as it is kept.
+pub(super) fn is_sealed_blob(value: &Blob) -> bool {
+    value.begins_with(MAGIC)
 }
 
 /// The key that is needed to open a sealed value.
