@@ -95,11 +95,13 @@ impl Sealed {
 
     /// Keeps the list of what does not open as a page of the present shows it: between `after` and the end of the page.
     async fn note(&self, range: Range<'_>, end: Option<&Key>, closed: Vec<Key>) -> Result<(), Error> {
-        let mut found = BTreeSet::new();
-        for key in closed {
-            // What did not open in the past may be another value by now.
-            if range.at.is_none() || self.get(&key).await?.is_some_and(|entry| entry.value.bytes() == 0) {
-                found.insert(key);
+        let closed = BTreeSet::from_iter(closed);
+        let unknown: Vec<Key> = closed.difference(&self.closed.lock()).cloned().collect();
+        let mut found = Vec::new();
+        for key in unknown {
+            // What did not open when the page was read, or in the past, may be another value by now.
+            if self.get(&key).await?.is_some_and(|entry| entry.value.bytes() == 0) {
+                found.push(key);
             }
         }
         let mut known = self.closed.lock();
@@ -107,8 +109,9 @@ impl Sealed {
             let is_seen = |key: &Key| {
                 key.starts_with(range.prefix) && &**key > range.after && end.is_none_or(|end| key <= end)
             };
-            known.retain(|key| !is_seen(key) || found.contains(key));
+            known.retain(|key| !is_seen(key) || closed.contains(key));
         }
+        // A key that was known is not added again: somebody may have written its value meanwhile.
         for key in found {
             if known.insert(key.clone()) {
                 say_closed(&key);
@@ -286,5 +289,28 @@ impl Watch for SealedWatch {
 
     async fn progress(&mut self) -> Result<Revision, Error> {
         self.inner.progress().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Coverage, Keyring, MemoryStore};
+
+    /// A page may be older than what somebody writes while it is opened.
+    #[tokio::test]
+    async fn only_what_still_does_not_open_is_noted() {
+        let inner = Arc::new(MemoryStore::new());
+        let coverage = Coverage { prefixes: &["/registry/secrets/"], is_value: |value| value == "{}" };
+        let store = Sealed::new(inner.clone(), Sealing::new(coverage, Some(Keyring::generate().unwrap())));
+        let key = |name: &str| Key::from(format!("/registry/secrets/default/{name}"));
+        inner.txn(Txn::create(key("closed"), "junk".into())).await.unwrap();
+        store.txn(Txn::create(key("mended"), "{}".into())).await.unwrap();
+        let range = Range { prefix: "/registry/secrets/", ..Range::default() };
+        let read_before = || ["closed", "deleted", "mended"].map(key).to_vec();
+        for at in [None, Some(1)] {
+            store.note(Range { at, ..range }, None, read_before()).await.unwrap();
+            assert_eq!(store.unreadable("/registry/"), [key("closed")]);
+        }
     }
 }
