@@ -151,7 +151,7 @@ mod tests {
         assert_eq!(ring.open(NAME, &longer), Err(NotOpened::Altered));
     }
 
-    /// The places of a name and a value cannot be exchanged, whatever they are.
+    /// That two Secrets are equal cannot be seen in the file.
     #[test]
     fn equal_values_are_sealed_to_different_bytes() {
         let ring = Keyring::generate().unwrap();
