@@ -2,6 +2,7 @@
 //! of the answers; must not know what is kept in it.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use anyhow::{Context as _, bail, ensure};
 
@@ -37,12 +38,14 @@ pub fn run(args: &StandaloneArgs, clock: &Clock) -> anyhow::Result<String> {
     };
     let sealing = sealing(&args.encryption)?;
     if args.check {
-        let found = DiskStore::check(&dir, &sealing)?;
-        check_opened(&found, &sealing)?;
-        return Ok(in_order(&found, &sealing));
+        return in_order(&DiskStore::check(&dir, &sealing)?, &sealing);
     }
-    Ok(match DiskStore::repair(&dir, clock.now(), is_whole, &sealing)? {
-        Ok(found) => in_order(&found, &sealing) + "There was nothing to repair.\n",
+    repair(&dir, clock, &sealing)
+}
+
+fn repair(dir: &Path, clock: &Clock, sealing: &Sealing) -> anyhow::Result<String> {
+    Ok(match DiskStore::repair(dir, clock.now(), is_whole, sealing)? {
+        Ok(found) => in_order(&found, sealing)? + "There was nothing to repair.\n",
         Err(repaired) => say_repaired(&repaired),
     })
 }
@@ -68,7 +71,8 @@ fn check_opened(found: &Checked, sealing: &Sealing) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn in_order(found: &Checked, sealing: &Sealing) -> String {
+fn in_order(found: &Checked, sealing: &Sealing) -> anyhow::Result<String> {
+    check_opened(found, sealing)?;
     let mut said = format!(
         "{}: in order; {} at revision {}, changes since {}, {} bytes\n",
         found.path.display(),
@@ -83,8 +87,13 @@ fn in_order(found: &Checked, sealing: &Sealing) -> String {
             if sealing.ring().is_some() { "each of them opens" } else { "without the key none was opened" };
         let _ =
             writeln!(said, "It is encrypted with key {id}: {} sealed, {opened}.", counted_secrets(sealed));
+        if found.census.clear > 0 {
+            let clear = counted_secrets(found.census.clear);
+            let _ =
+                writeln!(said, "{clear} in clear in it: start capstan standalone with the key file once.");
+        }
     }
-    said
+    Ok(said)
 }
 
 /// Counts first, then the keys of the objects that need attention.
@@ -131,4 +140,56 @@ fn say_repaired(repaired: &Repaired) -> String {
         }
     }
     said
+}
+
+#[cfg(test)]
+mod tests {
+    use capstan_store::{Census, Keyring};
+
+    use super::*;
+    use crate::cli::secrets::SECRETS;
+
+    fn sealing_of_new_key() -> Sealing {
+        Sealing::new(SECRETS, Some(Keyring::generate().unwrap()))
+    }
+
+    #[test]
+    fn a_repair_of_a_whole_file_refuses_another_key_as_a_check_does() {
+        let folder = tempfile::tempdir().unwrap();
+        // The store makes it, with the mode that it asks for.
+        let dir = folder.path().join("data");
+        let (clock, right) = (Clock::system(), sealing_of_new_key());
+        drop(DiskStore::open_sealed(&dir, clock.now(), &right).unwrap());
+        let said = repair(&dir, &clock, &right).unwrap();
+        assert!(said.contains("each of them opens") && said.ends_with("nothing to repair.\n"), "{said}");
+        let said = repair(&dir, &clock, &Sealing::none()).unwrap();
+        assert!(said.contains("without the key none was opened"), "{said}");
+        let refused = repair(&dir, &clock, &sealing_of_new_key()).unwrap_err().to_string();
+        assert!(
+            refused.contains("is encrypted with key ") && refused.contains("the key file holds"),
+            "{refused}"
+        );
+    }
+
+    #[test]
+    fn values_in_clear_in_an_encrypted_file_are_named() {
+        let sealing = sealing_of_new_key();
+        let found = |clear| Checked {
+            path: "store.redb".into(),
+            objects: 3,
+            bytes: 1,
+            revision: 1,
+            compacted: 1,
+            sealed_with: sealing.newest(),
+            census: Census { newest: 2, clear, ..Census::default() },
+        };
+        assert!(!in_order(&found(0), &sealing).unwrap().contains("in clear"));
+        for sealing in [&sealing, &Sealing::none()] {
+            let said = in_order(&found(1), sealing).unwrap();
+            assert!(
+                said.contains("2 Secrets are sealed") && said.contains("1 Secret is in clear in it"),
+                "{said}"
+            );
+        }
+    }
 }
