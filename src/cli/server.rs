@@ -132,10 +132,11 @@ pub async fn standalone(cli: &Cli, args: &StandaloneArgs) -> anyhow::Result<Exit
     let audit = audit::of(args)?;
     let (clock, rng) = (Clock::system(), rng(args.seed));
     let place = StoreLocation::of(&args.store)?;
+    // A key that cannot be used is said before an empty store takes the place of one that is gone.
+    let sealing = encryption::sealing(&args.encryption)?;
     if args.new_store {
         upkeep::make_new(&place, &clock)?;
     }
-    let sealing = encryption::sealing(&args.encryption)?;
     encryption::log_if_together(&args.encryption, &place);
     let store = opened(args, &place, &sealing, (&clock, &rng)).await?;
     let reminder = reminder_of_keys(store.as_ref(), &place, &sealing).await?;
