@@ -82,7 +82,7 @@ pub async fn backup_at_rest(args: &BackupArgs, clock: &Clock) -> anyhow::Result<
     }
     let sealing = sealing(&args.encryption)?;
     // Read and not opened: nothing is written, so a disk that is mounted read-only will do.
-    let store = place.read(clock, &sealing).await?;
+    let store = place.read(&sealing).await?;
     ensure!(!is_empty(&*store).await?, "{place} is empty: there is nothing to back up");
     let options = Options {
         clock: clock.clone(),

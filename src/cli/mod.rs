@@ -177,7 +177,7 @@ async fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Act(args) => return act_on(cli, args).await,
         Command::Backup(args) => backup(cli, args).await?,
         Command::Restore(args) => backup::restore(args, &Clock::system()).await?,
-        Command::EncryptionKey(command) => output::print(&encryption::run(command, &Clock::system()).await?)?,
+        Command::EncryptionKey(command) => output::print(&encryption::run(command).await?)?,
         Command::Status(StatusCommand::Compute(args)) => return status_compute(cli, args),
         #[cfg(feature = "etcd")]
         Command::Etcd(args::EtcdCommand::Status(args)) => return etcd_status(cli, args).await,

@@ -53,8 +53,8 @@ impl StoreLocation {
                 (Sealed::new(Arc::new(store), sealing.clone()), census)
             }
             #[cfg(feature = "etcd")]
-            Self::Etcd(_) => {
-                let store = self.connected(clock).await?;
+            Self::Etcd(options) => {
+                let store = connected(options).await?;
                 Sealed::open(store, sealing.clone(), &self.to_string()).await?
             }
         };
@@ -68,25 +68,14 @@ impl StoreLocation {
     ///
     /// # Errors
     /// As [`StoreLocation::open`].
-    pub async fn read(&self, clock: &Clock, sealing: &Sealing) -> anyhow::Result<Arc<dyn Store>> {
+    pub async fn read(&self, sealing: &Sealing) -> anyhow::Result<Arc<dyn Store>> {
         let store: Arc<dyn Store> = match self {
+            Self::Memory => Arc::new(MemoryStore::new()),
             Self::Disk(dir) => Arc::new(DiskStore::read(dir, sealing)?),
-            _ => self.connected(clock).await?,
+            #[cfg(feature = "etcd")]
+            Self::Etcd(options) => connected(options).await?,
         };
         Ok(Arc::new(Sealed::checked(store, sealing.clone(), &self.to_string()).await?.0))
-    }
-
-    /// The store as it is, its values as they are kept.
-    ///
-    /// # Errors
-    /// As [`StoreLocation::open`].
-    pub(super) async fn connected(&self, clock: &Clock) -> anyhow::Result<Arc<dyn Store>> {
-        Ok(match self {
-            Self::Memory => Arc::new(MemoryStore::new()),
-            Self::Disk(dir) => Arc::new(DiskStore::open(dir, clock.now())?),
-            #[cfg(feature = "etcd")]
-            Self::Etcd(options) => Arc::new(EtcdStore::connect(options.clone()).await?),
-        })
     }
 
     /// True when other servers may be working on the same objects.
@@ -106,6 +95,15 @@ impl std::fmt::Display for StoreLocation {
             }
         }
     }
+}
+
+/// An etcd as it is, its values as they are kept.
+///
+/// # Errors
+/// It is not reachable, or half restored.
+#[cfg(feature = "etcd")]
+pub(super) async fn connected(options: &EtcdOptions) -> anyhow::Result<Arc<dyn Store>> {
+    Ok(Arc::new(EtcdStore::connect(options.clone()).await?))
 }
 
 /// The directory of the data file, the certificates and the tokens.
