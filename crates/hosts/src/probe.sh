@@ -3,10 +3,22 @@
 LC_ALL=C
 PATH=$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 export LC_ALL PATH
-say() { printf '%s=%s\n' "$1" "$(printf '%s' "$2" | tr '\n' ' ' | cut -c 1-500)"; }
+newline='
+'
+# Few values need another process to become one short line.
+say() {
+  value=$2
+  case $value in *"$newline"*) value=$(printf '%s' "$value" | tr '\n' ' ') ;; esac
+  if [ "${#value}" -gt 500 ]; then value=$(printf '%s' "$value" | cut -c 1-500); fi
+  printf '%s=%s\n' "$1" "$value"
+}
 has() { command -v "$1" >/dev/null 2>&1; }
 say_if() { if [ -n "$2" ]; then say "$1" "$2"; fi; }
-first() { head -n 1 "$1" 2>/dev/null; }
+first() { # FILE: its first line
+  line=
+  if [ -r "$1" ]; then read -r line <"$1"; fi
+  printf '%s' "$line"
+}
 
 if [ "$(id -u)" = 0 ]; then
   root= && say root yes
@@ -22,8 +34,7 @@ say system "$(uname -s)"
 say arch "$(uname -m)"
 say_if cpus "$(nproc 2>/dev/null || grep -c '^processor' /proc/cpuinfo 2>/dev/null)"
 say_if memory_kib "$(sed -n 's/^MemTotal: *\([0-9]*\) kB/\1/p' /proc/meminfo 2>/dev/null)"
-say_if disk_kib "$(df -Pk /var/lib 2>/dev/null | sed -n '2p' | tr -s ' ' | cut -d ' ' -f 2)"
-say_if disk_free_kib "$(df -Pk /var/lib 2>/dev/null | sed -n '2p' | tr -s ' ' | cut -d ' ' -f 4)"
+df -Pk /var/lib 2>/dev/null | awk 'NR == 2 { print "disk_kib=" $2; print "disk_free_kib=" $4 }'
 say_if init "$(first /proc/1/comm)"
 # The root of version 2 has this file; where both versions are mounted, version 1 has its own folders there.
 if [ -e /sys/fs/cgroup/cgroup.controllers ]; then

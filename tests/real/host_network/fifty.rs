@@ -13,11 +13,15 @@ const HOSTS: usize = 50;
 /// So many may be asked beside each other, by the command and by the controller.
 const AT_ONCE: usize = 32;
 
-/// Each call of ssh notes how many there are when it begins.
-const COUNTED: &str = r#"mkdir -p "$folder/calls" && : >"$folder/calls/$$"
+/// Each call of ssh notes how many there are when it begins. A process is known by its number and its start (field 22 of `stat`), as
+/// numbers are given again.
+const COUNTED: &str = r#"mkdir -p "$folder/calls"
+look() { read -r _ _ state _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ start _ 2>/dev/null <"/proc/$1/stat"; }
+look $$ && echo "$start" >"$folder/calls/$$"
 count=0
 for call in "$folder"/calls/*; do
-  if read -r _ _ state _ 2>/dev/null <"/proc/${call##*/}/stat" && [ "$state" != Z ]; then count=$((count + 1)); fi
+  read -r noted <"$call"
+  if look "${call##*/}" && [ "$state" != Z ] && [ "$start" = "$noted" ]; then count=$((count + 1)); fi
 done
 echo "$count" >>"$folder/counts"
 exec ssh -F "$folder/config" "$@""#;
