@@ -23,7 +23,7 @@ use super::in_place::{
 };
 use super::simulation::{Sim, settled, worker_names};
 
-const SEEDS: u64 = 2;
+const SEEDS: u64 = 1;
 
 /// The Machine that is handed to its controller now.
 async fn updating(sim: &Sim) -> Option<String> {

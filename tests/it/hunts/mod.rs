@@ -28,7 +28,7 @@ use self::weather::Sky;
 use crate::simulation::{Sim, labels, manifest, settled, worker_names};
 
 /// So many seeds in the suite.
-const SEEDS: u64 = 4;
+const SEEDS: u64 = 2;
 /// After the last event and the end of the weather a run has this long to settle, or to show what holds it.
 const SETTLE_S: u64 = 1_800;
 const VERSION: &str = "v1.34.1";
