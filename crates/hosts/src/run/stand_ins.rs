@@ -232,7 +232,7 @@ fn a_run_follows_no_link_that_is_made_meanwhile() {
     let plan = planned(&format!("users:\n- {{name: {user}, ssh_authorized_keys: [ssh-ed25519 BBBB]}}\n"));
     let swap = "/bin/mkdir \"$@\" || exit 1
 for place in \"$@\"; do :; done
-case $place in */.ssh) /bin/rmdir \"$place\" && ln -s \"$CAPSTAN_ROOT/root/.ssh\" \"$place\" ;; esac
+case $place in */.ssh) /bin/rmdir \"$place\" && ln -s \"$CAPSTAN_ROOT/root\"/.ssh \"$place\" ;; esac
 ";
     for machine in machines() {
         folder(&machine, &format!("users/{user}"));
