@@ -78,8 +78,8 @@ fn newest_first(directory: &Directory) -> Reverse<Option<u64>> {
 fn sealed_with(walker: &mut Walker<'_>, commits: &[Directory]) -> Option<KeyId> {
     let named = |commits: &[Directory]| commits.iter().find_map(|commit| commit.sealed_with);
     // Where a revision was read, the key stood beside it.
-    let is_told = commits.iter().any(|commit| commit.revision.is_some());
-    if is_told { named(commits) } else { named(&commits_on_pages(walker)) }
+    let is_read = commits.iter().any(|commit| commit.revision.is_some());
+    if is_read { named(commits) } else { named(&commits_on_pages(walker)) }
 }
 
 /// The commits that the head names.
