@@ -213,8 +213,9 @@ impl Call {
         let grace_period_s = self.draft()?.object["deleteOptions"]["gracePeriodSeconds"].as_u64();
         let grace_period_s = grace_period_s.and_then(|seconds| u32::try_from(seconds).ok());
         let asked = kubelets.evict(&self.target.namespace, &self.target.name, grace_period_s).await;
-        // 429 is what `kubectl drain` and Cluster API take for "not yet" and repeat.
-        asked.map_err(|why| Failure::too_many_requests(why, 10))?;
+        // 429 is what `kubectl drain` and Cluster API take for "not yet" and repeat at their own pace. Without Retry-After, as upstream
+        // (`checkAndDecrement` of pkg/registry/core/pod/storage/eviction.go, v1.36): client-go would hold the request back for as long.
+        asked.map_err(|why| Failure::too_many_requests(why, 0))?;
         Ok(Reply::json(json!({ "kind": "Status", "apiVersion": "v1", "status": "Success" }).to_string())
             .created(true))
     }
