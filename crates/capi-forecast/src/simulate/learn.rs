@@ -19,6 +19,9 @@ use capstan_base::time::{Timestamp, from_k8s};
 
 /// A step that took longer tells of a fault that was repaired, not of how long it takes.
 const LONGEST: TimeDelta = TimeDelta::hours(2);
+/// A controller that looks every so often reports a step that much late, behind what came after it: upstream's reports the
+/// infrastructure of control plane Machines 2 to 6 s after their Nodes.
+const REPORT_DELAY_MAX: TimeDelta = TimeDelta::minutes(1);
 /// From so many samples on, what is usual for the provider does not count any more.
 const ENOUGH: usize = 5;
 
@@ -129,6 +132,8 @@ impl Seen {
         let host = turned("InfrastructureReady");
         // The earlier one: either may have turned again since.
         let node = turned("NodeReady").into_iter().chain(turned("NodeHealthy")).min();
+        let host = in_order(host, node);
+        let bootstrap = in_order(bootstrap, host);
         let took = |from: Option<Timestamp>, to: Option<Timestamp>| {
             let passed = to? - from?;
             let is_sane = passed >= TimeDelta::zero() && passed <= LONGEST;
@@ -154,6 +159,15 @@ impl Seen {
             node: span(&self.node, usual.node),
             ..usual
         }
+    }
+}
+
+/// When a step was done that was reported at `reported`, and whose successor was done by `next`: not after that, where the report
+/// alone can be late.
+fn in_order(reported: Option<Timestamp>, next: Option<Timestamp>) -> Option<Timestamp> {
+    match (reported?, next) {
+        (step, Some(next)) if step > next && step - next <= REPORT_DELAY_MAX => Some(next),
+        (step, _) => Some(step),
     }
 }
 
@@ -281,6 +295,23 @@ mod tests {
             Span::new(43, 64, 96).of_samples(Samples::Of(5)),
             "five of this cluster, none of the other"
         );
+    }
+
+    #[test]
+    fn a_step_that_is_reported_after_the_next_one_was_done_by_then() {
+        for (host, expected) in [
+            ("2026-11-20T10:00:36Z", Some((28, 0))),
+            ("2026-11-20T10:01:30Z", Some((28, 0))),
+            ("2026-11-20T10:01:31Z", None),
+        ] {
+            let times = ["2026-11-20T10:00:02Z", host, "2026-11-20T10:00:30Z"];
+            let pools = learnt(vec![machine("a", BORN, times)]).timings.pools;
+            let steps = pools.get(&md("c")).map(|pool| (pool.infrastructure.usual_s, pool.node.usual_s));
+            assert_eq!(steps, expected, "{host}");
+        }
+        let data_last = ["2026-11-20T10:00:33Z", "2026-11-20T10:00:31Z", "2026-11-20T10:00:30Z"];
+        let pool = learnt(vec![machine("a", BORN, data_last)]).timings.pools[&md("c")];
+        assert_eq!((pool.bootstrap.usual_s, pool.infrastructure.usual_s, pool.node.usual_s), (30, 0, 0));
     }
 
     #[test]
