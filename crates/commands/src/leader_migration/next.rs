@@ -15,7 +15,8 @@ use crate::exit_code::ExitCode;
 use capstan_base::text::sanitize_line;
 use capstan_dashboard::operations::change::source::LiveCluster;
 use capstan_dashboard::operations::guard::Guard;
-use capstan_dashboard::operations::migration::MigrationStep;
+use capstan_dashboard::operations::migration::writes;
+use capstan_dashboard::operations::object_writes::ObjectWrites;
 use capstan_dashboard::operations::{Confirmation, blocked};
 use capstan_engine::client::Client;
 use leader_migration::edits::{EditAct, EditRole, PlaceOwner, StageEdit, edits};
@@ -95,7 +96,7 @@ impl<O: Write + Send, A: BufRead + Send> Next<'_, O, A> {
             return change::carry_out_patch(patch, live.clone(), how, self.out, self.answers).await.map(Some);
         }
         let (client, server) = home(live, &edit.act)?;
-        let Some(step) = MigrationStep::read((client, server), ACTION, &edit.act).await? else {
+        let Some(step) = ObjectWrites::read((client, server), ACTION, writes(&edit.act)?).await? else {
             return Ok(None);
         };
         // A dry run of a deletion has no difference to show.
@@ -108,7 +109,7 @@ impl<O: Write + Send, A: BufRead + Send> Next<'_, O, A> {
     /// Looks at it, shows it, asks, and writes.
     async fn make(
         &mut self,
-        mut step: MigrationStep<'_>,
+        mut step: ObjectWrites<'_>,
         edit: &StageEdit,
         server: &str,
         live: &LiveCluster,

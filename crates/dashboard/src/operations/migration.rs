@@ -1,136 +1,29 @@
-//! One step of a leader migration that a program makes: objects that are made, patched or deleted. Owns what is asked and tried
-//! before, and the writes with what was read as their precondition. Which step comes next is `leader_migration`'s.
+//! One step of a leader migration that a program makes. Owns which objects it writes; how they are written is `object_writes`'s, and
+//! which step comes next is `leader_migration`'s.
 
-use async_trait::async_trait;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use serde_json::Value;
 
-use super::Finding;
-use super::diff::diff;
-use super::guard::{Confirmed, DryRun, Proposed, Refusal};
-use super::journal::About;
+use super::object_writes::Write;
 use capi_types::control_plane::KubeadmControlPlane;
 use capi_types::key::{Gvk, ObjectKey, ObjectRef};
-use capstan_engine::client::access::{Attempt, may};
-use capstan_engine::client::read::get_value;
-use capstan_engine::client::write::{Part, WriteError, gvk_of};
-use capstan_engine::client::{Client, Mode, Precondition, Writer, explain};
+use capstan_engine::client::write::gvk_of;
 use leader_migration::edits::EditAct;
 
-/// The field manager of what is written.
-const MANAGER: &str = "capstan";
-
-/// Why a step cannot be made, in a sentence.
+/// It is not a kind that such steps change.
 #[derive(Debug, thiserror::Error)]
-pub enum StepError {
-    #[error(transparent)]
-    Refusal(#[from] Refusal),
-    #[error("{0}")]
-    Read(String),
-    #[error("{0} is of a kind that no step of a leader migration changes; nothing was written")]
-    Kind(String),
-    #[error("{0} was changed by somebody else since it was read: nothing more is written; look again")]
-    Changed(ObjectRef),
-    #[error(transparent)]
-    Write(#[from] WriteError),
-}
+#[error("{0} is of a kind that no step of a leader migration changes; nothing was written")]
+pub struct UnknownKind(String);
 
-/// What becomes of an object.
-#[derive(Clone, Debug)]
-enum Write {
-    /// Made, or brought to this content.
-    Apply(Value),
-    Patch {
-        patch: Value,
-        inverse: Value,
-    },
-    Delete,
-}
-
-/// One object, as it was read.
-#[derive(Clone, Debug)]
-struct ObjectWrite {
-    target: ObjectRef,
-    write: Write,
-    /// `None`: it is not there.
-    before: Option<Value>,
-}
-
-/// A step, with what was read of its objects.
-pub struct MigrationStep<'a> {
-    writer: Writer,
-    server: &'a str,
-    /// The command's name, for the journal.
-    action: &'a str,
-    writes: Vec<ObjectWrite>,
-}
-
-impl<'a> MigrationStep<'a> {
-    /// Reads the objects of `act`. `None`: nothing of it is left to write, or it is none that is written here.
-    ///
-    /// # Errors
-    /// [`StepError::Read`], [`StepError::Kind`].
-    pub async fn read(
-        (client, server): (&Client, &'a str),
-        action: &'a str,
-        act: &EditAct,
-    ) -> Result<Option<Self>, StepError> {
-        let mut writes = Vec::new();
-        for (object, write) in writes_of(act) {
-            let target = target(object)?;
-            let before = get_value(client, &target).await;
-            let before = before.map_err(|error| StepError::Read(explain(&error, server)))?;
-            writes.push(ObjectWrite { target, write, before });
-        }
-        // A deletion of what is not there is done already.
-        writes.retain(|write| !matches!((&write.write, &write.before), (Write::Delete, None)));
-        let step = Self { writer: Writer::new(client.clone(), MANAGER), server, action, writes };
-        Ok((!step.writes.is_empty()).then_some(step))
-    }
-
-    /// Would it change anything? Asked of the server.
-    ///
-    /// # Errors
-    /// The server refuses it.
-    pub async fn changes(&self) -> Result<bool, StepError> {
-        for write in &self.writes {
-            let after = self.send(write, Mode::DryRun).await?;
-            if !diff(&before(write), &after).is_empty() {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    /// Its objects, for people.
-    pub fn objects(&self) -> Vec<String> {
-        self.writes.iter().map(|write| write.target.to_string()).collect()
-    }
-
-    /// The object as it is afterwards: `null` when it is gone.
-    async fn send(&self, write: &ObjectWrite, mode: Mode) -> Result<Value, StepError> {
-        let ObjectWrite { target, .. } = write;
-        // A status may change at any moment: only the write asks for what was read.
-        let seen = if mode == Mode::DryRun { Precondition::default() } else { seen(write) };
-        let sent = match &write.write {
-            Write::Apply(content) if write.before.is_none() => {
-                // Created, not applied: what somebody makes meanwhile is not taken over.
-                self.writer.create_value(target, content, mode).await
-            }
-            Write::Apply(content) => self.writer.apply_value(target, content, MANAGER, &seen, mode).await,
-            Write::Patch { patch, .. } => {
-                self.writer.patch_value(target, Part::Main, patch, &seen, mode).await
-            }
-            Write::Delete => self.writer.delete_value(target, &seen, mode).await.map(|()| Value::Null),
-        };
-        sent.map_err(|error| match error {
-            error if error.is_conflict() => StepError::Changed(target.clone()),
-            error => error.into(),
-        })
-    }
+/// The objects of `act`, and what becomes of each. None where people make the step.
+///
+/// # Errors
+/// [`UnknownKind`].
+pub fn writes(act: &EditAct) -> Result<Vec<(ObjectRef, Write)>, UnknownKind> {
+    writes_of(act).into_iter().map(|(object, write)| Ok((target(object)?, write))).collect()
 }
 
 fn writes_of(act: &EditAct) -> Vec<(&Value, Write)> {
@@ -145,7 +38,7 @@ fn writes_of(act: &EditAct) -> Vec<(&Value, Write)> {
 }
 
 /// Only kinds that an edit is about.
-fn target(object: &Value) -> Result<ObjectRef, StepError> {
+fn target(object: &Value) -> Result<ObjectRef, UnknownKind> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let kind = text(&object["kind"]);
     let mut gvk: Gvk = match kind.as_str() {
@@ -157,7 +50,7 @@ fn target(object: &Value) -> Result<ObjectRef, StepError> {
         "Role" => gvk_of::<Role>(),
         "RoleBinding" => gvk_of::<RoleBinding>(),
         "StatefulSet" => gvk_of::<StatefulSet>(),
-        _ => return Err(StepError::Kind(kind)),
+        _ => return Err(UnknownKind(kind)),
     };
     // A patch is of the version that was read.
     if let Some(version) = object["apiVersion"].as_str().and_then(|version| version.rsplit('/').next()) {
@@ -166,110 +59,4 @@ fn target(object: &Value) -> Result<ObjectRef, StepError> {
     let metadata = &object["metadata"];
     let key = ObjectKey::new(text(&metadata["namespace"]), text(&metadata["name"]));
     Ok(ObjectRef { gvk, key, uid: String::new() })
-}
-
-fn before(write: &ObjectWrite) -> Value {
-    write.before.clone().unwrap_or_default()
-}
-
-/// As it was read.
-fn seen(write: &ObjectWrite) -> Precondition {
-    let text = |field: &str| {
-        let metadata = write.before.as_ref().map(|object| &object["metadata"][field]);
-        metadata.and_then(Value::as_str).map(str::to_owned)
-    };
-    Precondition { uid: text("uid"), resource_version: text("resourceVersion") }
-}
-
-#[async_trait]
-impl Proposed for MigrationStep<'_> {
-    type Error = StepError;
-
-    async fn rights(&mut self) -> Result<Vec<Finding>, StepError> {
-        let mut missing = Vec::new();
-        for write in &self.writes {
-            let verb = match (&write.write, &write.before) {
-                (Write::Apply(_), None) => "create",
-                (Write::Apply(_) | Write::Patch { .. }, _) => "patch",
-                (Write::Delete, _) => "delete",
-            };
-            let ObjectRef { gvk, key, .. } = &write.target;
-            // A right to create cannot be limited to a name.
-            let name = if verb == "create" { String::new() } else { key.name.clone() };
-            let attempt = Attempt {
-                verb: verb.to_owned(),
-                group: gvk.group.clone(),
-                resource: gvk.plural.clone(),
-                namespace: key.namespace.clone(),
-                name,
-                ..Attempt::default()
-            };
-            // A server that does not answer such questions counts as allowing.
-            let access = may(self.writer.client(), &attempt).await;
-            if access.is_ok_and(|access| !access.allowed) {
-                let text =
-                    format!("missing right: {verb} {} in {} at {}", gvk.plural, key.namespace, self.server);
-                missing.push(Finding::blocker("missing-right", text));
-            }
-        }
-        Ok(missing)
-    }
-
-    /// The order of stages speaks for it: it was judged before.
-    async fn preflight(&mut self) -> Result<Vec<Finding>, StepError> {
-        Ok(Vec::new())
-    }
-
-    async fn dry_run(&mut self) -> Result<DryRun, StepError> {
-        let mut shown = DryRun::default();
-        for write in &self.writes {
-            match self.send(write, Mode::DryRun).await {
-                Ok(after) => shown.diff.extend(diff(&before(write), &after)),
-                Err(error) => shown.findings.push(Finding::blocker("dry-run", error.to_string())),
-            }
-        }
-        Ok(shown)
-    }
-}
-
-#[async_trait]
-impl Confirmed for MigrationStep<'_> {
-    type Written = ();
-    type Error = StepError;
-
-    /// The first object, with the others as made.
-    fn about(&self) -> About<'_> {
-        let Some(first) = self.writes.first() else { return About::default() };
-        let ObjectRef { gvk, key, .. } = &first.target;
-        let metadata = |field: &str| {
-            let value = first.before.as_ref().map(|object| &object["metadata"][field]);
-            value.and_then(Value::as_str).unwrap_or_default()
-        };
-        let (patch, back) = match &first.write {
-            Write::Patch { patch, inverse } => (Some(patch), Some(inverse)),
-            Write::Apply(content) => (Some(content), None),
-            Write::Delete => (None, None),
-        };
-        let others = self.writes.iter().skip(1).map(|write| &write.target);
-        About {
-            server: self.server,
-            action: self.action,
-            api_version: gvk.api_version(),
-            kind: &gvk.kind,
-            namespace: &key.namespace,
-            name: &key.name,
-            uid: metadata("uid"),
-            seen: metadata("resourceVersion"),
-            patch,
-            back,
-            made: others.map(|other| format!("{}/{}", other.gvk.kind, other.key.name)).collect(),
-        }
-    }
-
-    async fn write(&mut self) -> Result<(), StepError> {
-        for write in &self.writes {
-            self.send(write, Mode::Real).await?;
-        }
-        Ok(())
-    }
 }

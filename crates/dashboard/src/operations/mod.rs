@@ -16,6 +16,7 @@ mod kubeconfig;
 mod locks;
 mod logs;
 pub mod migration;
+pub mod object_writes;
 mod objects;
 mod secrets;
 mod served;
