@@ -27,6 +27,7 @@ use super::simulated_ssh::SimulatedSshArgs;
 use super::store_args::StoreArgs;
 use capstan_commands::arguments::{Moment, duration};
 use capstan_commands::change::args::ChangeCommand;
+use capstan_commands::cluster::args::ClusterCommand;
 use capstan_commands::describe::DescribeArgs;
 #[cfg(feature = "etcd")]
 use capstan_commands::etcd::EtcdStatusArgs;
@@ -169,6 +170,9 @@ pub enum Command {
     /// Machines that are reached over ssh: is each fit to become a node?
     #[command(subcommand)]
     Host(HostCommand),
+    /// Clusters on machines of your own
+    #[command(subcommand)]
+    Cluster(ClusterCommand),
     /// The etcd of a cluster, or any other, member by member
     #[cfg(feature = "etcd")]
     #[command(subcommand)]

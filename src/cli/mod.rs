@@ -18,6 +18,7 @@ pub mod exit_code;
 pub mod extension;
 mod gates;
 mod held_up;
+mod host_commands;
 mod hosts;
 #[cfg(feature = "worlds")]
 pub mod listen;
@@ -63,9 +64,6 @@ use capstan_commands::engine_status::EngineStatusArgs;
 use capstan_commands::etcd;
 use capstan_commands::exit_code::{ExitCode, WrongUsage};
 use capstan_commands::get::GetArgs;
-use capstan_commands::host::args::HostCommand;
-use capstan_commands::host::change::Conversation;
-use capstan_commands::host::objects::HostsOfServer;
 use capstan_commands::leader_migration::Printed;
 use capstan_commands::leader_migration::args::{LeaderMigrationCommand, NextArgs, WalkthroughArgs};
 use capstan_commands::leader_migration::back::back;
@@ -79,7 +77,7 @@ use capstan_commands::status_compute::StatusComputeArgs;
 use capstan_commands::wait::{WaitArgs, Waited};
 use capstan_commands::watch::{self, WatchArgs};
 use capstan_commands::{
-    act, change, describe, engine_status, get, host, leader_migration, leases, output, plan, simulate,
+    act, change, describe, engine_status, get, leader_migration, leases, output, plan, simulate,
     status_compute, wait,
 };
 use capstan_dashboard::actions::{Executor, Request};
@@ -185,12 +183,8 @@ async fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
             return Ok(comparison(change_configuration(cli, command).await));
         }
         Command::Change(command) => return change_configuration(cli, command).await,
-        Command::Host(HostCommand::Check(args)) => {
-            let answer = host::check(args, &Clock::system(), style(cli)).await?;
-            output::print(&answer.document)?;
-            return Ok(answer.exit_code);
-        }
-        Command::Host(command) => on_host(cli, command).await?,
+        Command::Host(command) => return host_commands::on_host(cli, command).await,
+        Command::Cluster(command) => host_commands::on_cluster(cli, command).await?,
         Command::Leases(args) => {
             let namespace = match (&cli.connect.namespace, cli.connect.all_namespaces) {
                 (Some(namespace), _) => namespace.as_str(),
@@ -252,6 +246,7 @@ fn terminal(command: Option<&Command>) -> Terminal {
             | Command::Status(_)
             | Command::Change(_)
             | Command::Host(_)
+            | Command::Cluster(_)
             | Command::Leases(_)
             | Command::LeaderMigration(_)
             | Command::Crds
@@ -531,27 +526,6 @@ async fn act_on(cli: &Cli, args: &ActionArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Hosts of a server.
-async fn on_host(cli: &Cli, command: &HostCommand) -> anyhow::Result<()> {
-    let on = OneShot::open(cli).await?;
-    let hosts = HostsOfServer { connection: &on.connection, namespace: &on.namespace };
-    let executor = executor(on.connection.clone(), on.clock.clone())?;
-    let (mut out, mut answers) = (std::io::stdout(), std::io::stdin().lock());
-    let talk = Conversation { executor: &executor, out: &mut out, answers: &mut answers };
-    match command {
-        // It needs no server.
-        HostCommand::Check(_) => {}
-        HostCommand::List(args) => output::print(&host::list::list(&hosts, args, on.style).await?)?,
-        HostCommand::Plan(args) => output::print(&on.style.block(host::runs::plan(&hosts, args).await?))?,
-        HostCommand::Log(args) => {
-            output::print(&on.style.block(host::runs::log(&hosts, args, &on.clock).await?))?;
-        }
-        HostCommand::Trust(args) => host::change::trust(&hosts, args, talk).await?,
-        HostCommand::Release(args) => host::change::release(&hosts, args, &on.clock, talk).await?,
-        HostCommand::Adopt(args) => host::change::adopt(&hosts, args, talk).await?,
-    }
-    Ok(())
-}
-
 /// Who writes, and where that is written down.
 fn guard(clock: Clock) -> anyhow::Result<Guard> {
     Ok(Guard::new(Journal::at(paths::journal()?), clock, person::user()))

@@ -50,8 +50,13 @@ fn value_name(arg: &Arg) -> String {
 }
 
 /// Right values of the options that a command asks for.
-const REQUIRED: &[(&str, &str)] =
-    &[("filename", "-"), ("for", "delete"), ("socket", "socket"), ("version", "v1.36.3")];
+const REQUIRED: &[(&str, &str)] = &[
+    ("control-plane", "h1"),
+    ("filename", "-"),
+    ("for", "delete"),
+    ("socket", "socket"),
+    ("version", "v1.36.3"),
+];
 
 /// The options that a command asks for besides `arg`, with right values.
 fn required(command: &clap::Command, arg: &Arg) -> Vec<String> {

@@ -59,6 +59,14 @@ pub mod annotation {
     pub const TAKE_OVER: &str = "hosts.capstan.dev/take-over";
 }
 
+/// Labels of Hosts, by which the clusters of `capstan cluster create` find theirs.
+pub mod label {
+    /// The Cluster that a Host is meant for.
+    pub const CLUSTER: &str = "hosts.capstan.dev/cluster";
+    /// `control-plane` or `worker`.
+    pub const ROLE: &str = "hosts.capstan.dev/role";
+}
+
 /// Condition types of a Host.
 pub mod condition {
     /// Ssh gets a shell on it.

@@ -1,6 +1,7 @@
 //! Values of arguments that several commands have. Every value that can be wrong is read where the command line is parsed, so that
 //! it ends with 2 before anything is done; what is wrong about several together is `WrongUsage`. Owns their words.
 
+use std::net::IpAddr;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -56,12 +57,25 @@ pub fn kubernetes_version(text: &str) -> Result<String, String> {
 }
 
 /// # Errors
-/// No Lease can have this name; why.
-pub fn lease_name(text: &str) -> Result<String, String> {
+/// No object can have this name; why.
+pub fn object_name(text: &str) -> Result<String, String> {
     match dns_subdomain(text).first() {
         None => Ok(text.to_owned()),
         Some(complaint) => Err(complaint.clone()),
     }
+}
+
+/// # Errors
+/// It is not a range of addresses; what was expected.
+pub fn address_range(text: &str) -> Result<String, &'static str> {
+    let (address, bits) = text.split_once('/').unwrap_or_default();
+    let bits_max = match address.parse::<IpAddr>() {
+        Ok(IpAddr::V4(_)) => 32,
+        Ok(IpAddr::V6(_)) => 128,
+        Err(_) => 0,
+    };
+    let is_range = bits.parse::<u8>().is_ok_and(|bits| (1..=bits_max).contains(&bits));
+    if is_range { Ok(text.to_owned()) } else { Err("expected a range of addresses such as 10.244.0.0/16") }
 }
 
 /// A moment as a person types it.
@@ -98,6 +112,21 @@ impl FromStr for Moment {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_range_has_an_address_and_bits() {
+        for (text, is_range) in [
+            ("10.244.0.0/16", true),
+            ("fd00:10::/64", true),
+            ("10.0.0.0/33", false),
+            ("10.0.0.0/0", false),
+            ("10.0.0.0", false),
+            ("/16", false),
+            ("ten/16", false),
+        ] {
+            assert_eq!(address_range(text).is_ok(), is_range, "{text}");
+        }
+    }
 
     #[test]
     fn a_moment_is_one_of_the_clock_or_from_now() {

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::output::{self, Style};
-use crate::arguments::{PlanOutputArg, duration, lease_name};
+use crate::arguments::{PlanOutputArg, duration, object_name};
 use capstan_base::text;
 use capstan_base::time::{Clock, Timestamp, human_duration};
 use capstan_engine::client::Client;
@@ -24,7 +24,7 @@ use leader_migration::lock_watch::LockWatch;
 #[derive(Clone, Debug, Args)]
 pub struct LeasesArgs {
     /// Name of the migration Lease
-    #[arg(long, value_name = "NAME", value_parser = lease_name, default_value = leader_migration::configuration::DEFAULT_LEADER_NAME)]
+    #[arg(long, value_name = "NAME", value_parser = object_name, default_value = leader_migration::configuration::DEFAULT_LEADER_NAME)]
     pub leader_name: String,
     /// Look for at most so long; it ends sooner when the state of every Lease is known
     #[arg(long, value_name = "DURATION", default_value = "20s", value_parser = duration)]

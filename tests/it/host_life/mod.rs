@@ -1,6 +1,7 @@
 //! The life of a Host against the embedded server and the whole engine: looked at, claimed, a node once, and clean again; and every
 //! way in which that is held up. The machines write down what would have been done to them.
 
+mod created;
 mod machines;
 mod site;
 

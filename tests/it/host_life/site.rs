@@ -139,6 +139,14 @@ impl Site {
             .expect("patched");
     }
 
+    pub async fn label<K: Object>(&self, name: &str, labels: Value) {
+        let body = json!({"metadata": {"labels": labels}});
+        self.writer
+            .patch_part::<K>(&ObjectKey::new("default", name), Part::Main, &body, Mode::Real)
+            .await
+            .expect("patched");
+    }
+
     pub async fn delete<K: Object>(&self, name: &str) {
         let key = ObjectKey::new("default", name);
         self.writer.delete::<K>(&key, &Precondition::default(), Mode::Real).await.expect("deleted");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use crate::arguments::{PlanOutputArg, duration, kubernetes_version};
+use crate::arguments::{PlanOutputArg, duration, kubernetes_version, object_name};
 use capstan_hosts::finding::NodeRole;
 use capstan_remote::destination::{Destination, user_of};
 
@@ -15,6 +15,11 @@ pub enum HostCommand {
     /// Asked over the system's ssh, with its configuration, agent and known hosts; host keys are always verified. Nothing is
     /// changed on a machine. See docs/hosts.md.
     Check(HostCheckArgs),
+    /// Make Hosts of machines: each is asked what it is, and becomes an object of the server
+    ///
+    /// A machine whose key ssh does not know is not talked to: compare the fingerprints that are shown with what its own console
+    /// says, and name them with --fingerprint.
+    Add(HostAddArgs),
     /// The Hosts of a server: state, who has each, what each is, and why it is not available
     List(HostListArgs),
     /// Pin the host key of a Host: the key that a person compared with what the machine's own console says
@@ -123,17 +128,9 @@ impl RoleArg {
     }
 }
 
+/// How machines are reached that no server knows.
 #[derive(Clone, Debug, Args)]
-pub struct HostCheckArgs {
-    /// Machines as ssh takes them: a name of its configuration, or USER@ADDRESS:PORT, user and port where they are needed
-    #[arg(required = true, value_name = "HOST")]
-    pub hosts: Vec<Destination>,
-    /// What they are to become
-    #[arg(long, value_name = "ROLE", default_value = "control-plane")]
-    pub role: RoleArg,
-    /// The Kubernetes that they are to run; without it that of their kubeadm
-    #[arg(long, value_name = "VERSION", value_parser = kubernetes_version)]
-    pub kubernetes_version: Option<String>,
+pub struct HostReachArgs {
     /// User on the machines; without it that of the ssh configuration
     #[arg(long, value_name = "NAME", value_parser = user_of)]
     pub ssh_user: Option<String>,
@@ -146,6 +143,56 @@ pub struct HostCheckArgs {
     /// A machine that does not answer by then is unknown
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "30s")]
     pub timeout: Duration,
+}
+
+/// The one form beside text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ObjectsOutputArg {
+    Yaml,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct HostAddArgs {
+    /// Machines as ssh takes them: a name of its configuration, or USER@ADDRESS:PORT, user and port where they are needed
+    #[arg(required = true, value_name = "HOST")]
+    pub hosts: Vec<Destination>,
+    /// The HostPool that they belong to; it is made where it is not there
+    #[arg(long, value_name = "NAME", value_parser = object_name, default_value = "hosts")]
+    pub pool: String,
+    /// Name of the Host; without it what ssh calls the machine, or the machine's own name where that is an address
+    #[arg(long, value_parser = object_name)]
+    pub name: Option<String>,
+    /// Fingerprints of keys to trust, one for each machine, as `ssh-keygen -lf` prints them on the machine's own console
+    #[arg(long, value_name = "SHA256:…,…", value_delimiter = ',', value_parser = fingerprint)]
+    pub fingerprint: Vec<String>,
+    /// The failure domain of Machines on them
+    #[arg(long, value_name = "NAME")]
+    pub failure_domain: Option<String>,
+    /// What they are checked for
+    #[arg(long, value_name = "ROLE", default_value = "control-plane")]
+    pub role: RoleArg,
+    #[command(flatten)]
+    pub reach: HostReachArgs,
+    /// Only print the objects
+    #[arg(short, long, conflicts_with_all = ["yes", "dry_run"])]
+    pub output: Option<ObjectsOutputArg>,
+    #[command(flatten)]
+    pub confirm: HostConfirmArgs,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct HostCheckArgs {
+    /// Machines as ssh takes them: a name of its configuration, or USER@ADDRESS:PORT, user and port where they are needed
+    #[arg(required = true, value_name = "HOST")]
+    pub hosts: Vec<Destination>,
+    /// What they are to become
+    #[arg(long, value_name = "ROLE", default_value = "control-plane")]
+    pub role: RoleArg,
+    /// The Kubernetes that they are to run; without it that of their kubeadm
+    #[arg(long, value_name = "VERSION", value_parser = kubernetes_version)]
+    pub kubernetes_version: Option<String>,
+    #[command(flatten)]
+    pub reach: HostReachArgs,
     /// Show what speaks for a machine, too
     #[arg(long)]
     pub all: bool,

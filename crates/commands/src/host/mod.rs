@@ -1,6 +1,7 @@
 //! `capstan host`: machines that are reached over ssh. Owns who is asked beside whom, and how the command ends; what speaks against
 //! a machine is the business of `capstan_hosts`.
 
+pub mod add;
 pub mod args;
 pub mod change;
 pub mod list;
@@ -96,12 +97,12 @@ fn exit_code(checked: &[Checked]) -> ExitCode {
 
 /// In the order of the arguments.
 async fn ask_all(args: &HostCheckArgs, clock: &Clock) -> Vec<(Destination, Result<HostFacts, Silence>)> {
-    let named = OpenSsh::named(&args.ssh_program);
-    let ssh = Arc::new(OpenSsh { user: args.ssh_user.clone(), jump: args.jump.clone(), ..named });
+    let named = OpenSsh::named(&args.reach.ssh_program);
+    let ssh = Arc::new(OpenSsh { user: args.reach.ssh_user.clone(), jump: args.reach.jump.clone(), ..named });
     let room = Arc::new(Semaphore::new(AT_ONCE));
     let mut asked = JoinSet::new();
     for (at, host) in args.hosts.iter().cloned().enumerate() {
-        let (ssh, room, clock, limit) = (ssh.clone(), room.clone(), clock.clone(), args.timeout);
+        let (ssh, room, clock, limit) = (ssh.clone(), room.clone(), clock.clone(), args.reach.timeout);
         asked.spawn(async move {
             // It is never closed.
             let _place = room.acquire().await;

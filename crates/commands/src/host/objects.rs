@@ -33,7 +33,8 @@ impl HostsOfServer<'_> {
             .collect()
     }
 
-    fn key(&self, name: &str) -> ObjectKey {
+    /// In the namespace that is meant.
+    pub fn key(&self, name: &str) -> ObjectKey {
         let namespace =
             if self.namespace.is_empty() { self.connection.namespace.as_str() } else { self.namespace };
         ObjectKey::new(namespace, name)
@@ -53,6 +54,12 @@ impl HostsOfServer<'_> {
         found.with_context(|| format!("there is no Host {}; `capstan host list` shows all", self.key(name)))
     }
 
+    /// # Errors
+    /// It cannot be read.
+    pub async fn pool(&self, name: &str) -> anyhow::Result<Option<HostPool>> {
+        self.get(name).await
+    }
+
     /// The same as the server sends it, and how it is named.
     ///
     /// # Errors
@@ -67,8 +74,8 @@ impl HostsOfServer<'_> {
     /// # Errors
     /// A pool that cannot be read, or words that ssh must not be given.
     pub async fn reach(&self, host: &Host) -> anyhow::Result<SshReach> {
-        let pool: Option<HostPool> = match &host.spec.pool {
-            Some(pool) => self.get(pool).await?,
+        let pool = match &host.spec.pool {
+            Some(pool) => self.pool(pool).await?,
             None => None,
         };
         Ok(reach_of(host, pool.as_ref())?)

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use crate::arguments::{PlanOutputArg, lease_name};
+use crate::arguments::{PlanOutputArg, object_name};
 use crate::change::args::{CarryOutArgs, ClusterName};
 use leader_migration::configuration::{ANY, DEFAULT_LEADER_NAME};
 use leader_migration::controller_names::{Function, function_named};
@@ -80,7 +80,7 @@ pub struct GenerateArgs {
     #[arg(long, value_name = "V", value_parser = Release::parse)]
     pub ccm_version: Option<Release>,
     /// Name of the migration Lease
-    #[arg(long, value_name = "NAME", value_parser = lease_name, default_value = DEFAULT_LEADER_NAME)]
+    #[arg(long, value_name = "NAME", value_parser = object_name, default_value = DEFAULT_LEADER_NAME)]
     pub leader_name: String,
     /// Controllers to migrate, by their old or canonical names
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = function,
@@ -113,7 +113,7 @@ pub struct WalkthroughArgs {
     #[arg(long, value_name = "[NS/]NAME")]
     pub cluster: Option<ClusterName>,
     /// Name of the migration Lease
-    #[arg(long, value_name = "NAME", value_parser = lease_name, default_value = DEFAULT_LEADER_NAME)]
+    #[arg(long, value_name = "NAME", value_parser = object_name, default_value = DEFAULT_LEADER_NAME)]
     pub leader_name: String,
     /// Namespace of the Leases and of the controller managers' pods
     #[arg(long, value_name = "NS", default_value = "kube-system")]
@@ -180,7 +180,7 @@ pub struct RehearseArgs {
 #[derive(Clone, Debug, Args)]
 pub struct RightsArgs {
     /// Name of the migration Lease
-    #[arg(long, value_name = "NAME", value_parser = lease_name, default_value = DEFAULT_LEADER_NAME)]
+    #[arg(long, value_name = "NAME", value_parser = object_name, default_value = DEFAULT_LEADER_NAME)]
     pub leader_name: String,
     /// Namespace of the Leases
     #[arg(long, value_name = "NS", default_value = "kube-system")]
