@@ -76,3 +76,44 @@ async fn only_the_key_that_was_compared_is_trusted() {
         "{seen}"
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_machine_is_added_once_its_key_is_known_or_was_compared() {
+    let Some(sshd) = Sshd::start().await else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(sshd.at("nothing"), "").expect("written");
+    sshd.client("nothing", "id");
+    let (program, address) = (sshd.at("ssh").display().to_string(), format!("127.0.0.1:{}", sshd.port()));
+    let server = Standalone::start(folder.path(), &["--ssh-program", &program]);
+    let fingerprint = sshd.fingerprint();
+    let add = ["host", "add", &address, "--name", "h1", "--yes", "--ssh-program", &program];
+    let refused = |more: &[&str], words: &str| {
+        let output = server.capstan(&[&add[..], more].concat());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && said.contains(words), "{said}");
+        assert!(said.contains("nothing was written"), "{said}");
+        assert_eq!(listed(&server), Value::Null);
+    };
+    refused(&[], &format!("offers ssh-ed25519 {fingerprint}"));
+    let other = format!("SHA256:{}", "a".repeat(43));
+    refused(&["--fingerprint", &other], "offers no key");
+    let said = server.says(&[&add[..], &["--fingerprint", &fingerprint]].concat());
+    assert!(
+        said.contains("create HostPool default/hosts") && said.contains("create Host default/h1"),
+        "{said}"
+    );
+    until(&server, "an answer", |host| host["facts"].is_object()).await;
+
+    // Known to ssh: it is asked before, and what speaks against it is said.
+    sshd.client("known_hosts", "id");
+    let again = ["host", "add", &address, "--ssh-program", &program];
+    let printed = server.says(&[&again[..], &["-o", "yaml", "--pool", "rack"]].concat());
+    assert!(printed.contains("kind: HostPool") && printed.contains("pool: rack"), "{printed}");
+    assert!(printed.contains("address: \"127.0.0.1\"") && !printed.contains("hostKeys"), "{printed}");
+    let tried = server.says(&[&again[..], &["--name", "h2", "--dry-run"]].concat());
+    assert!(
+        tried.contains("create Host default/h2") && !tried.contains("HostPool"),
+        "the pool is there: {tried}"
+    );
+    assert!(tried.contains(&format!("{address}: ")), "{tried}");
+}
