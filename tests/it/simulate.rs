@@ -1,16 +1,23 @@
 //! `capstan simulate`: what is forecast is what the engine then does; what is tried is refused as it would be; nothing is
 //! written.
 
+use capi_types::bootstrap::{KubeadmConfig, KubeadmConfigTemplate};
+use capi_types::cluster::Cluster;
 use capi_types::control_plane::KubeadmControlPlane;
+use capi_types::dev::{DevCluster, DevMachine, DevMachineTemplate};
+use capi_types::key::Gvk;
 use capi_types::machine::Machine;
 use capi_types::machine_deployment::MachineDeployment;
+use capi_types::machine_set::MachineSet;
 use capstan::cli::args::{Cli, Command};
 use capstan_base::time::{Timestamp, parse_rfc3339};
 use capstan_commands::output::Style;
 use capstan_commands::simulate::args::SimulateArgs;
 use capstan_commands::simulate::{SimulationAnswer, from_files, from_server};
 use capstan_engine::client::clusters::list_clusters;
+use capstan_engine::client::read::list_values;
 use clap::Parser as _;
+use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Value, json};
 
 use super::simulation::{Sim, labels, manifest, settled};
@@ -450,4 +457,64 @@ fn endless_rollouts_and_what_was_assumed_are_said() {
     partial.push(json!({"apiVersion": "example.io/v1", "kind": "Gadget", "metadata": {"name": "g", "namespace": "default"}}));
     let told = printed(partial, &[]).expect("a forecast");
     assert!(told.contains("assumed") || told.contains("held"), "{told}");
+}
+
+/// Who may read Cluster API's kinds alone has no provider objects in his files: what was not read is assumed, and nothing waits for it.
+#[tokio::test(start_paused = true)]
+async fn files_without_provider_objects_come_to_the_same_end() {
+    let sim = Sim::start(23).await;
+    sim.create(manifest(3, 3)).await;
+    sim.until("3 + 3 machines up", 300, async |s| settled(s, 3, 3, "v1.34.1").await).await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let (all, core) = (folder.path().join("all.json"), folder.path().join("core.json"));
+    let of = async |kinds: Vec<Gvk>| {
+        let mut objects = Vec::new();
+        for kind in kinds {
+            objects.extend(list_values(&sim.connection.client, &kind, "default", "").await.expect("a list"));
+        }
+        objects
+    };
+    let of_cluster_api = of(vec![
+        Gvk::of::<Cluster>(),
+        Gvk::of::<KubeadmControlPlane>(),
+        Gvk::of::<MachineDeployment>(),
+        Gvk::of::<MachineSet>(),
+        Gvk::of::<Machine>(),
+    ])
+    .await;
+    let of_providers = of(vec![
+        Gvk::of::<DevCluster>(),
+        Gvk::of::<DevMachineTemplate>(),
+        Gvk::of::<DevMachine>(),
+        Gvk::of::<KubeadmConfigTemplate>(),
+        Gvk::of::<KubeadmConfig>(),
+        Gvk::of::<Secret>(),
+    ])
+    .await;
+    let list = |items: &[Value]| json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string();
+    std::fs::write(&core, list(&of_cluster_api)).expect("written");
+    std::fs::write(&all, list(&[of_cluster_api, of_providers].concat())).expect("written");
+
+    let changes =
+        ["md/harbor-md-0 replicas=1", "md/harbor-md-0 replicas=5", "md/harbor-md-0 version=v1.34.0"];
+    let changes = changes.iter().chain(&[
+        "kcp/harbor-cp version=v1.35.0",
+        "kcp/harbor-cp replicas=1",
+        "kcp/harbor-cp replicas=5",
+    ]);
+    for change in changes {
+        let (object, set) = change.split_once(' ').expect("an object");
+        let ended = |file: &std::path::Path| {
+            let file = file.display().to_string();
+            let words = ["-f", &file, object, "--set", set, "-o", "json"];
+            let answer =
+                from_files(&args(&words).expect("arguments"), None, sim.clock.now(), Style::default());
+            let answer = answer.unwrap_or_else(|error| panic!("{change}: {error:#}"));
+            let found: Value = serde_json::from_str(&answer.document).expect("JSON");
+            let cluster = &found["clusters"][0];
+            assert_eq!(cluster["ending"]["state"], "settled", "{change}: {}", answer.document);
+            cluster["pools"].clone()
+        };
+        assert_eq!(ended(&core), ended(&all), "{change}");
+    }
 }

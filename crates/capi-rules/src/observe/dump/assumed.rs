@@ -32,6 +32,8 @@ impl Dump {
             // Only a kind that is wholly absent was left
             // out; one missing among others does not exist.
             (Some(named), Some(mut content)) if self.left_out(reference) => {
+                // Whole enough to be written to: who deletes it finds it by its group.
+                content["apiVersion"] = format!("{}/{VERSION}", named.api_group).into();
                 content["kind"] = named.kind.clone().into();
                 content["metadata"]["name"] = named.name.clone().into();
                 External::Found(Provided::new(content))
