@@ -66,10 +66,10 @@ impl Reader {
         let kind = kind_of(name);
         if change.is_null() {
             let gone = self.slim(name);
-            self.objects.remove(name);
+            merged_into(&mut self.objects, name, change);
             return vec![Delta::Remove { source: SourceId(0), uid: self.decoder(kind).uid(&gone) }];
         }
-        merge(self.objects.entry(name.to_owned()).or_insert_with(|| json!({})), change);
+        merged_into(&mut self.objects, name, change);
         let again = (self.form.repeated_by)(kind);
         let again = self.objects.keys().filter(|other| again == Some(kind_of(other)));
         [name].into_iter().chain(again.map(String::as_str)).map(|name| self.shown(name)).collect()
@@ -143,12 +143,38 @@ pub fn broken_life(
     Life { recording, breaks: Some(breaks) }
 }
 
-fn read(form: Form, name: &str) -> (Life, Reader) {
+/// What a file says of itself, and its changes: seconds, `KIND/NAME`, merge patch.
+pub fn lines_of(name: &str) -> (Value, Vec<Value>) {
     let path = folder().join(format!("{name}.jsonl.gz"));
     let file = std::fs::File::open(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let text = std::io::read_to_string(flate2::read::GzDecoder::new(file)).expect("text");
     let mut lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("a line of JSON"));
-    let head = lines.next().expect("a first line");
+    (lines.next().expect("a first line"), lines.collect())
+}
+
+/// A change of one object (`null`: it is gone).
+pub fn merged_into(objects: &mut BTreeMap<String, Value>, name: &str, change: &Value) {
+    if change.is_null() {
+        objects.remove(name);
+    } else {
+        merge(objects.entry(name.to_owned()).or_insert_with(|| json!({})), change);
+    }
+}
+
+/// As a server sends them.
+pub fn whole_objects(objects: &BTreeMap<String, Value>) -> Vec<Value> {
+    let whole = |(name, object): (&String, &Value)| {
+        let kind = kind_of(name);
+        let mut object = listed(object);
+        object["kind"] = json!(kind);
+        object["apiVersion"] = json!(gvk(kind, "v1beta2").api_version());
+        object
+    };
+    objects.iter().map(whole).collect()
+}
+
+fn read(form: Form, name: &str) -> (Life, Reader) {
+    let (head, lines) = lines_of(name);
     let from = parse_rfc3339(head["from"].as_str().expect("a time")).expect("a time");
     let at = |seconds: &Value| {
         let exact = from + whole(seconds);

@@ -53,6 +53,7 @@ mod etcd_screen;
 mod extensions;
 mod external_etcd;
 mod field_owners;
+mod forecast_lives;
 mod golden;
 mod growth;
 mod harbor_screen;

@@ -16,9 +16,10 @@ use super::timing::{Span, Timing};
 use super::under_way::agreed;
 use super::workload;
 use super::world::{Kept, Keys, World, name_of};
-use capi_rules::observe::dump::{Dump, last_seen};
+use capi_rules::observe::dump::{Dump, last_seen, made_just_now};
 use capi_rules::observe::{Source as _, key_of, namespace};
 use capi_rules::status::conditions::wording::NO_MEMBER;
+use capi_rules::status::contract::External;
 use capi_rules::status::control_plane::Kubeconfig;
 use capi_rules::status::control_plane::certificates::Certificates;
 use capi_rules::status::machines::is_control_plane;
@@ -174,9 +175,15 @@ fn take_provider_objects(dump: &Dump, cluster: &Cluster, begun: &mut Beginning) 
         else {
             return;
         };
-        if dump.left_out(Some(reference)) {
+        let is_left_out = dump.left_out(Some(reference));
+        if is_left_out {
             *left_out.entry(reference.kind.clone()).or_default() += 1;
         }
+        // Of an owner that reports nothing of it yet, it was made just now.
+        let found = match found {
+            External::Unreadable { .. } if is_left_out => made_just_now(reference),
+            found => found,
+        };
         let stated = dump.definition(&reference.api_group, &reference.kind);
         let contract =
             stated.and_then(|s| s.as_ref().ok()).map(|(contract, _)| *contract).unwrap_or_default();

@@ -14,6 +14,15 @@ use capi_types::machine::Machine;
 use capi_types::names::{VERSION, annotation};
 use capi_types::reference::ContractRef;
 
+/// A provider object with which its provider did nothing yet.
+pub fn made_just_now(reference: &ContractRef) -> External {
+    External::Found(Provided::new(json!({
+        "apiVersion": format!("{}/{VERSION}", reference.api_group),
+        "kind": reference.kind,
+        "metadata": {"name": reference.name},
+    })))
+}
+
 impl Dump {
     /// Nothing of the kind that a reference names is here, and its definition does not exclude it.
     pub fn left_out(&self, reference: Option<&ContractRef>) -> bool {

@@ -41,6 +41,7 @@ use capstan_base::text::counted;
 use document::{Document, Origin, key_of};
 use workload::Workload;
 
+pub use assumed::made_just_now;
 pub use machine::{last_seen, reported_update};
 
 /// A kind whose status is computed.
