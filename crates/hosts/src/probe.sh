@@ -79,7 +79,8 @@ name=$(hostname 2>/dev/null || first /proc/sys/kernel/hostname)
 say hostname "$name"
 if has getent; then
   say names_read yes
-  getent hosts "$name" | while read -r address _; do say name_address "$address"; done
+  # Not `hosts`, which asks a name server for an IPv6 address before it takes the one of a file; a dead server is not waited for long.
+  RES_OPTIONS='timeout:2 attempts:1' getent ahosts "$name" 2>/dev/null | awk '!seen[$1]++ { print "name_address=" $1 }'
 fi
 say_if machine_id "$(first /etc/machine-id)"
 say_if product_uuid "$($root cat /sys/class/dmi/id/product_uuid 2>/dev/null)"

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::args::HostAddArgs;
 use super::objects::HostsOfServer;
+use super::{ask_all, ssh_of};
 use crate::creation::{Creation, CreationTalk, yaml};
 use crate::exit_code::WrongUsage;
 use capi_types::host::{Host, HostPool};
@@ -16,13 +17,12 @@ use capi_types::key::{Gvk, ObjectRef};
 use capstan_base::time::Clock;
 use capstan_dashboard::operations::object_writes::Write;
 use capstan_dashboard::operations::{Finding, Severity};
-use capstan_host_provider::ssh::facts;
+use capstan_host_provider::access::Silence;
 use capstan_hosts::check::check;
 use capstan_hosts::facts::HostFacts;
 use capstan_hosts::finding::{Fitness, Purpose};
 use capstan_remote::destination::Destination;
 use capstan_remote::host_key::PublicKey;
-use capstan_remote::openssh::OpenSsh;
 use k8s_machinery::validation::naming::dns_subdomain;
 
 /// A machine, and what it said.
@@ -46,10 +46,7 @@ pub async fn add<O: std::io::Write, A: BufRead>(
     if args.name.is_some() && args.hosts.len() > 1 {
         bail!(WrongUsage("--name is for one machine: name one, or leave it out".to_owned()));
     }
-    let mut candidates = Vec::new();
-    for to in &args.hosts {
-        candidates.push(candidate(to, args, clock).await?);
-    }
+    let candidates = candidates(args, clock).await?;
     let objects = objects(hosts, &candidates, args)?;
     if args.output.is_some() {
         talk.out.write_all(yaml(&objects)?.as_bytes())?;
@@ -73,16 +70,25 @@ pub async fn add<O: std::io::Write, A: BufRead>(
     Ok(())
 }
 
-async fn candidate(to: &Destination, args: &HostAddArgs, clock: &Clock) -> anyhow::Result<Candidate> {
-    let reach = &args.reach;
-    let named = OpenSsh::named(&reach.ssh_program);
-    let ssh = OpenSsh { user: reach.ssh_user.clone(), jump: reach.jump.clone(), ..named };
-    if !args.fingerprint.is_empty() {
-        let pinned = chosen(to, &ssh.offered_public_keys(to).await, &args.fingerprint)?;
-        return Ok(Candidate { to: to.clone(), facts: None, pinned });
+/// # Errors
+/// One does not answer, or offers none of the keys.
+async fn candidates(args: &HostAddArgs, clock: &Clock) -> anyhow::Result<Vec<Candidate>> {
+    if args.fingerprint.is_empty() {
+        let answers = ask_all(&args.hosts, &args.reach, clock).await.into_iter();
+        return answers.map(|(to, answer)| answered(to, answer)).collect();
     }
-    match facts(&ssh, to, reach.timeout, clock).await {
-        Ok(facts) => Ok(Candidate { to: to.clone(), facts: Some(facts), pinned: Vec::new() }),
+    let ssh = ssh_of(&args.reach);
+    let mut candidates = Vec::new();
+    for to in &args.hosts {
+        let pinned = chosen(to, &ssh.offered_public_keys(to).await, &args.fingerprint)?;
+        candidates.push(Candidate { to: to.clone(), facts: None, pinned });
+    }
+    Ok(candidates)
+}
+
+fn answered(to: Destination, answer: Result<HostFacts, Silence>) -> anyhow::Result<Candidate> {
+    match answer {
+        Ok(facts) => Ok(Candidate { to, facts: Some(facts), pinned: Vec::new() }),
         Err(silence) => {
             let offered: Vec<String> =
                 silence.offered.iter().map(|key| format!("{} {}", key.kind, key.fingerprint)).collect();
@@ -114,7 +120,9 @@ fn chosen(to: &Destination, offered: &[PublicKey], fingerprints: &[String]) -> a
 fn findings(candidate: &Candidate, args: &HostAddArgs) -> Vec<Finding> {
     let Some(facts) = &candidate.facts else { return Vec::new() };
     let purpose = Purpose { role: args.role.of(), version: None };
-    let against = check(facts, &purpose).into_iter().filter(|it| it.outcome != Fitness::Passed);
+    let against = check(facts, &purpose)
+        .into_iter()
+        .filter(|it| it.outcome != Fitness::Passed && !args.ignore.iter().any(|rule| rule == it.rule));
     let severity =
         |outcome: Fitness| if outcome == Fitness::Unfit { Severity::Warning } else { Severity::Note };
     against
@@ -153,6 +161,9 @@ fn objects(
         }
         if !candidate.pinned.is_empty() {
             spec["hostKeys"] = json!(candidate.pinned);
+        }
+        if !args.ignore.is_empty() {
+            spec["ignoredRules"] = json!(args.ignore);
         }
         if let Some(domain) = &args.failure_domain {
             spec["failureDomain"] = json!(domain);

@@ -168,6 +168,9 @@ pub struct HostAddArgs {
     /// The failure domain of Machines on them
     #[arg(long, value_name = "NAME")]
     pub failure_domain: Option<String>,
+    /// Rules of `capstan host check` that do not speak against these machines, such as cgroup
+    #[arg(long, value_name = "RULE,…", value_delimiter = ',', value_parser = object_name)]
+    pub ignore: Vec<String>,
     /// What they are checked for
     #[arg(long, value_name = "ROLE", default_value = "control-plane")]
     pub role: RoleArg,

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use self::args::HostCheckArgs;
+use self::args::{HostCheckArgs, HostReachArgs};
 use crate::exit_code::ExitCode;
 use crate::output::Style;
 use capstan_base::time::Clock;
@@ -62,7 +62,7 @@ pub async fn check(args: &HostCheckArgs, clock: &Clock, style: Style) -> anyhow:
         role: args.role.of(),
         version: args.kubernetes_version.as_deref().and_then(k8s_machinery::version::parse),
     };
-    let answers = ask_all(args, clock).await;
+    let answers = ask_all(&args.hosts, &args.reach, clock).await;
     let mut checked: Vec<Checked> =
         answers.into_iter().map(|(host, answer)| judged(host, answer, &purpose)).collect();
     compare(&mut checked);
@@ -95,14 +95,17 @@ fn exit_code(checked: &[Checked]) -> ExitCode {
     }
 }
 
-/// In the order of the arguments.
-async fn ask_all(args: &HostCheckArgs, clock: &Clock) -> Vec<(Destination, Result<HostFacts, Silence>)> {
-    let named = OpenSsh::named(&args.reach.ssh_program);
-    let ssh = Arc::new(OpenSsh { user: args.reach.ssh_user.clone(), jump: args.reach.jump.clone(), ..named });
+/// In the order in which they are named.
+async fn ask_all(
+    hosts: &[Destination],
+    reach: &HostReachArgs,
+    clock: &Clock,
+) -> Vec<(Destination, Result<HostFacts, Silence>)> {
+    let ssh = Arc::new(ssh_of(reach));
     let room = Arc::new(Semaphore::new(AT_ONCE));
     let mut asked = JoinSet::new();
-    for (at, host) in args.hosts.iter().cloned().enumerate() {
-        let (ssh, room, clock, limit) = (ssh.clone(), room.clone(), clock.clone(), args.reach.timeout);
+    for (at, host) in hosts.iter().cloned().enumerate() {
+        let (ssh, room, clock, limit) = (ssh.clone(), room.clone(), clock.clone(), reach.timeout);
         asked.spawn(async move {
             // It is never closed.
             let _place = room.acquire().await;
@@ -113,6 +116,11 @@ async fn ask_all(args: &HostCheckArgs, clock: &Clock) -> Vec<(Destination, Resul
     // A task that panicked is a mistake of this program, which its own message says.
     let answers: BTreeMap<usize, _> = asked.join_all().await.into_iter().collect();
     answers.into_values().collect()
+}
+
+fn ssh_of(reach: &HostReachArgs) -> OpenSsh {
+    let named = OpenSsh::named(&reach.ssh_program);
+    OpenSsh { user: reach.ssh_user.clone(), jump: reach.jump.clone(), ..named }
 }
 
 #[cfg(test)]
