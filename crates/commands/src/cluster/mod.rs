@@ -87,7 +87,7 @@ pub async fn create<O: std::io::Write, A: BufRead>(
     if talk.create(Creation { action: "create cluster", objects, findings }).await? {
         writeln!(
             talk.out,
-            "created; watch it come with `capstan`, or `capstan wait cluster/{} --timeout 20m`",
+            "created; watch it come with `capstan`, or `capstan wait cluster/{} --for verdict=ok --timeout 20m`",
             args.name
         )?;
     }
