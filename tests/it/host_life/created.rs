@@ -132,8 +132,13 @@ async fn what_cannot_become_a_cluster_is_refused_with_its_reason() {
     // A Host that is meant for another cluster, and objects that are there.
     site.label::<Host>("h1", json!({"hosts.capstan.dev/cluster": "lagoon"})).await;
     let words = ["--control-plane", "h1", "--yes"];
+    let infrastructure =
+        json!({"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "HostCluster", "name": "lagoon"});
+    site.create::<Cluster>("lagoon", json!({"infrastructureRef": infrastructure})).await;
     let said = person.creates(&site, &words, "").await.expect_err("another cluster's");
     assert!(said.contains("is meant for Cluster lagoon"), "{said}");
+    // The label of a Cluster that is gone does not count.
+    site.label::<Host>("h2", json!({"hosts.capstan.dev/cluster": "atoll"})).await;
     person.creates(&site, &["--control-plane", "h2", "--yes"], "").await.expect("written");
     let said = person.creates(&site, &["--control-plane", "h3", "--yes"], "").await.expect_err("it is there");
     assert!(said.contains("default/harbor is there already"), "{said}");

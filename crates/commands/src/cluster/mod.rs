@@ -83,7 +83,8 @@ pub async fn create<O: std::io::Write, A: BufRead>(
         talk.out.write_all(yaml(&documents)?.as_bytes())?;
         return Ok(());
     }
-    let findings = named.iter().flat_map(|host| findings(host, &args.name, &version)).collect();
+    let mut findings = meant_for_others(hosts, &named, &args.name).await?;
+    findings.extend(named.iter().flat_map(|host| self::findings(host, &version)));
     if talk.create(Creation { action: "create cluster", objects, findings }).await? {
         writeln!(
             talk.out,
@@ -102,7 +103,7 @@ fn go_together(args: &ClusterCreateArgs) -> anyhow::Result<()> {
         bail!(WrongUsage(format!("Host {twice} is named twice: a machine is one node")));
     }
     let count = args.control_plane.len();
-    if count % 2 == 0 {
+    if count.is_multiple_of(2) {
         let why = format!(
             "--control-plane names {count} Hosts: etcd needs an odd number of members, such as 1 or 3"
         );
@@ -167,16 +168,30 @@ fn labelled(host: &Named, patch: &Value) -> Value {
     object
 }
 
-fn findings(host: &Named, cluster: &str, version: &str) -> Vec<Finding> {
+/// A label outlives its Cluster: it counts while that is there.
+async fn meant_for_others(
+    hosts: &HostsOfServer<'_>,
+    named: &[Named],
+    cluster: &str,
+) -> anyhow::Result<Vec<Finding>> {
+    let mut findings = Vec::new();
+    for host in named {
+        let Some(other) = host.label(label::CLUSTER).filter(|other| *other != cluster) else { continue };
+        if hosts.has_cluster(other).await? {
+            let text =
+                format!("Host {} is meant for Cluster {other} (label {})", host.name(), label::CLUSTER);
+            findings.push(Finding::blocker("host-of-another-cluster", text));
+        }
+    }
+    Ok(findings)
+}
+
+fn findings(host: &Named, version: &str) -> Vec<Finding> {
     let name = host.name();
     let mut findings = Vec::new();
     if let Some(consumer) = &host.host.spec.consumer_ref {
         findings
             .push(Finding::blocker("host-in-use", format!("HostMachine {} has Host {name}", consumer.name)));
-    }
-    if let Some(other) = host.label(label::CLUSTER).filter(|other| *other != cluster) {
-        let text = format!("Host {name} is meant for Cluster {other} (label {})", label::CLUSTER);
-        findings.push(Finding::blocker("host-of-another-cluster", text));
     }
     let status = host.host.status.as_ref();
     let available = status.and_then(|status| find(&status.conditions, AVAILABLE));

@@ -4,6 +4,7 @@ use anyhow::{Context as _, bail};
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::Value;
 
+use capi_types::cluster::Cluster;
 use capi_types::host::{Host, HostPool};
 use capi_types::host_machine::HostMachine;
 use capi_types::key::{Gvk, ObjectKey, ObjectRef, refers_to};
@@ -58,6 +59,12 @@ impl HostsOfServer<'_> {
     /// It cannot be read.
     pub async fn pool(&self, name: &str) -> anyhow::Result<Option<HostPool>> {
         self.get(name).await
+    }
+
+    /// # Errors
+    /// It cannot be read.
+    pub async fn has_cluster(&self, name: &str) -> anyhow::Result<bool> {
+        Ok(self.get::<Cluster>(name).await?.is_some())
     }
 
     /// The same as the server sends it, and how it is named.
