@@ -1,14 +1,17 @@
 //! `capstan host` and `capstan cluster` on a server. Owns what each of them is given; what it answers is `capstan_commands`'.
 
+use std::io::{StdinLock, Stdout, stdin, stdout};
+
 use capstan_base::time::Clock;
 use capstan_commands::cluster::args::ClusterCommand;
 use capstan_commands::cluster::create;
 use capstan_commands::creation::CreationTalk;
 use capstan_commands::exit_code::ExitCode;
-use capstan_commands::host::args::{HostAddArgs, HostCommand};
+use capstan_commands::host::args::{HostAddArgs, HostCommand, HostConfirmArgs};
 use capstan_commands::host::change::Conversation;
 use capstan_commands::host::objects::HostsOfServer;
 use capstan_commands::{host, output};
+use capstan_dashboard::operations::guard::Guard;
 
 use super::args::Cli;
 use super::{OneShot, executor, guard, style};
@@ -31,7 +34,7 @@ pub(super) async fn on_host(cli: &Cli, command: &HostCommand) -> anyhow::Result<
 async fn on_host_of_server(on: &OneShot, command: &HostCommand) -> anyhow::Result<()> {
     let hosts = hosts(on);
     let executor = executor(on.connection.clone(), on.clock.clone())?;
-    let (mut out, mut answers) = (std::io::stdout(), std::io::stdin().lock());
+    let (mut out, mut answers) = (stdout(), stdin().lock());
     let talk = Conversation { executor: &executor, out: &mut out, answers: &mut answers };
     match command {
         // Neither is about a Host that is there.
@@ -48,17 +51,30 @@ async fn on_host_of_server(on: &OneShot, command: &HostCommand) -> anyhow::Resul
     Ok(())
 }
 
+/// The terminal and the journal of whoever has objects made.
+struct CreationTerminal {
+    guard: Guard,
+    out: Stdout,
+    answers: StdinLock<'static>,
+}
+
+impl CreationTerminal {
+    fn open(on: &OneShot) -> anyhow::Result<Self> {
+        Ok(Self { guard: guard(on.clock.clone())?, out: stdout(), answers: stdin().lock() })
+    }
+
+    fn talk<'t>(
+        &'t mut self,
+        on: &'t OneShot,
+        confirm: &'t HostConfirmArgs,
+    ) -> CreationTalk<'t, Stdout, StdinLock<'static>> {
+        let Self { guard, out, answers } = self;
+        CreationTalk { connection: &on.connection, guard, confirm, out, answers }
+    }
+}
+
 async fn add(on: &OneShot, args: &HostAddArgs) -> anyhow::Result<()> {
-    let (mut out, mut answers) = (std::io::stdout(), std::io::stdin().lock());
-    let guard = guard(on.clock.clone())?;
-    let talk = CreationTalk {
-        connection: &on.connection,
-        guard: &guard,
-        confirm: &args.confirm,
-        out: &mut out,
-        answers: &mut answers,
-    };
-    host::add::add(&hosts(on), args, &on.clock, talk).await
+    host::add::add(&hosts(on), args, &on.clock, CreationTerminal::open(on)?.talk(on, &args.confirm)).await
 }
 
 /// # Errors
@@ -66,16 +82,7 @@ async fn add(on: &OneShot, args: &HostAddArgs) -> anyhow::Result<()> {
 pub(super) async fn on_cluster(cli: &Cli, command: &ClusterCommand) -> anyhow::Result<()> {
     let ClusterCommand::Create(args) = command;
     let on = OneShot::open(cli).await?;
-    let (mut out, mut answers) = (std::io::stdout(), std::io::stdin().lock());
-    let guard = guard(on.clock.clone())?;
-    let talk = CreationTalk {
-        connection: &on.connection,
-        guard: &guard,
-        confirm: &args.confirm,
-        out: &mut out,
-        answers: &mut answers,
-    };
-    create(&hosts(&on), args, talk).await
+    create(&hosts(&on), args, CreationTerminal::open(&on)?.talk(&on, &args.confirm)).await
 }
 
 fn hosts(on: &OneShot) -> HostsOfServer<'_> {

@@ -95,3 +95,19 @@ pub fn yaml(objects: &[Value]) -> anyhow::Result<String> {
     }
     Ok(text)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Hosts are printed as a server has them, and that server is somebody's.
+    #[test]
+    fn no_control_character_of_an_object_reaches_the_terminal() {
+        let text =
+            yaml(&[json!({"kind": "Host", "spec": {"address": "h1\u{1b}[2J\u{7}\u{9b}31m"}})]).expect("YAML");
+        assert!(text.starts_with("---\n") && text.contains("h1"), "{text:?}");
+        assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{text:?}");
+    }
+}

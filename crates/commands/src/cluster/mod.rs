@@ -11,7 +11,7 @@ use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
 
 use self::args::ClusterCreateArgs;
-use self::wanted::{ClusterWanted, HostRole, labels};
+use self::wanted::{ClusterWanted, labels};
 use crate::creation::{Creation, CreationTalk, yaml};
 use crate::exit_code::WrongUsage;
 use crate::host::objects::HostsOfServer;
@@ -21,6 +21,8 @@ use capi_types::host::{Host, HostFactsStatus, label};
 use capi_types::key::ObjectRef;
 use capstan_dashboard::operations::object_writes::Write;
 use capstan_dashboard::operations::{Finding, Severity};
+use capstan_hosts::finding::NodeRole;
+use k8s_machinery::merge::apply;
 use k8s_machinery::version;
 
 /// Of a runtime that no Host has named yet.
@@ -30,7 +32,7 @@ const USUAL_SOCKET: &str = "/run/containerd/containerd.sock";
 struct Named {
     host: Host,
     document: Value,
-    role: HostRole,
+    role: NodeRole,
 }
 
 impl Named {
@@ -117,8 +119,8 @@ fn go_together(args: &ClusterCreateArgs) -> anyhow::Result<()> {
 }
 
 async fn named(hosts: &HostsOfServer<'_>, args: &ClusterCreateArgs) -> anyhow::Result<Vec<Named>> {
-    let control_plane = args.control_plane.iter().map(|name| (name, HostRole::ControlPlane));
-    let workers = args.workers.iter().map(|name| (name, HostRole::Worker));
+    let control_plane = args.control_plane.iter().map(|name| (name, NodeRole::ControlPlane));
+    let workers = args.workers.iter().map(|name| (name, NodeRole::Worker));
     let mut named = Vec::new();
     for (name, role) in control_plane.chain(workers) {
         let (_, document) = hosts.document(name).await?;
@@ -164,7 +166,7 @@ fn labelled(host: &Named, patch: &Value) -> Value {
     if let Some(spec) = object["spec"].as_object_mut() {
         spec.remove("consumerRef");
     }
-    k8s_machinery::merge::apply(&mut object, patch);
+    apply(&mut object, patch);
     object
 }
 
@@ -207,7 +209,6 @@ fn findings(host: &Named, version: &str) -> Vec<Finding> {
 fn wrong_version(name: &str, facts: &HostFactsStatus, wanted: &str) -> Option<Finding> {
     let wanted_version = version::parse(wanted)?;
     let of = |text: &Option<String>| text.as_deref().and_then(version::parse);
-
     if let Some(kubeadm) = of(&facts.kubeadm) {
         let is_made = kubeadm.major == wanted_version.major
             && (wanted_version.minor..=wanted_version.minor.saturating_add(1)).contains(&kubeadm.minor);
@@ -245,7 +246,7 @@ mod tests {
     fn named(facts: HostFactsStatus) -> Named {
         let mut host = Host::new("h1", capi_types::host::HostSpec::default());
         host.status = Some(capi_types::host::HostStatus { facts: Some(facts), ..Default::default() });
-        Named { document: json!({}), host, role: HostRole::Worker }
+        Named { document: json!({}), host, role: NodeRole::Worker }
     }
 
     fn facts(kubeadm: &str, kubelet: &str) -> HostFactsStatus {

@@ -11,6 +11,7 @@ use capi_types::host_cluster::HostCluster;
 use capi_types::host_machine::HostMachineTemplate;
 use capi_types::key::{Gvk, ObjectKey, ObjectRef};
 use capi_types::machine_deployment::MachineDeployment;
+use capstan_hosts::finding::NodeRole;
 use k8s_machinery::merge::apply;
 
 /// What the command line and the Hosts say about the cluster.
@@ -24,26 +25,13 @@ pub struct ClusterWanted<'a> {
     pub kubeadm: Option<Value>,
 }
 
-/// What a Host is for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum HostRole {
-    ControlPlane,
-    Worker,
-}
-
-impl HostRole {
-    /// The value of the label.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::ControlPlane => "control-plane",
-            Self::Worker => "worker",
-        }
-    }
-}
-
 /// By which a cluster finds its Hosts.
-pub fn labels(cluster: &str, role: HostRole) -> Value {
-    json!({ (label::CLUSTER): cluster, (label::ROLE): role.word() })
+pub fn labels(cluster: &str, role: NodeRole) -> Value {
+    let role = match role {
+        NodeRole::ControlPlane => "control-plane",
+        NodeRole::Worker => "worker",
+    };
+    json!({ (label::CLUSTER): cluster, (label::ROLE): role })
 }
 
 impl ClusterWanted<'_> {
@@ -51,14 +39,14 @@ impl ClusterWanted<'_> {
     pub fn objects(&self) -> Vec<(ObjectRef, Value)> {
         let mut objects = vec![
             self.made::<HostCluster>(self.name(), self.host_cluster()),
-            self.made::<HostMachineTemplate>(&self.control_plane(), self.machines(HostRole::ControlPlane)),
+            self.made::<HostMachineTemplate>(&self.control_plane(), self.machines(NodeRole::ControlPlane)),
             self.made::<KubeadmControlPlane>(&self.control_plane(), self.kubeadm_control_plane()),
             self.made::<Cluster>(self.name(), self.cluster()),
         ];
         if !self.args.workers.is_empty() {
             let workers = self.workers();
             let template = json!({"template": {"spec": self.worker_settings()}});
-            objects.push(self.made::<HostMachineTemplate>(&workers, self.machines(HostRole::Worker)));
+            objects.push(self.made::<HostMachineTemplate>(&workers, self.machines(NodeRole::Worker)));
             objects.push(self.made::<KubeadmConfigTemplate>(&workers, template));
             objects.push(self.made::<MachineDeployment>(&workers, self.machine_deployment()));
         }
@@ -100,7 +88,7 @@ impl ClusterWanted<'_> {
         }
     }
 
-    fn machines(&self, role: HostRole) -> Value {
+    fn machines(&self, role: NodeRole) -> Value {
         json!({"template": {"spec": {"hostLabels": labels(self.name(), role)}}})
     }
 

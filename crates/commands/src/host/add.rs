@@ -116,7 +116,7 @@ fn chosen(to: &Destination, offered: &[PublicKey], fingerprints: &[String]) -> a
     Ok(texts)
 }
 
-/// What speaks against a machine for either role; it does not keep it from being added.
+/// What speaks against a machine for the role that is asked about; it does not keep it from being added.
 fn findings(candidate: &Candidate, args: &HostAddArgs) -> Vec<Finding> {
     let Some(facts) = &candidate.facts else { return Vec::new() };
     let purpose = Purpose { role: args.role.of(), version: None };
